@@ -1,0 +1,74 @@
+# Every target does its own set-up: a clone, Python 3.11+, make and git are enough.
+
+PYTHON ?= python3
+VENV := .venv
+DOCS_VENV := .venv-docs
+PY := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+LOCK := $(UV) pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+# As pip and git do, trust the certificates of the machine: behind a company proxy only those are right.
+export UV_SYSTEM_CERTS ?= true
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint format types bench docs lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(VENV)/.installed ## make .venv with the locked versions and the project in it
+
+demo: setup ## a table log of a million files, and what a lazy reader reads of it
+	$(PY) examples/demo.py $(ARGS)
+
+test: setup ## run every test (ARGS='-k name' for some)
+	$(PY) -m pytest $(ARGS)
+
+lint: setup ## check style, formatting and that the locks hold no addresses
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	@! grep -nE '://|--index-url|--find-links|file:|@ ' requirements/*.txt
+
+format: setup ## format the code and apply the safe fixes
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+
+types: setup ## check types, strictly
+	$(VENV)/bin/mypy
+
+bench: setup ## measure beside other readers, in one run (ARGS=... is passed on)
+	$(PY) -m bench $(ARGS)
+
+docs: $(DOCS_VENV)/.installed ## build the documentation into site/
+	$(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+lock: $(VENV)/.uv ## write the locks again from pyproject.toml (UPGRADE=1 moves versions)
+	$(LOCK) --group uv --output-file requirements/uv.txt
+	$(LOCK) pyproject.toml --group dev --output-file requirements/dev.txt
+	$(LOCK) --group docs --output-file requirements/docs.txt
+
+clean: ## remove everything that make has made
+	rm -rf $(VENV) $(DOCS_VENV) site dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# uv comes first, by pip and pinned by hash; it then installs the rest.
+$(VENV)/.uv: requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "delta-sidecar needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+			"Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.uv requirements/dev.txt pyproject.toml
+	$(UV) pip sync --quiet --python $(PY) --require-hashes requirements/dev.txt
+	$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DOCS_VENV)/.installed: $(VENV)/.uv requirements/docs.txt
+	$(UV) venv --quiet --allow-existing --python $(PY) $(DOCS_VENV)
+	$(UV) pip sync --quiet --python $(DOCS_VENV)/bin/python --require-hashes requirements/docs.txt
+	@touch $@

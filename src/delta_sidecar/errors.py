@@ -1,0 +1,141 @@
+"""Every error the library raises.
+
+    DeltaSidecarError
+      TableNotFoundError              there is no Delta table at this address
+      VersionNotFoundError            the version does not exist, or its log has been cleaned up
+      DeltaProtocolError              the table's own metadata forbids, or fails, a correct read
+        UnsupportedProtocolVersionError
+        UnsupportedFeatureError       a reader feature this library does not know, by name
+        MissingProtocolError          no protocol action in the log
+        MissingMetadataError          no metaData action in the log
+        InvalidMetadataError          a metaData or protocol action that cannot be understood
+      LogCorruptionError              the log contradicts itself or cannot be decoded
+        MissingCommitError            a commit between the base and the newest version is not there
+        CorruptCommitError            a commit that cannot be read whole
+        CorruptCheckpointError        a checkpoint that cannot be read, with nothing older to fall back to
+      UnreadableFileError             a file could not be fetched or decoded; its cause says why
+      PredicateError                  a predicate with bad syntax, an unknown column or a mistyped value
+      OptionError                     an unknown option or a bad value for one
+      StorageError                    the object store did not do what was asked
+        AuthenticationError           the store refused the credentials
+        ObjectNotFoundError           the object does not exist (also a builtin FileNotFoundError)
+        ObjectExistsError             an object to be created is already there (also a builtin FileExistsError)
+
+Messages say what happened, to which table and file, and what to do next. They never hold a secret.
+"""
+
+from __future__ import annotations
+
+
+class DeltaSidecarError(Exception):
+    """The base of every error this library raises."""
+
+
+class TableNotFoundError(DeltaSidecarError):
+    """There is no Delta table at this address."""
+
+
+class VersionNotFoundError(DeltaSidecarError):
+    """The version does not exist, or the log that it needs has been cleaned up."""
+
+
+class DeltaProtocolError(DeltaSidecarError):
+    """The table's own protocol or metadata forbids, or fails, a correct read."""
+
+
+class UnsupportedProtocolVersionError(DeltaProtocolError):
+    """The table asks for a reader version this library does not implement."""
+
+
+class UnsupportedFeatureError(DeltaProtocolError):
+    """The table uses reader features that this library does not implement.
+
+    Attributes:
+        features: The names of the features, sorted.
+    """
+
+    def __init__(self, message: str, features: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.features = features
+
+
+class MissingProtocolError(DeltaProtocolError):
+    """The log holds no protocol action."""
+
+
+class MissingMetadataError(DeltaProtocolError):
+    """The log holds no metaData action."""
+
+
+class InvalidMetadataError(DeltaProtocolError):
+    """A protocol or metaData action, or the schema in it, cannot be understood."""
+
+
+class LogCorruptionError(DeltaSidecarError):
+    """The log contradicts itself or cannot be decoded."""
+
+
+class MissingCommitError(LogCorruptionError):
+    """A commit that the table's state depends on is not there.
+
+    Attributes:
+        version: The version of the missing commit.
+    """
+
+    def __init__(self, message: str, version: int = -1) -> None:
+        super().__init__(message)
+        self.version = version
+
+
+class CorruptCommitError(LogCorruptionError):
+    """A commit is there but cannot be read whole.
+
+    Attributes:
+        version: The version of the commit.
+    """
+
+    def __init__(self, message: str, version: int = -1) -> None:
+        super().__init__(message)
+        self.version = version
+
+
+class CorruptCheckpointError(LogCorruptionError):
+    """A checkpoint cannot be read, and there is nothing older to fall back to."""
+
+
+class UnreadableFileError(DeltaSidecarError):
+    """A file could not be fetched or decoded.
+
+    Attributes:
+        path: The file, relative to the table.
+        label: The number that its reader knows it by, such as its version.
+    """
+
+    def __init__(self, message: str, path: str = "", label: int = -1) -> None:
+        super().__init__(message)
+        self.path = path
+        self.label = label
+
+
+class PredicateError(DeltaSidecarError):
+    """A predicate has bad syntax, names an unknown column or compares it with a value of the wrong type."""
+
+
+class OptionError(DeltaSidecarError):
+    """An option is unknown or its value is not valid."""
+
+
+class StorageError(DeltaSidecarError):
+    """The object store did not do what was asked."""
+
+
+class AuthenticationError(StorageError):
+    """The object store refused the credentials."""
+
+
+class ObjectNotFoundError(StorageError, FileNotFoundError):
+    """The object does not exist."""
+
+
+class ObjectExistsError(StorageError, FileExistsError):
+    """An object that was to be created is already there."""

@@ -1,0 +1,114 @@
+"""Beginnings of files: fetched once, ahead of need where somebody said so, and shared by the plans of a scan."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from delta_sidecar.errors import ObjectNotFoundError
+from delta_sidecar.store import Fetched, Store, TripClock, run_in
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+FIRST_BYTES = 8 << 20
+AHEAD_BYTES = 4 << 20
+KEPT_BYTES = 64 << 20
+
+
+class Fetcher:
+    """Fetches the first bytes of files through a pool of threads.
+
+    `ahead` asks for a file that may not be there. `start` asks for one that is needed; what `ahead` already brought
+    is taken. A file that was absent when asked for ahead is asked for again.
+    """
+
+    def __init__(self, store: Store, pool: ThreadPoolExecutor, clock: TripClock) -> None:
+        self._store = store
+        self._pool = pool
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ahead: dict[str, Pending] = {}
+        self._kept: dict[str, Fetched] = {}
+        self._kept_bytes = 0
+
+    def ahead(self, path: str) -> None:
+        """Asks for a file that is likely to be needed."""
+        if path not in self._kept and path not in self._ahead:
+            self._ahead[path] = self._submit(path, AHEAD_BYTES)
+
+    def start(self, path: str) -> Pending:
+        """Asks for a file, unless it is on its way."""
+        if (kept := self._kept.get(path)) is not None:
+            return Pending(path, self._clock, ready=kept)
+        return self._ahead.pop(path, None) or self._submit(path, FIRST_BYTES)
+
+    def take(self, pending: Pending, *, keep: bool = False) -> Fetched:
+        """Waits for a file that was started.
+
+        Args:
+            pending: What `start` gave.
+            keep: Whether to keep the bytes, as long as there is room, for who asks for the file again.
+
+        Raises:
+            ObjectNotFoundError: It is not there.
+        """
+        try:
+            fetched = pending.result(self._clock)
+        except ObjectNotFoundError:
+            if not pending.speculative:
+                raise
+            fetched = self._submit(pending.path, FIRST_BYTES).result(self._clock)
+        path = pending.path
+        if keep and path not in self._kept and self._kept_bytes + len(fetched.data) <= KEPT_BYTES:
+            self._kept[path] = fetched
+            self._kept_bytes += len(fetched.data)
+        elif not keep and path in self._kept:
+            self._kept_bytes -= len(self._kept.pop(path).data)
+        return fetched
+
+    def drop_ahead(self) -> None:
+        """Forgets what was asked for ahead and not taken."""
+        for pending in self._ahead.values():
+            pending.cancel()
+        self._ahead.clear()
+
+    def _submit(self, path: str, max_bytes: int) -> Pending:
+        clock = TripClock(self._clock.depth)
+        future = self._pool.submit(run_in, clock, lambda: self._store.get(path, max_bytes=max_bytes))
+        return Pending(path, clock, future, speculative=max_bytes == AHEAD_BYTES)
+
+
+class Pending:
+    """A file on its way."""
+
+    def __init__(
+        self,
+        path: str,
+        clock: TripClock,
+        future: Future[Fetched] | None = None,
+        ready: Fetched | None = None,
+        *,
+        speculative: bool = False,
+    ) -> None:
+        self.path = path
+        self.speculative = speculative
+        self._clock = clock
+        self._future = future
+        self._ready = ready
+
+    def result(self, clock: TripClock) -> Fetched:
+        """Waits for the file; `clock` is who waits."""
+        if self._ready is None and self._future is not None:
+            try:
+                self._ready = self._future.result()
+            finally:
+                clock.join(self._clock)
+        if self._ready is None:
+            raise ObjectNotFoundError(self.path)
+        return self._ready
+
+    def cancel(self) -> None:
+        """Gives the file up if it has not been asked for yet."""
+        if self._future is not None:
+            self._future.cancel()

@@ -1,0 +1,81 @@
+"""Blocks of JSON lines to Arrow batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pv
+import pyarrow.json as pj
+
+from delta_sidecar._arrow import int64s
+from delta_sidecar.plan import FILE_LABEL, LINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BLOCK_BYTES = 8 << 20
+
+Bytes = bytes | memoryview
+
+
+def line_blocks(chunks: Iterator[Bytes]) -> Iterator[bytes]:
+    """Cuts the content of a file, chunk by chunk, into blocks of whole lines."""
+    rest = b""
+    for chunk in chunks:
+        data = rest + bytes(chunk) if rest else bytes(chunk)
+        end = data.rfind(b"\n") + 1
+        block, rest = data[:end], data[end:]
+        del data
+        if block:
+            yield block
+    if rest:
+        yield rest
+
+
+def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> pa.RecordBatch | None:
+    """Reads a block of JSON lines.
+
+    Args:
+        block: Whole lines.
+        schema: What to read of them.
+        label: Goes into a column of its own.
+        lines: Whether each row comes with its own text.
+
+    Returns:
+        None where there is nothing but white space.
+
+    Raises:
+        pa.ArrowInvalid: A line is not JSON, or a value has another type than the schema says.
+    """
+    if not block.strip():
+        return None
+    table = pj.read_json(
+        pa.BufferReader(block),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(block) + 1),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+    batch = table.combine_chunks().to_batches()[0] if table.num_rows else None
+    if batch is None:
+        return None
+    text = _texts(block, batch.num_rows) if lines else pa.nulls(batch.num_rows, pa.string())
+    labels = int64s(np.full(batch.num_rows, label, dtype=np.int64))
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, labels, text], names=[*batch.schema.names, FILE_LABEL, LINE]
+    )
+
+
+def _texts(block: bytes, rows: int) -> pa.StringArray:
+    # A control character never stands in JSON, so that a line is one field of a CSV without quotes.
+    table = pv.read_csv(
+        pa.BufferReader(block),
+        read_options=pv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=[LINE]),
+        parse_options=pv.ParseOptions(delimiter="\x01", quote_char=False, newlines_in_values=False),
+        convert_options=pv.ConvertOptions(column_types={LINE: pa.string()}, strings_can_be_null=False),
+    )
+    texts = table.column(0).combine_chunks()
+    if len(texts) != rows:
+        msg = f"{rows} JSON objects in {len(texts)} lines"
+        raise pa.ArrowInvalid(msg)
+    return texts

@@ -1,0 +1,166 @@
+"""One Parquet file of a store: its footer, and the rows of its row groups by bounded batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_sidecar.execute.sparse_file import Range, SparseFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import ThreadPoolExecutor
+
+    from delta_sidecar.store import Store
+
+FOOTER_BYTES = 256 << 10
+BATCH_BYTES = 4 << 20
+HELD_BYTES = 16 << 20
+_MOST_ROWS = 65_536
+_FEWEST_ROWS = 1_024
+_MAGIC_BYTES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """A file's footer, with the end of the file that was read for it where that is the whole file."""
+
+    metadata: pq.FileMetaData
+    size: int
+    whole: bytes | memoryview | None
+
+
+def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> Footer:
+    """Reads a file's footer, in one request where it is not unusually large.
+
+    Raises:
+        pa.ArrowInvalid: The file is not Parquet, or torn.
+        StorageError: It cannot be fetched.
+    """
+    if size < _MAGIC_BYTES:
+        msg = f"{size} bytes are no Parquet file"
+        raise pa.ArrowInvalid(msg)
+    start = max(0, size - FOOTER_BYTES)
+    data = store.get_range(path, start, size)
+    sparse = SparseFile(store, path, size, pool)
+    sparse.keep(start, data)
+    metadata = pq.ParquetFile(pa.PythonFile(sparse, mode="r")).metadata
+    return Footer(metadata, size, data if start == 0 else None)
+
+
+class ParquetRows:
+    """Reads chosen columns of a file, row group by row group."""
+
+    def __init__(self, store: Store, path: str, footer: Footer, pool: ThreadPoolExecutor) -> None:
+        self._store = store
+        self._path = path
+        self._footer = footer
+        self._pool = pool
+        schema = footer.metadata.schema
+        self._leaves = [schema.column(index).path for index in range(footer.metadata.num_columns)]
+
+    def leaves(self, columns: Sequence[str]) -> list[int]:
+        """Indices of the file's leaf columns that are these columns or below them."""
+        prefixes = tuple(f"{name}." for name in columns)
+        names = frozenset(columns)
+        return [i for i, leaf in enumerate(self._leaves) if leaf in names or leaf.startswith(prefixes)]
+
+    def row_groups(self, non_null: Sequence[str]) -> list[int]:
+        """The row groups where one of some columns has a value, as far as statistics tell."""
+        metadata = self._footer.metadata
+        wanted = self.leaves(non_null)
+        if non_null and not wanted:
+            return []
+        return [
+            group
+            for group in range(metadata.num_row_groups)
+            if metadata.row_group(group).num_rows
+            and (not wanted or any(_has_values(metadata.row_group(group), leaf) for leaf in wanted))
+        ]
+
+    def has_fewer_values(self, group: int, column: str, beside: str) -> bool:
+        """Whether a column has more nulls than another in a row group, or it cannot be told."""
+        row_group = self._footer.metadata.row_group(group)
+        counts = []
+        for name in (column, beside):
+            leaf = self._leaves.index(name) if name in self._leaves else None
+            statistics = None if leaf is None else row_group.column(leaf).statistics
+            if statistics is None or not statistics.has_null_count:
+                return True
+            counts.append(statistics.null_count)
+        return bool(counts[0] > counts[1])
+
+    def uncompressed_bytes(self, group: int, columns: Sequence[str]) -> int:
+        """The size of chosen columns of a row group once they are decompressed."""
+        row_group = self._footer.metadata.row_group(group)
+        return sum(row_group.column(leaf).total_uncompressed_size for leaf in self.leaves(columns))
+
+    def num_rows(self, group: int) -> int:
+        """How many rows a row group has."""
+        return int(self._footer.metadata.row_group(group).num_rows)
+
+    def batches(self, group: int, columns: Sequence[str], rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Reads chosen columns of a row group.
+
+        Args:
+            group: The row group.
+            columns: Dotted names.
+            rows: Rows of a batch; by default as many as decode to a few megabytes.
+        """
+        leaves = self.leaves(columns)
+        sparse = SparseFile(self._store, self._path, self._footer.size, self._pool)
+        if self._footer.whole is not None:
+            sparse.keep(0, self._footer.whole)
+        else:
+            self._fetch(sparse, group, leaves)
+        try:
+            file = pq.ParquetFile(
+                pa.PythonFile(sparse, mode="r"),
+                metadata=self._footer.metadata,
+                pre_buffer=False,
+                buffer_size=_SLICE_BYTES,
+            )
+            yield from file.iter_batches(
+                batch_size=rows or self.batch_rows(group, columns),
+                row_groups=[group],
+                columns=[self._leaves[leaf] for leaf in leaves],
+                use_threads=False,
+            )
+        finally:
+            sparse.close()
+
+    def batch_rows(self, group: int, columns: Sequence[str]) -> int:
+        """How many rows of a row group decode to a few megabytes."""
+        a_row = self.uncompressed_bytes(group, columns) / max(1, self.num_rows(group))
+        return max(_FEWEST_ROWS, min(_MOST_ROWS, int(BATCH_BYTES / max(1.0, a_row))))
+
+    def _fetch(self, sparse: SparseFile, group: int, leaves: Sequence[int]) -> None:
+        row_group = self._footer.metadata.row_group(group)
+        ranges = [_chunk_range(row_group.column(leaf)) for leaf in leaves]
+        if sum(end - start for start, end in ranges) <= HELD_BYTES:
+            sparse.load(ranges)
+            return
+        window = max(256 << 10, HELD_BYTES // (2 * len(ranges)))
+        small = [(start, end) for start, end in ranges if end - start <= window]
+        sparse.load(small)
+        sparse.open_windows([(start, end) for start, end in ranges if end - start > window], window)
+
+
+_SLICE_BYTES = 256 << 10
+
+
+def _has_values(row_group: pq.RowGroupMetaData, leaf: int) -> bool:
+    statistics = row_group.column(leaf).statistics
+    if statistics is None or not statistics.has_null_count:
+        return True
+    return bool(statistics.null_count < row_group.num_rows)
+
+
+def _chunk_range(chunk: pq.ColumnChunkMetaData) -> Range:
+    start = chunk.data_page_offset
+    if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+        start = min(start, chunk.dictionary_page_offset)
+    return start, start + chunk.total_compressed_size

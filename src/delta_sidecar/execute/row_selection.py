@@ -1,0 +1,40 @@
+"""The rows of a row group that pass a test on a few columns, with the other columns decoded for them only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from delta_sidecar._arrow import booleans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from delta_sidecar.execute.parquet_file import ParquetRows
+    from delta_sidecar.plan import ScanParquet
+
+
+def selected_batches(rows: ParquetRows, group: int, plan: ScanParquet) -> Iterator[pa.RecordBatch]:
+    """Reads a row group's columns: for all rows, or for those that pass the plan's test."""
+    columns = plan.columns + tuple(
+        substitute.column
+        for substitute in plan.substitutes
+        if rows.has_fewer_values(group, substitute.missing, substitute.beside)
+    )
+    if plan.test is None or not rows.leaves(plan.early):
+        yield from rows.batches(group, columns)
+        return
+    keep = np.concatenate([plan.test(batch) for batch in rows.batches(group, plan.early)])
+    if not keep.any():
+        return
+    position = 0
+    for batch in rows.batches(group, columns):
+        mask = keep[position : position + batch.num_rows]
+        position += batch.num_rows
+        if mask.all():
+            yield batch
+        elif mask.any():
+            yield batch.filter(booleans(mask))

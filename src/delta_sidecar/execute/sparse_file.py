@@ -1,0 +1,194 @@
+"""A remote file of which only some ranges are in memory, as a file object that Arrow can read.
+
+Ranges that are known to be needed are loaded together, in one round trip. A range too large to hold is read through a
+window that moves ahead of the reader. Anything else is fetched when it is touched.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from delta_sidecar.store import Store, TripClock, current_clock, run_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+Bytes = bytes | memoryview
+Range = tuple[int, int]
+
+_SMALLEST_READ = 64 << 10
+_MERGE_GAP = 64 << 10
+
+
+class SparseFile:
+    """Reads one file of a store by ranges. The threads of Arrow may share it."""
+
+    closed = False
+
+    def __init__(self, store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> None:
+        self.path = path
+        self.size_in_bytes = size
+        self._store = store
+        self._pool = pool
+        self._clock = current_clock()
+        self._position = 0
+        self._loaded: list[tuple[int, Bytes]] = []
+        self._windows: list[_Window] = []
+        self._lock = threading.RLock()
+
+    def load(self, ranges: Sequence[Range]) -> None:
+        """Fetches ranges together, neighbours merged."""
+        merged = merge([wanted for wanted in ranges if not self._has(*wanted)])
+        if not merged:
+            return
+        parts = run_in(self._clock, lambda: self._store.get_ranges(self.path, merged))
+        for (start, _), data in zip(merged, parts, strict=True):
+            self.keep(start, data)
+
+    def keep(self, start: int, data: Bytes) -> None:
+        """Takes bytes that are already here."""
+        with self._lock:
+            self._loaded.append((start, data))
+            self._loaded.sort(key=lambda entry: entry[0])
+
+    def open_windows(self, ranges: Sequence[Range], window: int) -> None:
+        """Reads large ranges through windows of this size; the first of each are fetched together."""
+        self._windows = [_Window(start, end, window) for start, end in ranges]
+        first = [(w.start, min(w.start + window, w.end)) for w in self._windows]
+        parts = run_in(self._clock, lambda: self._store.get_ranges(self.path, first))
+        for moving, (start, _), data in zip(self._windows, first, parts, strict=True):
+            moving.put(start, data)
+
+    def release(self) -> None:
+        """Forgets everything that was loaded."""
+        with self._lock:
+            self._loaded.clear()
+            self._windows.clear()
+
+    def read(self, length: int = -1) -> bytes:
+        """Reads from the current position."""
+        with self._lock:
+            start = self._position
+            end = self.size_in_bytes if length < 0 else min(start + length, self.size_in_bytes)
+            data = self._get(start, end) if end > start else b""
+            self._position = max(start, end)
+            return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Moves the current position."""
+        with self._lock:
+            origin = (0, self._position, self.size_in_bytes)[whence]
+            self._position = origin + offset
+            return self._position
+
+    def tell(self) -> int:
+        """The current position."""
+        return self._position
+
+    def size(self) -> int:
+        """The size of the file."""
+        return self.size_in_bytes
+
+    def close(self) -> None:
+        """Forgets everything that was loaded."""
+        self.release()
+        self.closed = True
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def writable(self) -> bool:
+        """It is not."""
+        return False
+
+    def flush(self) -> None:
+        """There is nothing to write."""
+
+    def _has(self, start: int, end: int) -> bool:
+        return self._find(start, end) is not None
+
+    def _find(self, start: int, end: int) -> Bytes | None:
+        index = bisect_right(self._loaded, start, key=lambda entry: entry[0]) - 1
+        while index >= 0:
+            at, data = self._loaded[index]
+            if end <= at + len(data):
+                return memoryview(data)[start - at : end - at]
+            index -= 1
+        return None
+
+    def _get(self, start: int, end: int) -> bytes:
+        found = self._find(start, end)
+        if found is not None:
+            return bytes(found)
+        for moving in self._windows:
+            if moving.start <= start and end <= moving.end:
+                return self._through(moving, start, end)
+        upto = min(max(end, start + _SMALLEST_READ), self.size_in_bytes)
+        data = run_in(self._clock, lambda: self._store.get_range(self.path, start, upto))
+        self.keep(start, data)
+        return bytes(memoryview(data)[: end - start])
+
+    def _through(self, moving: _Window, start: int, end: int) -> bytes:
+        out = bytearray()
+        while start < end:
+            at, data = moving.at(start, self._fetch)
+            piece = memoryview(data)[start - at : end - at]
+            out += piece
+            start += len(piece)
+            moving.read_on(self._pool, self._store, self.path, self._clock)
+        return bytes(out)
+
+    def _fetch(self, start: int, end: int) -> Bytes:
+        return run_in(self._clock, lambda: self._store.get_range(self.path, start, end))
+
+
+def merge(ranges: Sequence[Range], gap: int = _MERGE_GAP) -> list[Range]:
+    """Joins ranges that overlap or nearly touch."""
+    merged: list[Range] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1] + gap:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+class _Window:
+    """The bytes of a large range around its reader's position, and the next ones on their way."""
+
+    def __init__(self, start: int, end: int, width: int) -> None:
+        self.start = start
+        self.end = end
+        self._width = width
+        self._at = start
+        self._data: Bytes = b""
+        self._next: tuple[int, TripClock, Future[Bytes]] | None = None
+
+    def put(self, start: int, data: Bytes) -> None:
+        self._at, self._data = start, data
+
+    def at(self, position: int, fetch: object) -> tuple[int, Bytes]:
+        if not self._at <= position < self._at + len(self._data):
+            if self._next is not None and self._next[0] == position:
+                start, clock, future = self._next
+                self._next = None
+                self.put(start, future.result())
+                current_clock().join(clock)
+            else:
+                self.put(position, fetch(position, min(position + self._width, self.end)))  # type: ignore[operator]
+        return self._at, self._data
+
+    def read_on(self, pool: ThreadPoolExecutor, store: Store, path: str, clock: TripClock) -> None:
+        start = self._at + len(self._data)
+        if self._next is None and start < self.end:
+            end = min(start + self._width, self.end)
+            ahead = TripClock(clock.depth)
+            self._next = (start, ahead, pool.submit(run_in, ahead, lambda: store.get_range(path, start, end)))

@@ -1,0 +1,54 @@
+"""Small JSON files beside the commits: `_last_checkpoint` and version checksums. Both are hints: bad ones are ignored."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from delta_sidecar.errors import InvalidMetadataError
+from delta_sidecar.log.actions import Metadata, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """What a `{version}.crc` file says of the table at that version."""
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    num_files: int | None = None
+    table_size_bytes: int | None = None
+
+
+def last_checkpoint_version(data: bytes) -> int | None:
+    """The version in a `_last_checkpoint` file; None where it makes no sense."""
+    version = _object(data).get("version")
+    return version if isinstance(version, int) and not isinstance(version, bool) and version >= 0 else None
+
+
+def read_checksum(data: bytes, version: int) -> Checksum | None:
+    """Reads a checksum file; None where it lacks the protocol or the metadata."""
+    fields = _object(data)
+    try:
+        return Checksum(
+            version=version,
+            protocol=Protocol.from_action(fields.get("protocol"), "checksum"),
+            metadata=Metadata.from_action(fields.get("metadata"), "checksum"),
+            num_files=_count(fields.get("numFiles")),
+            table_size_bytes=_count(fields.get("tableSizeBytes")),
+        )
+    except InvalidMetadataError:
+        return None
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None

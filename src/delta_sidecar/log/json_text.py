@@ -1,0 +1,82 @@
+"""JSON text out of Arrow columns, whole columns at a time.
+
+Checkpoints may hold statistics and tags as structs and maps only; readers of a file list want the JSON that the
+`add` action of a commit would have. Null fields are left out, as writers do.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import int64s, numbers_of, scalar
+
+_EMPTY = scalar("", pa.string())
+
+
+def struct_text(column: pa.StructArray) -> pa.StringArray:
+    """Each row of a struct column as a JSON object; null for a null row."""
+    pieces = [_member(field.name, child) for field, child in zip(column.type, column.flatten(), strict=True)]
+    body = pc.binary_join_element_wise(*pieces, _EMPTY) if pieces else pa.nulls(len(column), pa.string())
+    text = _wrap("{", pc.utf8_rtrim(pc.fill_null(body, _EMPTY), characters=","), "}")
+    return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
+
+
+def map_text(column: pa.MapArray) -> pa.StringArray:
+    """Each row of a map from strings to strings as a JSON object; null for a null row."""
+    offsets = numbers_of(column.offsets)
+    first, last = int(offsets[0]), int(offsets[-1])
+    keys, items = column.keys.slice(first, last - first), column.items.slice(first, last - first)
+    value = pc.fill_null(_value(items), scalar("null", pa.string()))
+    entries = pc.binary_join_element_wise(_value(keys), value, scalar(":", pa.string()))
+    rows = pa.ListArray.from_arrays(int64s(offsets.astype(np.int64) - first).cast(pa.int32()), entries)
+    text = _wrap("{", pc.binary_join(rows, scalar(",", pa.string())), "}")
+    return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
+
+
+def _member(name: str, column: pa.Array) -> pa.StringArray:
+    text = _wrap(json.dumps(name, ensure_ascii=False) + ":", _value(column), ",")
+    return pc.fill_null(text, _EMPTY)
+
+
+def _value(column: pa.Array) -> pa.StringArray:
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return struct_text(column)
+    if pa.types.is_floating(kind):
+        text = column.cast(pa.float64()).cast(pa.string())
+        odd = pc.invert(pc.is_finite(column))
+        return pc.if_else(odd, _wrap('"', _non_finite(text), '"'), text)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(kind):
+        text = pc.replace_substring(column.cast(pa.string()), pattern=" ", replacement="T")
+        return _wrap('"', text, '"')
+    if pa.types.is_date(kind):
+        return _wrap('"', column.cast(pa.string()), '"')
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _wrap('"', _escaped(column), '"')
+    return pa.nulls(len(column), pa.string())
+
+
+def _non_finite(text: pa.StringArray) -> pa.StringArray:
+    for arrow, spark in (("nan", "NaN"), ("inf", "Infinity")):
+        text = pc.replace_substring(text, pattern=arrow, replacement=spark)
+    return text
+
+
+def _escaped(column: pa.StringArray) -> pa.StringArray:
+    text = pc.replace_substring(column, pattern="\\", replacement="\\\\")
+    text = pc.replace_substring(text, pattern='"', replacement='\\"')
+    if pc.any(pc.match_substring_regex(text, pattern="[\x01-\x1f\\x00]")).as_py():
+        for code in range(0x20):
+            text = pc.replace_substring(text, pattern=chr(code), replacement=json.dumps(chr(code))[1:-1])
+    return text
+
+
+def _wrap(before: str, text: pa.StringArray, after: str) -> pa.StringArray:
+    string = pa.string()
+    return pc.binary_join_element_wise(scalar(before, string), text, scalar(after, string), _EMPTY)

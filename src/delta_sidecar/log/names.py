@@ -1,0 +1,96 @@
+"""The names of the files in a `_delta_log` folder.
+
+    00000000000000000012.json                                     a commit
+    00000000000000000012.crc                                      a version checksum
+    00000000000000000010.checkpoint.parquet                       a classic checkpoint
+    00000000000000000010.checkpoint.0000000001.0000000002.parquet one part of a multi-part checkpoint
+    00000000000000000010.checkpoint.{uuid}.json|parquet           the top file of a V2 checkpoint
+    00000000000000000003.00000000000000000009.compacted.json      a compacted commit: shown, never replayed
+    _sidecars/{name}.parquet                                      a V2-checkpoint sidecar, or a metadata sidecar
+    _last_checkpoint                                              a hint
+
+Everything else (`.*.crc` side files, directory markers, staged commits, temporary files) is no part of the log.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+LOG_FOLDER = "_delta_log/"
+SIDECAR_FOLDER = "_delta_log/_sidecars/"
+LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+
+
+class LogFileKind(Enum):
+    """What a file of the log is."""
+
+    COMMIT = "commit"
+    CHECKSUM = "checksum"
+    CHECKPOINT = "checkpoint"
+    CHECKPOINT_PART = "checkpoint part"
+    V2_CHECKPOINT = "V2 checkpoint"
+    COMPACTED = "compacted commit"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """A file name of the log, taken apart.
+
+    Attributes:
+        kind: What the file is.
+        version: The version it belongs to; for a compacted commit the first one.
+        part: Number of this part, from 1, for a part of a multi-part checkpoint.
+        parts: How many parts that checkpoint has.
+        last_version: The last version of a compacted commit.
+    """
+
+    kind: LogFileKind
+    version: int
+    part: int = 0
+    parts: int = 0
+    last_version: int = 0
+
+
+def commit_path(version: int) -> str:
+    """The path of a commit, relative to the table."""
+    return f"{LOG_FOLDER}{version:020}.json"
+
+
+def checksum_path(version: int) -> str:
+    """The path of a version checksum, relative to the table."""
+    return f"{LOG_FOLDER}{version:020}.crc"
+
+
+def listing_start(version: int) -> str:
+    """A path that sorts before every file of this version and after every file of the one before."""
+    return f"{LOG_FOLDER}{version:020}"
+
+
+def parse_log_name(path: str) -> LogFileName | None:
+    """Takes the path of a file below the table apart; None where it is no file that a replay looks at."""
+    match = _NAME.fullmatch(path)
+    if match is None:
+        return None
+    version = int(match["version"])
+    rest = match["rest"]
+    if rest == "json":
+        return LogFileName(LogFileKind.COMMIT, version)
+    if rest == "crc":
+        return LogFileName(LogFileKind.CHECKSUM, version)
+    if rest == "checkpoint.parquet":
+        return LogFileName(LogFileKind.CHECKPOINT, version)
+    if part := _PART.fullmatch(rest):
+        return LogFileName(LogFileKind.CHECKPOINT_PART, version, int(part["part"]), int(part["parts"]))
+    if _V2.fullmatch(rest):
+        return LogFileName(LogFileKind.V2_CHECKPOINT, version)
+    if compacted := _COMPACTED.fullmatch(rest):
+        return LogFileName(LogFileKind.COMPACTED, version, last_version=int(compacted["last"]))
+    return None
+
+
+_NAME = re.compile(re.escape(LOG_FOLDER) + r"(?P<version>\d{20})\.(?P<rest>[^/]+)")
+_PART = re.compile(r"checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet")
+_V2 = re.compile(r"checkpoint\.[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(json|parquet)")
+_COMPACTED = re.compile(r"(?P<last>\d{20})\.compacted\.json")

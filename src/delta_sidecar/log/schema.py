@@ -1,0 +1,214 @@
+"""The table's schema: from the JSON in metaData to Arrow, and from logical names to physical ones.
+
+With column mapping, everything in the log (partition values, statistics) and in the data files is under *physical*
+names; users speak in *logical* ones. A `TableSchema` holds both and the way between them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from delta_sidecar.errors import InvalidMetadataError
+
+if TYPE_CHECKING:
+    from delta_sidecar.log.actions import Metadata, Protocol
+
+ColumnPath = tuple[str, ...]
+
+COLUMN_MAPPING_READER_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A table's columns.
+
+    Attributes:
+        logical: Arrow schema under the names that users see. A field's Delta metadata is kept as Arrow metadata.
+        physical: The same fields under the names in data files and statistics.
+        physical_names: Physical path of every struct field that is no array element or map entry, by logical path.
+        partition_columns: Logical names of the partition columns, in order.
+        column_mapping: `none`, `name` or `id`.
+        incomparable: Logical paths of columns whose bounds in the log cannot be compared with a value of the column:
+            those with a collation (another order than that of bytes), and those whose type has changed (the bounds
+            of older files were rounded as the old type).
+    """
+
+    logical: pa.Schema
+    physical: pa.Schema
+    physical_names: Mapping[ColumnPath, ColumnPath]
+    partition_columns: tuple[str, ...]
+    column_mapping: str
+    incomparable: frozenset[ColumnPath]
+
+    @property
+    def physical_partition_columns(self) -> tuple[str, ...]:
+        """Names of the partition columns as the log has them."""
+        return tuple(self.physical_names[(name,)][0] for name in self.partition_columns)
+
+    def bounded_types(self) -> dict[ColumnPath, pa.DataType]:
+        """Arrow type of every column that may have comparable bounds in the log, by its physical path."""
+        types: dict[ColumnPath, pa.DataType] = {}
+        for logical, physical in self.physical_names.items():
+            kind = _type_at(self.logical, logical)
+            if not pa.types.is_nested(kind) and logical not in self.incomparable:
+                types[physical] = kind
+        return types
+
+
+def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSchema:
+    """Reads the schema of a metaData action.
+
+    Raises:
+        InvalidMetadataError: The schema is not valid, or a partition column is not in it.
+    """
+    mode = _mapping_mode(metadata, protocol, table)
+    try:
+        root = json.loads(metadata.schema_string)
+        walk = _Walk(mapped=mode != "none")
+        logical, physical = walk.struct(root, (), ())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        msg = f"the schema in metaData of {table} cannot be read: {error}"
+        raise InvalidMetadataError(msg) from error
+    partition_columns = tuple(_resolve(name, walk.names, table) for name in metadata.partition_columns)
+    return TableSchema(
+        logical=pa.schema(list(logical)),
+        physical=pa.schema(list(physical)),
+        physical_names=walk.names,
+        partition_columns=partition_columns,
+        column_mapping=mode,
+        incomparable=frozenset(walk.incomparable),
+    )
+
+
+def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
+    kind = schema.field(path[0]).type
+    for name in path[1:]:
+        kind = kind.field(name).type
+    return kind
+
+
+UNKNOWN_TYPE = b"delta.unknownType"
+"""Key in a field's Arrow metadata with the name of a Delta type that has no Arrow type here."""
+
+
+class _Walk:
+    def __init__(self, *, mapped: bool) -> None:
+        self.mapped = mapped
+        self.names: dict[ColumnPath, ColumnPath] = {}
+        self.incomparable: set[ColumnPath] = set()
+
+    def struct(
+        self, node: Mapping[str, Any], logical: ColumnPath | None, physical: ColumnPath | None
+    ) -> tuple[pa.StructType, pa.StructType]:
+        pairs = [self._field(child, logical, physical) for child in node["fields"]]
+        return pa.struct([pair[0] for pair in pairs]), pa.struct([pair[1] for pair in pairs])
+
+    def _field(
+        self, node: Mapping[str, Any], logical: ColumnPath | None, physical: ColumnPath | None
+    ) -> tuple[pa.Field, pa.Field]:
+        name = str(node["name"])
+        metadata = node.get("metadata") or {}
+        other = str(metadata["delta.columnMapping.physicalName"]) if self.mapped else name
+        inner_logical = None if logical is None else (*logical, name)
+        inner_physical = None if physical is None else (*physical, other)
+        if inner_logical is not None and inner_physical is not None:
+            self.names[inner_logical] = inner_physical
+            if "__COLLATIONS" in metadata or "delta.typeChanges" in metadata:
+                self.incomparable.add(inner_logical)
+        kind, kind_physical, extra = self._type(node["type"], inner_logical, inner_physical)
+        kept = {str(key): json.dumps(value) for key, value in metadata.items()}
+        if self.mapped and "delta.columnMapping.id" in metadata:
+            kept["PARQUET:field_id"] = str(metadata["delta.columnMapping.id"])
+        nullable = bool(node.get("nullable", True))
+        kept |= extra
+        return (
+            pa.field(name, kind, nullable=nullable, metadata=kept or None),
+            pa.field(other, kind_physical, nullable=nullable, metadata=kept or None),
+        )
+
+    def _type(
+        self, node: object, logical: ColumnPath | None, physical: ColumnPath | None
+    ) -> tuple[pa.DataType, pa.DataType, dict[str, str]]:
+        if isinstance(node, str):
+            known = _primitive(node)
+            if known is None:
+                return pa.null(), pa.null(), {UNKNOWN_TYPE.decode(): node}
+            return known, known, {}
+        if not isinstance(node, Mapping):
+            msg = f"a type is neither a name nor an object: {node!r}"
+            raise TypeError(msg)
+        if node["type"] == "struct":
+            return *self.struct(node, logical, physical), {}
+        if node["type"] == "array":
+            item, item_physical, extra = self._type(node["elementType"], None, None)
+            nullable = bool(node.get("containsNull", True))
+            return (
+                pa.list_(pa.field("element", item, nullable=nullable)),
+                pa.list_(pa.field("element", item_physical, nullable=nullable)),
+                extra,
+            )
+        if node["type"] == "map":
+            key, key_physical, extra = self._type(node["keyType"], None, None)
+            value, value_physical, more = self._type(node["valueType"], None, None)
+            return pa.map_(key, value), pa.map_(key_physical, value_physical), extra | more
+        return self._type(str(node["type"]), logical, physical)
+
+
+def _primitive(name: str) -> pa.DataType | None:
+    if name in _PRIMITIVES:
+        return _PRIMITIVES[name]
+    if match := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if _CHARACTERS.fullmatch(name):
+        return pa.string()
+    return None
+
+
+_PRIMITIVES = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "bigint": pa.int64(),
+    "integer": pa.int32(),
+    "int": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+    "null": pa.null(),
+    "decimal": pa.decimal128(10, 0),
+    "variant": pa.struct([pa.field("metadata", pa.binary()), pa.field("value", pa.binary())]),
+}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_CHARACTERS = re.compile(r"(var)?char\(\d+\)|string collate .*")
+
+
+def _mapping_mode(metadata: Metadata, protocol: Protocol, table: str) -> str:
+    mode = metadata.configuration.get("delta.columnMapping.mode", "none").lower()
+    if mode not in ("none", "name", "id"):
+        msg = f"{table} has an unknown delta.columnMapping.mode: {mode!r}; known are none, name and id"
+        raise InvalidMetadataError(msg)
+    if protocol.min_reader_version == COLUMN_MAPPING_READER_VERSION:
+        return mode
+    return mode if "columnMapping" in (protocol.reader_features or ()) else "none"
+
+
+def _resolve(name: str, names: Mapping[ColumnPath, ColumnPath], table: str) -> str:
+    if (name,) in names:
+        return name
+    folded = [path[0] for path in names if len(path) == 1 and path[0].lower() == name.lower()]
+    if len(folded) == 1:
+        return folded[0]
+    msg = f"partition column {name!r} of {table} is not in the table's schema"
+    raise InvalidMetadataError(msg)

@@ -1,0 +1,233 @@
+"""Statistics of data files as Arrow columns: from their JSON text, in bulk, or from the struct of a checkpoint.
+
+Only the columns that are asked for are decoded. A text that cannot be read, or a value of another type than the
+column, is *unknown*, which never drops a file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from delta_sidecar._arrow import int64s, scalar, strings
+from delta_sidecar.log.timestamps import parse_timestamps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from delta_sidecar.log.schema import ColumnPath
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Statistics of one column, a row a file; null is unknown."""
+
+    lower: pa.Array | None
+    upper: pa.Array | None
+    null_count: pa.Array | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """Statistics of a batch of files.
+
+    Attributes:
+        num_records: Rows in each file, deleted ones included.
+        tight: Whether bounds are exact values of valid rows; null counts as true.
+        columns: By physical path.
+    """
+
+    num_records: pa.Array | None
+    tight: pa.Array | None
+    columns: Mapping[ColumnPath, ColumnStatistics]
+
+
+def parse_statistics(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType]) -> FileStatistics:
+    """Reads the statistics of some columns out of JSON texts."""
+    schema = _json_schema(columns)
+    try:
+        parsed = _parse_all(text, schema)
+    except pa.ArrowInvalid:
+        parsed = _parse_each(text, schema)
+    return struct_statistics(parsed, columns)
+
+
+def parse_num_records(text: pa.StringArray) -> pa.Int64Array:
+    """Reads only the number of rows out of JSON texts; null is unknown."""
+    counts = parse_statistics(text, {}).num_records
+    return pa.nulls(len(text), pa.int64()) if counts is None else counts
+
+
+def struct_statistics(stats: pa.StructArray, columns: Mapping[ColumnPath, pa.DataType]) -> FileStatistics:
+    """Takes the statistics of some columns out of a struct such as a checkpoint's `stats_parsed`."""
+    found = {
+        path: ColumnStatistics(
+            lower=_typed(_nested(stats, ("minValues", *path)), kind),
+            upper=_typed(_nested(stats, ("maxValues", *path)), kind),
+            null_count=_typed(_nested(stats, ("nullCount", *path)), pa.int64()),
+        )
+        for path, kind in columns.items()
+    }
+    return FileStatistics(
+        num_records=_typed(_nested(stats, ("numRecords",)), pa.int64()),
+        tight=_typed(_nested(stats, ("tightBounds",)), pa.bool_()),
+        columns=found,
+    )
+
+
+def struct_leaves(columns: Iterable[ColumnPath]) -> list[ColumnPath]:
+    """Paths below a `stats_parsed` struct that hold what `struct_statistics` takes."""
+    leaves: list[ColumnPath] = [("numRecords",), ("tightBounds",)]
+    for path in columns:
+        leaves += [(part, *path) for part in ("minValues", "maxValues", "nullCount")]
+    return leaves
+
+
+def _nested(array: pa.Array, path: ColumnPath) -> pa.Array | None:
+    for name in path:
+        if not pa.types.is_struct(array.type):
+            return None
+        index = array.type.get_field_index(name)
+        if index < 0:
+            return None
+        # flatten() lays the parent's nulls over the child.
+        array = array.flatten()[index]
+    return array
+
+
+def _typed(array: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
+    if array is None or array.type == kind:
+        return array
+    try:
+        if pa.types.is_timestamp(kind):
+            return _timestamps(array, kind)
+        return array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _cast_each(array, kind)
+
+
+def _timestamps(array: pa.Array, kind: pa.TimestampType) -> pa.Array:
+    if not pa.types.is_string(array.type):
+        return array.cast(pa.timestamp("us")).cast(kind) if kind.tz is None else array.cast(kind)
+    values, zoneless = parse_timestamps(array)
+    if kind.tz is None:
+        return values.cast(kind)
+    # Without a zone nobody can tell which instant is meant.
+    known = pc.if_else(zoneless, scalar(None, pa.timestamp("us")), values)
+    return known.cast(pa.timestamp("us", kind.tz)).cast(kind)
+
+
+def _cast_each(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Casts value by value, so that one odd value does not cost the others; it becomes unknown."""
+    if len(array) == 1 or array.null_count == len(array):
+        return pa.nulls(len(array), kind)
+    half = len(array) // 2
+    parts = [_typed(array.slice(0, half), kind), _typed(array.slice(half), kind)]
+    return pa.concat_arrays(parts)
+
+
+def _json_schema(columns: Mapping[ColumnPath, pa.DataType]) -> pa.Schema:
+    bounds: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
+    for path, kind in columns.items():
+        as_json = _json_type(kind)
+        if as_json is not None:
+            _insert(bounds, path, as_json)
+        _insert(counts, path, pa.int64())
+    fields = [pa.field("numRecords", pa.int64()), pa.field("tightBounds", pa.bool_())]
+    if bounds:
+        fields += [pa.field(name, _struct(bounds)) for name in ("minValues", "maxValues")]
+    if counts:
+        fields.append(pa.field("nullCount", _struct(counts)))
+    return pa.schema(fields)
+
+
+def _json_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type under which the values of a column stand in JSON; None where they have no bounds there."""
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return kind
+    if pa.types.is_string(kind) or pa.types.is_temporal(kind):
+        return pa.string()
+    return None
+
+
+def _insert(tree: dict[str, Any], path: ColumnPath, kind: pa.DataType) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = kind
+
+
+def _struct(tree: dict[str, Any]) -> pa.StructType:
+    return pa.struct(
+        [pa.field(name, _struct(kind) if isinstance(kind, dict) else kind) for name, kind in tree.items()]
+    )
+
+
+def _parse_all(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
+    nothing = scalar("{}", pa.string())
+    filled = pc.fill_null(pc.if_else(pc.equal(text, scalar("", pa.string())), nothing, text), nothing)
+    if not len(filled):
+        return pa.nulls(0, pa.struct(list(schema)))
+    one = pa.ListArray.from_arrays(int64s(np.array([0, len(filled)])).cast(pa.int32()), filled)
+    joined = pc.binary_join(one, scalar("\n", pa.string()))
+    data = joined.buffers()[2]
+    several_lines = pc.any(pc.match_substring(filled, pattern="\n")).as_py()
+    table = pj.read_json(
+        pa.BufferReader(data),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=pj.ParseOptions(
+            explicit_schema=schema, newlines_in_values=several_lines, unexpected_field_behavior="ignore"
+        ),
+    )
+    if table.num_rows != len(text):
+        msg = "a text holds more or less than one JSON object"
+        raise pa.ArrowInvalid(msg)
+    return table.to_struct_array().combine_chunks()
+
+
+def _parse_each(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
+    """Reads texts one by one where the bulk refuses one of them: what does not fit its type is unknown."""
+    rows = [_read_one(value) for value in text.to_pylist()]
+    return _column(rows, pa.struct(list(schema)))
+
+
+def _read_one(text: str | None) -> dict[str, Any] | None:
+    try:
+        row = json.loads(text or "{}", parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _column(rows: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_struct(kind):
+        dicts = [row if isinstance(row, dict) else {} for row in rows]
+        children = [_column([row.get(field.name) for row in dicts], field.type) for field in kind]
+        return pa.StructArray.from_arrays(children, fields=list(kind))
+    texts = [_as_text(row, kind) for row in rows]
+    column = strings(texts)
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        return _cast_each(column, kind)
+
+
+def _as_text(value: object, kind: pa.DataType) -> str | None:
+    if pa.types.is_string(kind):
+        return value if isinstance(value, str) else None
+    if pa.types.is_boolean(kind):
+        return str(value).lower() if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+        return None
+    return format(value, "f") if isinstance(value, Decimal) and value.is_finite() else str(value)

@@ -1,0 +1,46 @@
+"""Plans say what is to be read; phases decide, plan after plan; an executor does the reading.
+
+    SELECT keep(batch) FROM parquet('a', 'b')      Filter(ScanParquet((a, b), columns), keep)
+
+A phase gives a plan. The machine hands it to an executor and either feeds the output to the phase (`ConsumePhase`)
+or lets it through to the user (`PartialResultPhase`); then it asks for the next phase, until a `Terminus`.
+Nothing here knows of Delta, and nothing here does I/O.
+"""
+
+from delta_sidecar.plan.machine import Executor, StateMachineIterator
+from delta_sidecar.plan.nodes import (
+    FILE_LABEL,
+    LINE,
+    FileRef,
+    Filter,
+    FilterOrdered,
+    ListFiles,
+    Plan,
+    ReadFiles,
+    ScanJson,
+    ScanParquet,
+    Substitute,
+)
+from delta_sidecar.plan.phases import Consume, ConsumePhase, PartialResult, PartialResultPhase, StateMachinePhase, Terminus
+
+__all__ = [
+    "FILE_LABEL",
+    "LINE",
+    "Consume",
+    "ConsumePhase",
+    "Executor",
+    "FileRef",
+    "Filter",
+    "FilterOrdered",
+    "ListFiles",
+    "PartialResult",
+    "PartialResultPhase",
+    "Plan",
+    "ReadFiles",
+    "ScanJson",
+    "ScanParquet",
+    "StateMachineIterator",
+    "StateMachinePhase",
+    "Substitute",
+    "Terminus",
+]

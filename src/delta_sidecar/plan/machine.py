@@ -1,0 +1,82 @@
+"""The machine that runs phases to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from delta_sidecar.plan.nodes import Plan
+from delta_sidecar.plan.phases import PartialResult, StateMachinePhase, Terminus
+
+T = TypeVar("T")
+
+
+class Executor(Protocol):
+    """Runs plans. The iterators that it gives are lazy, and closing one stops its I/O."""
+
+    def execute(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+        """Runs a plan; batches come in the plan's order."""
+
+    def execute_parallel(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+        """Runs a plan whose batches may be made at the same time and come in any order."""
+
+
+class StateMachineIterator(Generic[T]):
+    """Gives the batches that a chain of phases lets through, one at a time.
+
+    Phases that consume their own data run unseen in between. After the last batch `into_terminal` gives the value
+    that the chain ended on.
+    """
+
+    def __init__(self, start: StateMachinePhase[T], executor: Executor) -> None:
+        self._phase = start
+        self._executor = executor
+        self._batches = self._run()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def close(self) -> None:
+        """Stops: nothing more is read."""
+        self._batches.close()
+
+    def into_terminal(self) -> T:
+        """The value of the chain's end.
+
+        Raises:
+            RuntimeError: There are batches left, or the machine was stopped before its end.
+        """
+        if not isinstance(self._phase, Terminus):
+            msg = "the machine has not reached its end: take its batches first, or call run_to_terminal"
+            raise RuntimeError(msg)  # noqa: TRY004 - a state, not a type
+        return self._phase.value
+
+    def run_to_terminal(self) -> T:
+        """Goes through to the end, passing over the batches, and gives its value."""
+        for _ in self._batches:
+            pass
+        return self.into_terminal()
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
+        while not isinstance(self._phase, Terminus):
+            phase = self._phase.phase
+            try:
+                if isinstance(self._phase, PartialResult):
+                    run = self._executor.execute_parallel if phase.is_parallelizable() else self._executor.execute
+                    with closing(run(phase.plan())) as batches:
+                        yield from batches
+                    self._phase = phase.next()
+                else:
+                    with closing(self._executor.execute(phase.plan())) as batches:
+                        self._phase = phase.next(batches)
+            except Exception as error:
+                recovered = phase.recover(error)
+                if recovered is None:
+                    raise
+                self._phase = recovered

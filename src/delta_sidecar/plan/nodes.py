@@ -1,0 +1,138 @@
+"""The nodes of a plan. Every one is a value: it pickles, and it says nothing of how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+FILE_LABEL = "__file"
+"""Column that a `ScanJson` adds: the label of the file that a row comes from."""
+
+LINE = "__line"
+"""Column that a `ScanJson` adds: the row's own text, or null where it wasn't asked for."""
+
+BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch | None]
+RowTest = Callable[[pa.RecordBatch], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A file to read.
+
+    Attributes:
+        path: Relative to the table.
+        size: In bytes; None where it is not known.
+        label: A number that the plan's maker knows the file by.
+    """
+
+    path: str
+    size: int | None = None
+    label: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ListFiles:
+    """Lists what is below a folder: batches of `path`, `size`.
+
+    Attributes:
+        prefix: The folder.
+        after: Only paths that sort after this one.
+        ahead: Small files that are likely to be read next; they are asked for at the same time and may be absent.
+    """
+
+    prefix: str
+    after: str | None = None
+    ahead: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFiles:
+    """Reads small files whole: batches of `path`, `size`, `data`. An absent file gives no row.
+
+    Attributes:
+        paths: The files.
+        max_bytes: A larger file gives its size and no data.
+        ahead: Files that are likely to be read next; they are asked for at the same time and may be absent.
+    """
+
+    paths: tuple[str, ...]
+    max_bytes: int = 8 << 20
+    ahead: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScanJson:
+    """Reads files of JSON lines, block by block, in the order given.
+
+    Attributes:
+        files: The files.
+        schema: What to read of each line; the rest is passed over.
+        lines_with: Rows of a block that holds one of these texts come with their own text. Empty: none do.
+        keep: Whether a later plan reads the same files again, so that what was fetched is worth keeping.
+    """
+
+    files: tuple[FileRef, ...]
+    schema: pa.Schema
+    lines_with: tuple[bytes, ...] = ()
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Substitute:
+    """A column that stands in for another: it is read where `missing` has more nulls than `beside`.
+
+    Attributes:
+        column: Dotted name of the column that stands in.
+        missing: The column that may lack values.
+        beside: A column that has a value in every row where `missing` should have one.
+    """
+
+    column: str
+    missing: str
+    beside: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScanParquet:
+    """Reads Parquet files, a bounded batch at a time.
+
+    Attributes:
+        files: The files.
+        columns: Dotted names of the columns, and so all below them; those that a file lacks are left out.
+        early: Those of them to read first, for `test`.
+        test: Tells which rows are worth the other columns; None: all.
+        non_null: Only row groups where one of these columns has a value are read. Empty: all.
+        substitutes: Columns to read only where others lack values.
+        check: Whether every file must prove to be whole (there, with a footer) before the first row.
+    """
+
+    files: tuple[FileRef, ...]
+    columns: tuple[str, ...]
+    early: tuple[str, ...] = ()
+    test: RowTest | None = None
+    non_null: tuple[str, ...] = ()
+    substitutes: tuple[Substitute, ...] = ()
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Gives each batch to a function without state, which returns what becomes of it; None drops the batch."""
+
+    source: Plan
+    function: BatchFunction
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOrdered:
+    """As `Filter`, with a function that has state: batches reach it one at a time and in order."""
+
+    source: Plan
+    function: BatchFunction
+
+
+Plan = ListFiles | ReadFiles | ScanJson | ScanParquet | Filter | FilterOrdered

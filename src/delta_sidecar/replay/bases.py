@@ -1,0 +1,184 @@
+"""Bases: what a replay can end on.
+
+A base has a version. It must be trusted before its first row is used, which takes reading: `trust` gives the phase for
+it. The bases of a log are tried from the newest down; where one proves unusable the commits up to it join the tail of
+the next.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from delta_sidecar.errors import ObjectNotFoundError, StorageError, UnreadableFileError
+from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
+from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.segment import CheckpointFiles, LogSegment
+from delta_sidecar.plan import (
+    LINE,
+    Consume,
+    ConsumePhase,
+    FileRef,
+    ReadFiles,
+    ScanJson,
+    ScanParquet,
+    StateMachinePhase,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedCheckpoint:
+    """A checkpoint whose files are all there and have a footer.
+
+    Attributes:
+        files: The checkpoint.
+        leaves: The files with its `add` rows: its parts, its V2-checkpoint sidecars, or the top file itself.
+        protocol: The protocol in it, where it was asked for.
+        metadata: The metadata in it, where it was asked for.
+    """
+
+    files: CheckpointFiles
+    leaves: tuple[FileRef, ...]
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+
+    @property
+    def version(self) -> int:
+        """The version whose state it holds."""
+        return self.files.version
+
+
+class BaseContinuation(ABC, Generic[T]):
+    """What goes on once a base is, or is not, trusted."""
+
+    @abstractmethod
+    def trusted(self, base: TrustedCheckpoint) -> StateMachinePhase[T]:
+        """Goes on with a base."""
+
+    @abstractmethod
+    def distrusted(self, files: CheckpointFiles, error: Exception) -> StateMachinePhase[T]:
+        """Goes on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTopPhase(ConsumePhase[T]):
+    """Reads the footers of a checkpoint's files and, of its rows, what is not about files.
+
+    Attributes:
+        segment: The listed log.
+        files: The checkpoint.
+        then: What goes on.
+        with_table: Whether protocol and metadata are wanted too.
+    """
+
+    segment: LogSegment
+    files: CheckpointFiles
+    then: BaseContinuation[T]
+    with_table: bool
+
+    def plan(self) -> ScanJson | ScanParquet:
+        """The row groups with such rows, and only these columns; the footers of all files."""
+        refs = tuple(FileRef(path, size) for path, size in self.files.files)
+        if self._is_json:
+            return ScanJson(refs, TOP_SCHEMA, lines_with=(b"protocol", b"metaData"), keep=True)
+        columns = ("sidecar.path", "sidecar.sizeInBytes")
+        non_null: tuple[str, ...] = ("sidecar.path",)
+        if self.with_table:
+            columns += ("protocol", "metaData")
+            non_null += ("protocol.minReaderVersion", "metaData.id", "metaData.schemaString")
+        return ScanParquet(refs, columns, non_null=non_null, check=True)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Collects what is there."""
+        found: dict[str, Any] = {}
+        sidecars: list[FileRef] = []
+        for batch in data:
+            for name in ("protocol", "metaData"):
+                action = self._action(batch, name) if self.with_table else None
+                if action is not None:
+                    found[name] = action
+            if "sidecar" in batch.schema.names:
+                sidecars += self._sidecars(batch.column("sidecar"))
+        source = self.files.files[0][0]
+        own = tuple(FileRef(path, size) for path, size in self.files.files)
+        trusted = TrustedCheckpoint(
+            files=self.files,
+            leaves=(*own, *sidecars),
+            protocol=Protocol.from_action(found["protocol"], source) if "protocol" in found else None,
+            metadata=Metadata.from_action(found["metaData"], source) if "metaData" in found else None,
+        )
+        if not sidecars:
+            return self.then.trusted(trusted)
+        return Consume(CheckpointLeavesPhase(trusted, tuple(sidecars), self.then))
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """A torn checkpoint is no base; the store being out of reach is another matter."""
+        return self.then.distrusted(self.files, error) if is_torn(error) else None
+
+    @property
+    def _is_json(self) -> bool:
+        return self.files.name.endswith(".json")
+
+    def _action(self, batch: pa.RecordBatch, name: str) -> object:
+        if name not in batch.schema.names:
+            return None
+        column = batch.column(name)
+        rows = [row for row, valid in enumerate(column.is_valid().to_pylist()) if valid]
+        if not rows:
+            return None
+        if self._is_json:
+            return line_action(batch.column(LINE)[rows[-1]].as_py(), name, self.files.files[0][0])
+        action = column[rows[-1]].as_py()
+        # Some writers give every row a struct whose fields are all null.
+        return action if any(value is not None for value in action.values()) else None
+
+    def _sidecars(self, column: pa.StructArray) -> list[FileRef]:
+        refs = []
+        for row in column.drop_null().to_pylist():
+            if row.get("path") is None:
+                continue
+            # The protocol keeps these files in one folder, so that only the name counts, whatever else is in front.
+            name = unquote(row["path"]).rpartition("/")[2]
+            size = self.segment.sidecar_sizes.get(name, row.get("sizeInBytes"))
+            refs.append(FileRef(f"{SIDECAR_FOLDER}{name}", size))
+        return refs
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLeavesPhase(ConsumePhase[T]):
+    """Reads the footers of the V2-checkpoint sidecars that a checkpoint names."""
+
+    checkpoint: TrustedCheckpoint
+    sidecars: tuple[FileRef, ...]
+    then: BaseContinuation[T]
+
+    def plan(self) -> ScanParquet | ReadFiles:
+        """Footers only."""
+        return ScanParquet(self.sidecars, (), check=True)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """They all parse."""
+        for _ in data:
+            pass
+        return self.then.trusted(self.checkpoint)
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """A checkpoint without one of its files is no base."""
+        return self.then.distrusted(self.checkpoint.files, error) if is_torn(error) else None
+
+
+def is_torn(error: Exception) -> bool:
+    """Whether a file is absent, cut short or not what it should be, rather than out of reach."""
+    if not isinstance(error, UnreadableFileError):
+        return False
+    cause = error.__cause__
+    if isinstance(cause, ObjectNotFoundError | pa.ArrowException):
+        return True
+    return isinstance(cause, OSError) and not isinstance(cause, StorageError)

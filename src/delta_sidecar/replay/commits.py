@@ -1,0 +1,132 @@
+"""Replay of the tail: which of its adds are live, and which keys it speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from delta_sidecar._arrow import booleans, valid_mask
+from delta_sidecar.errors import CorruptCommitError
+from delta_sidecar.log.actions import KEYS_SCHEMA, commit_schema
+from delta_sidecar.log.keys import file_keys
+from delta_sidecar.plan import FILE_LABEL, LINE, FileRef, ScanJson
+from delta_sidecar.replay.files import struct_fields, tags_in_lines
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from delta_sidecar.replay.files import FileColumns
+    from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.seen import SeenSet
+
+Commits = tuple[tuple[int, str, int], ...]
+"""(version, path, size), newest first."""
+
+
+@dataclass(slots=True)
+class LiveAdds:
+    """Lets through the live adds of commits that come newest first, block by block.
+
+    An add is live if no newer commit spoke of its key. The keys of a commit's removes count from the next commit on:
+    within one commit they do not hide its adds.
+    """
+
+    seen: SeenSet
+    columns: FileColumns
+    pruning: Pruning | None
+    _version: int | None = None
+    _removed: list[pa.BinaryArray] = field(default_factory=list)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Takes a block of one commit; gives its live files that may match."""
+        version = batch.column(FILE_LABEL)[0].as_py()
+        if version != self._version:
+            self.flush()
+            self._version = version
+        self._removed += _keys(batch, "remove")
+        actions = batch.column("add")
+        present = valid_mask(actions)
+        if not present.any():
+            return None
+        lines = batch.column(LINE)
+        if not present.all():
+            chosen = booleans(present)
+            actions, lines = actions.filter(chosen), lines.filter(chosen)
+        add = struct_fields(actions)
+        _require_paths(add["path"], version)
+        live = self.seen.insert(file_keys(add))
+        if not live.any():
+            return None
+        add["tags"] = tags_in_lines(lines)
+        return select(add, live, self.columns, self.pruning)
+
+    def flush(self) -> None:
+        """Counts the removes of the commit that was being read. To be called after the last block."""
+        for keys in self._removed:
+            self.seen.insert(keys)
+        self._removed.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class TailKeys:
+    """Puts every key of the tail into a seen-set."""
+
+    seen: SeenSet
+
+    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Takes the blocks of all commits, in any order."""
+        for batch in batches:
+            for name in KEYS_SCHEMA.names:
+                for keys in _keys(batch, name):
+                    self.seen.insert(keys)
+
+
+def live_adds_plan(commits: Commits, partition_columns: tuple[str, ...]) -> ScanJson:
+    """What a replay of commits reads."""
+    files = tuple(FileRef(path, size, version) for version, path, size in commits)
+    return ScanJson(files, commit_schema(partition_columns), lines_with=(b'"tags"',))
+
+
+def tail_keys_plan(commits: Commits) -> ScanJson:
+    """What it takes to know the keys of commits; a replay reads them again."""
+    files = tuple(FileRef(path, size, version) for version, path, size in commits)
+    return ScanJson(files, KEYS_SCHEMA, keep=True)
+
+
+def select(
+    add: dict[str, pa.Array], live: NDArray[np.bool_], columns: FileColumns, pruning: Pruning | None
+) -> pa.RecordBatch | None:
+    """Of `add` actions, those that are live and may match, as files."""
+    if not live.all():
+        chosen = booleans(live)
+        add = {name: column.filter(chosen) for name, column in add.items()}
+    rows = len(add["path"])
+    if pruning is not None:
+        keep = pruning.by_statistics(add, rows)
+        if not keep.any():
+            return None
+        if not keep.all():
+            chosen = booleans(keep)
+            add = {name: column.filter(chosen) for name, column in add.items()}
+            rows = len(add["path"])
+    return columns.batch(add, rows)
+
+
+def _keys(batch: pa.RecordBatch, name: str) -> list[pa.BinaryArray]:
+    actions = batch.column(name)
+    present = actions.drop_null() if actions.null_count else actions
+    if not len(present):
+        return []
+    fields = struct_fields(present)
+    _require_paths(fields["path"], batch.column(FILE_LABEL)[0].as_py())
+    return [file_keys(fields)]
+
+
+def _require_paths(paths: pa.StringArray, version: int) -> None:
+    if paths.null_count:
+        msg = f"commit {version} has a file action without a path: it is not in Delta's format"
+        raise CorruptCommitError(msg, version)

@@ -1,0 +1,66 @@
+"""What a failure to read a file of the log means for the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.errors import (
+    AuthenticationError,
+    CorruptCheckpointError,
+    CorruptCommitError,
+    MissingCommitError,
+    ObjectNotFoundError,
+    StorageError,
+    UnreadableFileError,
+)
+
+if TYPE_CHECKING:
+    from delta_sidecar.log.segment import CheckpointFiles
+
+
+def explain_commit_failure(table: str, error: Exception) -> Exception:
+    """Names the commit that could not be read; another error stays as it is."""
+    if not isinstance(error, UnreadableFileError):
+        return error
+    cause, version = error.__cause__, error.label
+    if isinstance(cause, ObjectNotFoundError):
+        msg = f"{table} cannot be read: commit {version} ({error.path}) was listed and is gone. Try again."
+        return MissingCommitError(msg, version)
+    if isinstance(cause, AuthenticationError):
+        return AuthenticationError(f"{table} cannot be read: commit {version}: {cause}")
+    if isinstance(cause, pa.ArrowException):
+        msg = (
+            f"{table} cannot be read: commit {version} ({error.path}) is torn or not in Delta's format: {cause}. "
+            f"Restore the file, or read a version before it."
+        )
+        return CorruptCommitError(msg, version)
+    if isinstance(cause, StorageError):
+        return StorageError(f"{table} cannot be read: commit {version} ({error.path}): {cause}")
+    return error
+
+
+def explain_base_failure(table: str, error: Exception) -> Exception:
+    """Names the file of a base that failed after rows of it were used."""
+    if not isinstance(error, UnreadableFileError):
+        return error
+    cause = error.__cause__
+    if isinstance(cause, AuthenticationError):
+        return AuthenticationError(f"{table} cannot be read: {error.path}: {cause}")
+    if isinstance(cause, StorageError) and not isinstance(cause, ObjectNotFoundError):
+        return StorageError(f"{table} cannot be read: {error.path}: {cause}")
+    msg = (
+        f"{table} cannot be read: {error.path} is torn: {cause}. Files of it were already given out, so the scan ends "
+        f"here; write a new checkpoint and scan again."
+    )
+    return CorruptCheckpointError(msg)
+
+
+def no_base_left(table: str, files: CheckpointFiles, error: Exception) -> Exception:
+    """Says that the last base proved unusable."""
+    msg = (
+        f"{table} cannot be read: checkpoint {files.name} cannot be used ({error}), and the log before it has been "
+        f"cleaned up. Restore the file, or write a new checkpoint with the table's writer."
+    )
+    return CorruptCheckpointError(msg)

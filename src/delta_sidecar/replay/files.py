@@ -1,0 +1,148 @@
+"""The rows that a scan lets through: one live file each, whatever part of the log it was found in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import int64s, strings
+from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.log.json_text import map_text, struct_text
+from delta_sidecar.log.partition_values import lookup
+from delta_sidecar.log.paths import decode_paths
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILE_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("raw_path", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("modification_time", pa.int64()),
+        pa.field("partition_values", pa.map_(pa.string(), pa.string())),
+        pa.field("stats", pa.string()),
+        pa.field("deletion_vector", DELETION_VECTOR),
+        pa.field("tags", pa.string()),
+        pa.field("base_row_id", pa.int64()),
+        pa.field("default_row_commit_version", pa.int64()),
+        pa.field("clustering_provider", pa.string()),
+    ]
+)
+"""Columns of a batch of files. `stats` and `tags` are JSON texts; `modification_time` is in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """Makes batches of `FILE_SCHEMA` from the fields of `add` actions.
+
+    Attributes:
+        partition_columns: (logical, physical) names.
+    """
+
+    partition_columns: tuple[tuple[str, str], ...]
+
+    def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+        """Makes a batch.
+
+        Args:
+            add: Fields of the action by name; what a file of the log lacks may be missing.
+            rows: How many there are.
+        """
+        raw = add["path"]
+        columns = [
+            decode_paths(raw),
+            raw,
+            _field(add, "size", pa.int64(), rows),
+            _field(add, "modificationTime", pa.int64(), rows),
+            self._partition_map(add, rows),
+            _statistics(add, rows),
+            _deletion_vectors(add.get("deletionVector"), rows),
+            _tags(add.get("tags"), rows),
+            _field(add, "baseRowId", pa.int64(), rows),
+            _field(add, "defaultRowCommitVersion", pa.int64(), rows),
+            _field(add, "clusteringProvider", pa.string(), rows),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+
+    def _partition_map(self, add: Mapping[str, pa.Array], rows: int) -> pa.MapArray:
+        width = len(self.partition_columns)
+        values = [partition_text(add, physical, rows) for _, physical in self.partition_columns]
+        names = strings([logical for logical, _ in self.partition_columns])
+        offsets = int64s(np.arange(rows + 1, dtype=np.int64) * width).cast(pa.int32())
+        if not width:
+            nothing = pa.nulls(0, pa.string())
+            return pa.MapArray.from_arrays(offsets, nothing, nothing)
+        # One column after another becomes one row after another.
+        order = np.arange(rows * width, dtype=np.int64).reshape(width, rows).T.ravel()
+        items = pa.concat_arrays(values).take(int64s(order))
+        keys = names.take(int64s(np.tile(np.arange(width, dtype=np.int64), rows)))
+        return pa.MapArray.from_arrays(offsets, keys, items)
+
+
+def struct_fields(column: pa.StructArray) -> dict[str, pa.Array]:
+    """The fields of a struct column by name, its own nulls laid over them."""
+    return dict(zip((field.name for field in column.type), column.flatten(), strict=True))
+
+
+def partition_text(add: Mapping[str, pa.Array], physical: str, rows: int) -> pa.StringArray:
+    """The raw partition values of one column, from the struct of a parsed commit or the map of a checkpoint."""
+    values = add.get("partitionValues")
+    if values is None:
+        return pa.nulls(rows, pa.string())
+    if pa.types.is_map(values.type):
+        return lookup(values, physical)
+    index = values.type.get_field_index(physical)
+    return pa.nulls(rows, pa.string()) if index < 0 else values.flatten()[index]
+
+
+def tags_in_lines(lines: pa.StringArray) -> pa.StringArray:
+    """The `tags` object in the text of each `add` action; null where it has none.
+
+    A quote inside a JSON string is escaped, so that the name and the brace after it can only be the field itself.
+    """
+    found = pc.extract_regex(lines, pattern=_TAGS)
+    return pc.struct_field(found, [0])
+
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_ENTRY = rf"\s*{_STRING}\s*:\s*(?:{_STRING}|null)\s*"
+_TAGS = rf'"tags"\s*:\s*(?P<tags>\{{\s*(?:{_ENTRY}(?:,{_ENTRY})*)?\}})'
+
+
+def _field(add: Mapping[str, pa.Array], name: str, kind: pa.DataType, rows: int) -> pa.Array:
+    column = add.get(name)
+    if column is None:
+        return pa.nulls(rows, kind)
+    return column if column.type == kind else column.cast(kind)
+
+
+def _statistics(add: Mapping[str, pa.Array], rows: int) -> pa.StringArray:
+    text = _field(add, "stats", pa.string(), rows)
+    parsed = add.get("stats_parsed")
+    if parsed is None or text.null_count == 0 or not pa.types.is_struct(parsed.type):
+        return text
+    return pc.coalesce(text, struct_text(parsed))
+
+
+def _deletion_vectors(column: pa.Array | None, rows: int) -> pa.Array:
+    if column is None:
+        return pa.nulls(rows, DELETION_VECTOR)
+    if column.type == DELETION_VECTOR:
+        return column
+    fields = struct_fields(column)
+    children = [_field(fields, field.name, field.type, rows) for field in DELETION_VECTOR]
+    return pa.StructArray.from_arrays(children, fields=list(DELETION_VECTOR), mask=column.is_null())
+
+
+def _tags(column: pa.Array | None, rows: int) -> pa.StringArray:
+    if column is None:
+        return pa.nulls(rows, pa.string())
+    return map_text(column) if pa.types.is_map(column.type) else column
+
+

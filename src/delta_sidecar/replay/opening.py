@@ -1,0 +1,168 @@
+"""From an address to a listed log: which version, which bases, which commits.
+
+    LastCheckpointPhase -> FileListingPhase -> (MissingCommitsPhase) -> whatever `then` says
+
+`_last_checkpoint` only shortens the listing. A listing that starts there and does not show a base is made again in
+full; a commit that a listing skipped is asked for by name before it counts as missing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
+from delta_sidecar.log.hints import last_checkpoint_version
+from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, checksum_path, commit_path, listing_start
+from delta_sidecar.log.segment import LogSegment, LogSegmentBuilder
+from delta_sidecar.plan import Consume, ConsumePhase, ListFiles, ReadFiles, StateMachinePhase
+
+T = TypeVar("T")
+
+_HINT_BYTES = 1 << 20
+_PROBED_AT_ONCE = 10
+
+
+class ListingContinuation(ABC, Generic[T]):
+    """What goes on once a log is listed."""
+
+    @abstractmethod
+    def listed(self, segment: LogSegment) -> StateMachinePhase[T]:
+        """Says what comes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is asked for.
+
+    Attributes:
+        table: The table's address, for messages.
+        version: The version to read; None for the newest.
+        speculation: How many commits after the last checkpoint are asked for before it is known that they exist.
+    """
+
+    table: str
+    version: int | None = None
+    speculation: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheckpointPhase(ConsumePhase[T]):
+    """Reads `_last_checkpoint` to learn where the listing may start."""
+
+    opening: Opening
+    then: ListingContinuation[T]
+
+    def plan(self) -> ReadFiles:
+        """One small file, which may be absent."""
+        return ReadFiles((LAST_CHECKPOINT,), max_bytes=_HINT_BYTES)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Takes the hint if it helps."""
+        hint: int | None = None
+        for batch in data:
+            text = batch.column("data")[0].as_py()
+            hint = last_checkpoint_version(text) if text is not None else None
+        wanted = self.opening.version
+        if hint is not None and wanted is not None and hint > wanted:
+            hint = None
+        return Consume(FileListingPhase(self.opening, self.then, hint))
+
+
+@dataclass(frozen=True, slots=True)
+class FileListingPhase(ConsumePhase[T]):
+    """Lists the log and cuts it at the version to read.
+
+    Attributes:
+        opening: What is asked for.
+        then: What goes on.
+        hint: Version to start at; None for the whole log.
+        excluded: Names of checkpoints that proved unusable.
+    """
+
+    opening: Opening
+    then: ListingContinuation[T]
+    hint: int | None = None
+    excluded: frozenset[str] = frozenset()
+
+    def plan(self) -> ListFiles:
+        """The listing, and on speculation what will most likely be read next."""
+        if self.hint is None:
+            return ListFiles(LOG_FOLDER)
+        last = self.hint + self.opening.speculation
+        if self.opening.version is not None:
+            last = min(last, self.opening.version)
+        commits = tuple(commit_path(version) for version in range(self.hint + 1, last + 1))
+        return ListFiles(LOG_FOLDER, listing_start(self.hint), ahead=(checksum_path(self.hint), *commits))
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Pins the version and finds its bases."""
+        builder = LogSegmentBuilder(complete=self.hint is None, excluded=self.excluded)
+        for batch in data:
+            builder.add_all(zip(batch.column("path").to_pylist(), batch.column("size").to_pylist(), strict=True))
+        if self.hint is not None and not builder.checkpoints(builder.latest):
+            return Consume(FileListingPhase(self.opening, self.then, None, self.excluded))
+        table, wanted = self.opening.table, self.opening.version
+        if builder.is_empty:
+            msg = f"{table} is not a Delta table: there is no commit and no checkpoint in its _delta_log"
+            raise TableNotFoundError(msg)
+        version = builder.latest if wanted is None else wanted
+        if version > builder.latest or version < 0:
+            msg = f"{table} has no version {version}; its newest is {builder.latest}"
+            raise VersionNotFoundError(msg)
+        return _cut(self.opening, self.then, builder, version)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCommitsPhase(ConsumePhase[T]):
+    """Asks by name for commits that the listing skipped: a listing may be stale, the commit itself is not."""
+
+    opening: Opening
+    then: ListingContinuation[T]
+    builder: LogSegmentBuilder
+    version: int
+    missing: tuple[int, ...]
+
+    def plan(self) -> ReadFiles:
+        """The commits themselves."""
+        return ReadFiles(tuple(commit_path(version) for version in self.missing))
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Goes on if every one is there."""
+        found: set[str] = set()
+        for batch in data:
+            path, size = batch.column("path")[0].as_py(), batch.column("size")[0].as_py()
+            found.add(path)
+            self.builder.add(path, size)
+        for version in self.missing:
+            if commit_path(version) not in found:
+                raise self._absent(version)
+        return _cut(self.opening, self.then, self.builder, self.version)
+
+    def _absent(self, missing: int) -> Exception:
+        table = self.opening.table
+        if self.opening.version is not None:
+            msg = (
+                f"{table} cannot be read at version {self.version}: commit {missing} is not there and no checkpoint "
+                f"covers it. Its log was cleaned up or damaged; read a version that a checkpoint covers."
+            )
+            return VersionNotFoundError(msg)
+        msg = (
+            f"{table} cannot be read: commit {missing} ({commit_path(missing)}) is missing, and no checkpoint after it "
+            f"covers it. Restore the file, or read an older version."
+        )
+        return MissingCommitError(msg, missing)
+
+
+def _cut(
+    opening: Opening, then: ListingContinuation[T], builder: LogSegmentBuilder, version: int
+) -> StateMachinePhase[T]:
+    missing = builder.missing(version)
+    if missing:
+        first = tuple(missing[:_PROBED_AT_ONCE])
+        return Consume(MissingCommitsPhase(opening, then, builder, version, first))
+    return then.listed(builder.build(version))

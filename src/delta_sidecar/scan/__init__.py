@@ -1,0 +1,1 @@
+"""The scanner: a table's live files as they are found."""

@@ -1,0 +1,67 @@
+"""A live file of a table, as a Python value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.log.deletion_vectors import DeletionVector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFile:
+    """A live file of a table.
+
+    Attributes:
+        path: Where it is, decoded; relative to the table, or absolute.
+        raw_path: The path as the log has it, a URI.
+        size: In bytes.
+        modification_time: In milliseconds since the epoch.
+        partition_values: Raw values by (logical) column name; None is null.
+        stats: Statistics as JSON text; None where the log has none.
+        deletion_vector: Which of its rows are deleted; None where none are.
+        tags: The writer's own notes.
+        base_row_id: Row id of its first row, with row tracking.
+        default_row_commit_version: Version that first added it, with row tracking.
+        clustering_provider: Who clustered it.
+    """
+
+    path: str
+    raw_path: str
+    size: int
+    modification_time: int
+    partition_values: Mapping[str, str | None] = field(hash=False)
+    stats: str | None = None
+    deletion_vector: DeletionVector | None = None
+    tags: Mapping[str, str | None] | None = field(default=None, hash=False)
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+
+    @property
+    def num_records(self) -> int | None:
+        """Rows in the file by its statistics, deleted ones included; None where they don't say."""
+        if self.stats is None:
+            return None
+        try:
+            count = json.loads(self.stats).get("numRecords")
+        except (ValueError, AttributeError, RecursionError):
+            return None
+        return count if isinstance(count, int) else None
+
+
+def delta_files(batch: pa.RecordBatch) -> Iterator[DeltaFile]:
+    """The rows of a batch of files as values."""
+    names = batch.schema.names
+    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        fields: dict[str, Any] = dict(zip(names, row, strict=True))
+        fields["partition_values"] = dict(fields["partition_values"])
+        fields["deletion_vector"] = DeletionVector.from_struct(fields["deletion_vector"])
+        fields["tags"] = None if fields["tags"] is None else json.loads(fields["tags"])
+        yield DeltaFile(**fields)

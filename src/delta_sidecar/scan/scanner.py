@@ -1,0 +1,176 @@
+"""`LazyDeltaScanner`: from a table's address to a stream of its live files."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.execute import ExecutionCounts, LocalExecutor
+from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.replay.files import FILE_SCHEMA
+from delta_sidecar.replay.opening import Opening
+from delta_sidecar.replay.scan import Scan, forward_scan, reverse_scan
+from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
+from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
+from delta_sidecar.scan.files import DeltaFile, delta_files
+from delta_sidecar.store import RequestCounts, RequestLog, Store, open_store
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ScanMetrics:
+    """What a scan has done so far.
+
+    Attributes:
+        requests: Requests by kind, bytes and dependent round trips.
+        files_emitted: Files given out.
+        batches_emitted: Batches given out.
+        commits_read: Commits of which something was read.
+        row_groups_read: Row groups of the checkpoint of which rows were used.
+        row_groups_skipped: Row groups of the checkpoint that were passed over.
+        seen_keys: Keys of the tail that were remembered; known at the end.
+        version: The version that is read; None before it is known.
+        base_version: Version of the base, -1 for the start of the log; None before the end.
+        is_complete: Whether the scan came to its end, not only to its limit.
+    """
+
+    requests: RequestCounts
+    files_emitted: int
+    batches_emitted: int
+    commits_read: int
+    row_groups_read: int
+    row_groups_skipped: int
+    seen_keys: int | None
+    version: int | None
+    base_version: int | None
+    is_complete: bool
+
+
+class LazyDeltaScanner:
+    """Streams the live files of a Delta table, in memory that does not grow with the table.
+
+    Nothing is read before the first file, batch or snapshot is asked for. A consumer that is slow, breaks off, closes
+    or drops its iterator slows or stops the requests. Each scan stands by itself and pins the version that it reads.
+    """
+
+    def __init__(
+        self,
+        table_url: str | os.PathLike[str],
+        config: LazyScanConfig | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        store: Store | None = None,
+    ) -> None:
+        """Makes a scanner; nothing is read yet.
+
+        Args:
+            table_url: A path or an address such as `abfss://container@account.dfs.core.windows.net/table`.
+            config: What to scan for; by default every file of the newest version.
+            storage_options: Credentials and settings, as object_store names them.
+            store: A store to use instead of the one that the address names.
+
+        Raises:
+            OptionError: The address or an option is not valid.
+        """
+        self.config = config or LazyScanConfig()
+        self._store = store if store is not None else open_store(table_url, storage_options)
+        self._run = _Run()
+
+    def __repr__(self) -> str:
+        return f"LazyDeltaScanner({self._store.url!r}, {self.config!r})"
+
+    @property
+    def metrics(self) -> ScanMetrics:
+        """What the latest scan has done so far."""
+        return self._run.metrics()
+
+    def snapshot(self) -> Snapshot:
+        """Reads the version, protocol and metadata of the table; no file of it is listed."""
+        run = self._run = _Run()
+        with closing(self._executor(run)) as executor:
+            run.snapshot = StateMachineIterator(open_snapshot(self._opening()), executor).run_to_terminal()
+            return run.snapshot
+
+    def scan_files(self) -> Iterator[DeltaFile]:
+        """Streams the files as values."""
+        with closing(self._batches(_Run())) as batches:
+            for batch in batches:
+                yield from delta_files(batch)
+
+    def scan_batches(self) -> pa.RecordBatchReader:
+        """Streams the files as Arrow batches of `path, raw_path, size, modification_time, partition_values, ...`."""
+        return pa.RecordBatchReader.from_batches(FILE_SCHEMA, self._batches(_Run()))
+
+    def _batches(self, run: _Run) -> Iterator[pa.RecordBatch]:
+        self._run = run
+        if self.config.limit == 0:
+            return
+        with closing(self._executor(run)) as executor:
+            try:
+                run.snapshot = StateMachineIterator(open_snapshot(self._opening()), executor).run_to_terminal()
+                chain = reverse_scan if self.config.strategy is ScanStrategy.REVERSE else forward_scan
+                predicate = self.config.parsed_predicate
+                with closing(StateMachineIterator(chain(run.snapshot, predicate), executor)) as machine:
+                    yield from self._sliced(run, machine)
+            finally:
+                run.requests.cancel()
+
+    def _sliced(self, run: _Run, machine: StateMachineIterator[Scan]) -> Iterator[pa.RecordBatch]:
+        limit = self.config.limit
+        for found in machine:
+            for start in range(0, found.num_rows, self.config.batch_size):
+                batch = found.slice(start, self.config.batch_size)
+                if limit is not None:
+                    batch = batch.slice(0, limit - run.files_emitted)
+                run.files_emitted += batch.num_rows
+                run.batches_emitted += 1
+                yield batch
+                if run.files_emitted == limit:
+                    return
+        run.scan = machine.into_terminal()
+
+    def _executor(self, run: _Run) -> LocalExecutor:
+        executor = LocalExecutor(
+            self._store.bind(run.requests),
+            file_parallelism=self.config.commit_read_parallelism,
+            row_groups_ahead=self.config.checkpoint_row_groups_per_batch,
+        )
+        run.counts = executor.counts
+        return executor
+
+    def _opening(self) -> Opening:
+        return Opening(self._store.url, self.config.version, self.config.commit_read_parallelism)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The account of one scan."""
+
+    requests: RequestLog = field(default_factory=RequestLog)
+    counts: ExecutionCounts = field(default_factory=ExecutionCounts)
+    files_emitted: int = 0
+    batches_emitted: int = 0
+    snapshot: Snapshot | None = None
+    scan: Scan | None = None
+
+    def metrics(self) -> ScanMetrics:
+        return ScanMetrics(
+            requests=self.requests.snapshot(),
+            files_emitted=self.files_emitted,
+            batches_emitted=self.batches_emitted,
+            commits_read=self.counts.files_read,
+            row_groups_read=self.counts.row_groups_read,
+            row_groups_skipped=self.counts.row_groups_skipped,
+            seen_keys=None if self.scan is None else self.scan.seen_keys,
+            version=None if self.snapshot is None else self.snapshot.version,
+            base_version=None if self.scan is None else self.scan.base_version,
+            is_complete=self.scan is not None,
+        )
+
+

@@ -1,0 +1,71 @@
+"""What the documentation says about names, options and flags is what the code has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import delta_sidecar
+from delta_sidecar.store.options import AZURE_OPTIONS, REQUEST_OPTIONS, StorageOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+STORES = ROOT / "docs" / "guides" / "stores-and-credentials.md"
+COMMAND = ROOT / "docs" / "reference" / "cli.md"
+
+
+@pytest.mark.parametrize("options", [AZURE_OPTIONS, REQUEST_OPTIONS], ids=["azure", "requests"])
+def test_the_table_of_storage_options_is_whole(options: Iterable[StorageOption]) -> None:
+    assert table_of(options) in STORES.read_text()
+
+
+def test_every_flag_of_the_command_is_documented() -> None:
+    import click
+
+    from delta_sidecar.cli import main
+
+    assert isinstance(main, click.Group)
+    text = COMMAND.read_text()
+    for name, command in main.commands.items():
+        assert f"## `delta-sidecar {name} " in text
+        flags = {
+            max(parameter.opts, key=len)
+            for parameter in command.params
+            if isinstance(parameter, click.Option)
+        }
+        assert {flag for flag in flags if f"`{flag}" not in text} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_examples_use_names_that_exist(page: Path) -> None:
+    for code in examples(page):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and node.module == "delta_sidecar":
+                assert {alias.name for alias in node.names} <= set(delta_sidecar.__all__)
+
+
+def test_the_example_in_the_readme_is_ten_lines() -> None:
+    (example,) = examples(ROOT / "README.md")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 10
+
+
+def table_of(options: Iterable[StorageOption]) -> str:
+    rows = ["| option | environment | default | meaning |", "|---|---|---|---|"]
+    for option in options:
+        variables = ", ".join(f"`{name}`" for name in option.environment)
+        default = option.default or ""
+        default = f"`{default}`" if default and " " not in default else default
+        rows.append(f"| `{option.key}` | {variables} | {default} | {option.meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def examples(page: Path) -> Iterator[str]:
+    blocks = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return (found[1] for found in blocks.finditer(page.read_text()))

@@ -1,0 +1,131 @@
+"""The public names, frozen: adding or removing one is a decision that shows in a diff of this file."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import delta_sidecar
+from delta_sidecar import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SOURCE = Path(delta_sidecar.__file__).parent
+PUBLIC = [
+    "AuthenticationError",
+    "CorruptCheckpointError",
+    "CorruptCommitError",
+    "DeletionVector",
+    "DeltaFile",
+    "DeltaProtocolError",
+    "DeltaSidecarError",
+    "InvalidMetadataError",
+    "LazyDeltaScanner",
+    "LazyScanConfig",
+    "LogCorruptionError",
+    "MissingCommitError",
+    "MissingMetadataError",
+    "MissingProtocolError",
+    "ObjectExistsError",
+    "ObjectNotFoundError",
+    "OptionError",
+    "PredicateError",
+    "ScanMetrics",
+    "ScanStrategy",
+    "Snapshot",
+    "StorageError",
+    "TableNotFoundError",
+    "UnreadableFileError",
+    "UnsupportedFeatureError",
+    "UnsupportedProtocolVersionError",
+    "VersionNotFoundError",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert delta_sidecar.__all__ == PUBLIC
+
+
+def test_nothing_public_is_left_out_of_all() -> None:
+    seen = {
+        name for name, value in vars(delta_sidecar).items() if not name.startswith("_") and _is_ours(value)
+    }
+    assert seen == set(PUBLIC)
+
+
+def test_every_error_is_public() -> None:
+    classes = {name for name, value in vars(errors).items() if inspect.isclass(value)}
+    assert classes <= set(PUBLIC)
+    assert all(name in (errors.__doc__ or "") for name in classes), (
+        "the tree at the top of errors.py is whole"
+    )
+
+
+def test_every_error_has_the_one_base() -> None:
+    raised = [
+        value
+        for value in vars(delta_sidecar).values()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    ]
+    assert raised
+    assert all(issubclass(value, delta_sidecar.DeltaSidecarError) for value in raised)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_has_a_docstring(name: str) -> None:
+    value = getattr(delta_sidecar, name)
+    assert value.__doc__
+    # A dataclass without a docstring gets its signature for one.
+    assert not value.__doc__.startswith(f"{name}(")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_callable_is_annotated(name: str) -> None:
+    bare = [
+        f"{function.__qualname__}({parameter})"
+        for function in _functions(getattr(delta_sidecar, name))
+        for parameter in _unannotated(function)
+    ]
+    assert not bare
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_method_has_a_docstring(name: str) -> None:
+    bare = [
+        function.__qualname__
+        for function in _functions(getattr(delta_sidecar, name))
+        if not function.__name__.startswith("_") and not function.__doc__
+    ]
+    assert not bare
+
+
+def _is_ours(value: object) -> bool:
+    return not inspect.ismodule(value) and getattr(value, "__module__", "").startswith("delta_sidecar")
+
+
+def _functions(value: object) -> Iterator[Callable[..., object]]:
+    """The functions behind a public name: itself, or what its class defines in the source."""
+    if inspect.isfunction(value):
+        yield value
+    if not inspect.isclass(value):
+        return
+    for member in vars(value).values():
+        plain = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        plain = plain.fget if isinstance(plain, property) else plain
+        # Dataclasses and enums add methods of their own; those are in no file of ours.
+        if inspect.isfunction(plain) and Path(plain.__code__.co_filename).is_relative_to(SOURCE):
+            yield plain
+
+
+def _unannotated(function: Callable[..., object]) -> Iterator[str]:
+    signature = inspect.signature(function)
+    for index, parameter in enumerate(signature.parameters.values()):
+        receiver = index == 0 and parameter.name in {"self", "cls"}
+        if parameter.annotation is inspect.Parameter.empty and not receiver:
+            yield parameter.name
+    if signature.return_annotation is inspect.Signature.empty:
+        yield "return"
