@@ -61,9 +61,7 @@ def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> 
         return None
     text = _texts(block, batch.num_rows) if lines else pa.nulls(batch.num_rows, pa.string())
     labels = int64s(np.full(batch.num_rows, label, dtype=np.int64))
-    return pa.RecordBatch.from_arrays(
-        [*batch.columns, labels, text], names=[*batch.schema.names, FILE_LABEL, LINE]
-    )
+    return pa.RecordBatch.from_arrays([*batch.columns, labels, text], names=[*batch.schema.names, FILE_LABEL, LINE])
 
 
 def _texts(block: bytes, rows: int) -> pa.StringArray:

@@ -20,6 +20,7 @@ from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet_file import Footer, ParquetRows, read_footer
 from delta_sidecar.execute.row_selection import selected_batches
 from delta_sidecar.plan import (
+    Batches,
     FileRef,
     Filter,
     FilterOrdered,
@@ -81,11 +82,11 @@ class LocalExecutor:
         self._fetcher = Fetcher(store, self._requests, self._clock)
         self._footers: dict[str, Footer] = {}
 
-    def execute(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+    def execute(self, plan: Plan) -> Batches:
         """Runs a plan; batches come in the plan's order."""
         return self._run(plan)
 
-    def execute_parallel(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+    def execute_parallel(self, plan: Plan) -> Batches:
         """Runs a plan whose filters have no state: they run where the batches are made."""
         functions: deque[Callable[[pa.RecordBatch], pa.RecordBatch | None]] = deque()
         source = plan
@@ -103,7 +104,7 @@ class LocalExecutor:
         self._requests.shutdown(wait=False, cancel_futures=True)
         self._decoders.shutdown(wait=False, cancel_futures=True)
 
-    def _run(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+    def _run(self, plan: Plan) -> Batches:
         if isinstance(plan, Filter | FilterOrdered):
             return self._filtered(plan)
         if isinstance(plan, ScanJson):
@@ -114,22 +115,22 @@ class LocalExecutor:
             return self._read_files(plan)
         return self._list_files(plan)
 
-    def _filtered(self, plan: Filter | FilterOrdered) -> Iterator[pa.RecordBatch]:
+    def _filtered(self, plan: Filter | FilterOrdered) -> Batches:
         with closing(self._run(plan.source)) as batches:
             for batch in batches:
                 kept = plan.function(batch)
                 if kept is not None and kept.num_rows:
                     yield kept
 
-    def _list_files(self, plan: ListFiles) -> Iterator[pa.RecordBatch]:
+    def _list_files(self, plan: ListFiles) -> Batches:
         for path in plan.ahead:
             self._fetcher.ahead(path)
-        with closing(self._store.list(plan.prefix, after=plan.after)) as pages:
-            while (page := run_in(self._clock, lambda: next(pages, None))) is not None:
-                sizes = int64s(_integers([found.size for found in page]))
-                yield _batch(path=strings(found.path for found in page), size=sizes)
+        pages = self._store.list(plan.prefix, after=plan.after)
+        while (page := run_in(self._clock, lambda: next(pages, None))) is not None:
+            sizes = int64s(_integers([found.size for found in page]))
+            yield _batch(path=strings(found.path for found in page), size=sizes)
 
-    def _read_files(self, plan: ReadFiles) -> Iterator[pa.RecordBatch]:
+    def _read_files(self, plan: ReadFiles) -> Batches:
         started = [self._fetcher.start(path) for path in plan.paths]
         for ahead in plan.ahead:
             self._fetcher.ahead(ahead.path)
@@ -141,7 +142,7 @@ class LocalExecutor:
             data = bytes(fetched.data) if fetched.size <= min(plan.max_bytes, len(fetched.data)) else None
             yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
 
-    def _scan_json(self, plan: ScanJson) -> Iterator[pa.RecordBatch]:
+    def _scan_json(self, plan: ScanJson) -> Batches:
         for ref, pending in self._started(plan.files):
             self.counts.files_read += 1
             try:
@@ -196,7 +197,7 @@ class LocalExecutor:
 
     def _scan_parquet(
         self, plan: ScanParquet, functions: tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Batches:
         if plan.check:
             self._footers |= {ref.path: footer for ref, footer in self._read_footers(plan.files)}
         if plan.columns:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from delta_sidecar.store import Store, TripClock, current_clock, run_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
 Bytes = bytes | memoryview
@@ -175,7 +175,7 @@ class _Window:
     def put(self, start: int, data: Bytes) -> None:
         self._at, self._data = start, data
 
-    def at(self, position: int, fetch: object) -> tuple[int, Bytes]:
+    def at(self, position: int, fetch: Callable[[int, int], Bytes]) -> tuple[int, Bytes]:
         if not self._at <= position < self._at + len(self._data):
             if self._next is not None and self._next[0] == position:
                 start, clock, future = self._next
@@ -183,7 +183,7 @@ class _Window:
                 self.put(start, future.result())
                 current_clock().join(clock)
             else:
-                self.put(position, fetch(position, min(position + self._width, self.end)))  # type: ignore[operator]
+                self.put(position, fetch(position, min(position + self._width, self.end)))
         return self._at, self._data
 
     def read_on(self, pool: ThreadPoolExecutor, store: Store, path: str, clock: TripClock) -> None:

@@ -1,4 +1,4 @@
-"""Small JSON files beside the commits: `_last_checkpoint` and version checksums. Both are hints: bad ones are ignored."""
+"""`_last_checkpoint` and version checksums: small JSON files beside the commits, hints both; bad ones are ignored."""
 
 from __future__ import annotations
 

@@ -64,8 +64,7 @@ class LogSegment:
     def tail(self, base_version: int) -> tuple[tuple[int, str, int], ...]:
         """(version, path, size) of the commits after a base, newest first."""
         return tuple(
-            (version, commit_path(version), self.commits[version])
-            for version in range(self.version, base_version, -1)
+            (version, commit_path(version), self.commits[version]) for version in range(self.version, base_version, -1)
         )
 
 

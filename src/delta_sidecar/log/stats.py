@@ -169,9 +169,7 @@ def _insert(tree: dict[str, Any], path: ColumnPath, kind: pa.DataType) -> None:
 
 
 def _struct(tree: dict[str, Any]) -> pa.StructType:
-    return pa.struct(
-        [pa.field(name, _struct(kind) if isinstance(kind, dict) else kind) for name, kind in tree.items()]
-    )
+    return pa.struct([pa.field(name, _struct(kind) if isinstance(kind, dict) else kind) for name, kind in tree.items()])
 
 
 def _parse_all(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:

@@ -7,7 +7,7 @@ or lets it through to the user (`PartialResultPhase`); then it asks for the next
 Nothing here knows of Delta, and nothing here does I/O.
 """
 
-from delta_sidecar.plan.machine import Executor, StateMachineIterator
+from delta_sidecar.plan.machine import Batches, Executor, StateMachineIterator
 from delta_sidecar.plan.nodes import (
     FILE_LABEL,
     LINE,
@@ -21,11 +21,19 @@ from delta_sidecar.plan.nodes import (
     ScanParquet,
     Substitute,
 )
-from delta_sidecar.plan.phases import Consume, ConsumePhase, PartialResult, PartialResultPhase, StateMachinePhase, Terminus
+from delta_sidecar.plan.phases import (
+    Consume,
+    ConsumePhase,
+    PartialResult,
+    PartialResultPhase,
+    StateMachinePhase,
+    Terminus,
+)
 
 __all__ = [
     "FILE_LABEL",
     "LINE",
+    "Batches",
     "Consume",
     "ConsumePhase",
     "Executor",

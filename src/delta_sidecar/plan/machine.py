@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from delta_sidecar.plan.nodes import Plan
-from delta_sidecar.plan.phases import PartialResult, StateMachinePhase, Terminus
+from delta_sidecar.plan.phases import PartialResult, PartialResultPhase, StateMachinePhase, Terminus
+
+if TYPE_CHECKING:
+    from delta_sidecar.plan.nodes import Plan
 
 T = TypeVar("T")
 
+Batches = Generator[pa.RecordBatch, None, None]
+"""A lazy stream of batches; closing it stops its I/O."""
+
 
 class Executor(Protocol):
-    """Runs plans. The iterators that it gives are lazy, and closing one stops its I/O."""
+    """Runs plans."""
 
-    def execute(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+    def execute(self, plan: Plan) -> Batches:
         """Runs a plan; batches come in the plan's order."""
 
-    def execute_parallel(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+    def execute_parallel(self, plan: Plan) -> Batches:
         """Runs a plan whose batches may be made at the same time and come in any order."""
 
 
@@ -63,20 +68,24 @@ class StateMachineIterator(Generic[T]):
             pass
         return self.into_terminal()
 
-    def _run(self) -> Iterator[pa.RecordBatch]:
+    def _run(self) -> Batches:
         while not isinstance(self._phase, Terminus):
-            phase = self._phase.phase
+            current = self._phase
             try:
-                if isinstance(self._phase, PartialResult):
-                    run = self._executor.execute_parallel if phase.is_parallelizable() else self._executor.execute
-                    with closing(run(phase.plan())) as batches:
+                if isinstance(current, PartialResult):
+                    with closing(self._execute(current.phase)) as batches:
                         yield from batches
-                    self._phase = phase.next()
+                    self._phase = current.phase.next()
                 else:
-                    with closing(self._executor.execute(phase.plan())) as batches:
-                        self._phase = phase.next(batches)
+                    with closing(self._executor.execute(current.phase.plan())) as batches:
+                        self._phase = current.phase.next(batches)
             except Exception as error:
-                recovered = phase.recover(error)
+                recovered = current.phase.recover(error)
                 if recovered is None:
                     raise
                 self._phase = recovered
+
+    def _execute(self, phase: PartialResultPhase[T]) -> Batches:
+        if phase.is_parallelizable():
+            return self._executor.execute_parallel(phase.plan())
+        return self._executor.execute(phase.plan())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-from delta_sidecar.plan.nodes import Plan
+    import pyarrow as pa
+
+    from delta_sidecar.plan.nodes import Plan
 
 T = TypeVar("T")
 

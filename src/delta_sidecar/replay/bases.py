@@ -8,9 +8,8 @@ the next.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ import pyarrow as pa
 from delta_sidecar.errors import ObjectNotFoundError, StorageError, UnreadableFileError
 from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.log.segment import CheckpointFiles, LogSegment
 from delta_sidecar.plan import (
     LINE,
     Consume,
@@ -29,6 +27,11 @@ from delta_sidecar.plan import (
     ScanParquet,
     StateMachinePhase,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from delta_sidecar.log.segment import CheckpointFiles, LogSegment
 
 T = TypeVar("T")
 
@@ -88,7 +91,7 @@ class CheckpointTopPhase(ConsumePhase[T]):
         refs = tuple(FileRef(path, size) for path, size in self.files.files)
         if self._is_json:
             return ScanJson(refs, TOP_SCHEMA, lines_with=(b"protocol", b"metaData"), keep=True)
-        columns = ("sidecar.path", "sidecar.sizeInBytes")
+        columns: tuple[str, ...] = ("sidecar.path", "sidecar.sizeInBytes")
         non_null: tuple[str, ...] = ("sidecar.path",)
         if self.with_table:
             columns += ("protocol", "metaData")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from delta_sidecar._arrow import booleans, valid_mask
 from delta_sidecar.log.actions import commit_schema
@@ -16,6 +15,7 @@ from delta_sidecar.replay.commits import select
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from delta_sidecar.replay.files import FileColumns
@@ -38,7 +38,7 @@ _ADD_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Lets through the files of a base that a frozen seen-set does not hide. It has no state: rows may come in any order."""
+    """Lets through the files of a base that a frozen seen-set does not hide, whatever order they come in."""
 
     seen: SeenSet
     columns: FileColumns

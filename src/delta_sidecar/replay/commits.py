@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-import numpy as np
-import pyarrow as pa
 
 from delta_sidecar._arrow import booleans, valid_mask
 from delta_sidecar.errors import CorruptCommitError
@@ -17,6 +13,10 @@ from delta_sidecar.plan import FILE_LABEL, LINE, FileRef, ScanJson
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from delta_sidecar.replay.files import FileColumns

@@ -15,7 +15,6 @@ from delta_sidecar.log.json_text import map_text, struct_text
 from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.paths import decode_paths
 
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -144,5 +143,3 @@ def _tags(column: pa.Array | None, rows: int) -> pa.StringArray:
     if column is None:
         return pa.nulls(rows, pa.string())
     return map_text(column) if pa.types.is_map(column.type) else column
-
-

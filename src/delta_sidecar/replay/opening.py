@@ -9,17 +9,19 @@ full; a commit that a listing skipped is asked for by name before it counts as m
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.log.hints import last_checkpoint_version
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, checksum_path, commit_path, listing_start
 from delta_sidecar.log.segment import LogSegment, LogSegmentBuilder
 from delta_sidecar.plan import Consume, ConsumePhase, ListFiles, ReadFiles, StateMachinePhase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
 
 T = TypeVar("T")
 

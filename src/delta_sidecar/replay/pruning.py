@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from delta_sidecar._arrow import bits_of
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.stats import FileStatistics, parse_statistics, struct_leaves, struct_statistics
@@ -19,6 +17,7 @@ from delta_sidecar.replay.files import partition_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 

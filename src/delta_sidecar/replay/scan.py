@@ -9,11 +9,8 @@ taken; in reverse, what was already given out stays right, for it came from newe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from delta_sidecar.plan import (
     Consume,
@@ -38,6 +35,10 @@ from delta_sidecar.replay.pruning import Pruning, pruning_for
 from delta_sidecar.replay.seen import SeenSet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
     from delta_sidecar.log.segment import CheckpointFiles, LogSegment
     from delta_sidecar.replay.snapshot import Snapshot
 
@@ -158,9 +159,7 @@ class _ScanState(BaseContinuation[Scan], ListingContinuation[Scan]):
     def on_segment(self, segment: LogSegment) -> StateMachinePhase[Scan]:
         """Goes on with the next older base: the commits down to it come first."""
         commits = tuple(entry for entry in segment.tail(segment.base_version) if entry[0] <= self.base_version)
-        state = replace(
-            self, snapshot=replace(self.snapshot, segment=segment), base_version=segment.base_version
-        )
+        state = replace(self, snapshot=replace(self.snapshot, segment=segment), base_version=segment.base_version)
         return state.remember_tail(commits) if self.forward else state.replay_tail(commits)
 
     def after_base(self) -> StateMachinePhase[Scan]:

@@ -6,6 +6,7 @@ key itself, or above a size its 128-bit keyed digest, decides.
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -79,9 +80,7 @@ class SeenSet:
             open_ = np.flatnonzero(~found & run.has(place, fingerprints))
             # Two keys may share a fingerprint: go along equal fingerprints until the key itself is met.
             while len(open_):
-                same = self._identities.equal(
-                    run.identity[place[open_]], keys.take(int64s(open_)), self._secret
-                )
+                same = self._identities.equal(run.identity[place[open_]], keys.take(int64s(open_)), self._secret)
                 found[open_[same]] = True
                 open_ = open_[~same]
                 place[open_] += 1
@@ -89,9 +88,7 @@ class SeenSet:
         return found
 
     def _merge(self) -> None:
-        while len(self._runs) > 1 and (
-            len(self._runs) > _FEW_RUNS or len(self._runs[-2]) <= 2 * len(self._runs[-1])
-        ):
+        while len(self._runs) > 1 and (len(self._runs) > _FEW_RUNS or len(self._runs[-2]) <= 2 * len(self._runs[-1])):
             newer, older = self._runs.pop(), self._runs.pop()
             fingerprints = np.concatenate([older.fingerprints, newer.fingerprints])
             order = np.argsort(fingerprints, kind="stable")
@@ -180,7 +177,7 @@ def _digests(keys: pa.BinaryArray, secret: bytes) -> NDArray[np.uint64]:
     bounds = np.frombuffer(offsets, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].tolist()
     view = memoryview(data)
     out = bytearray()
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in itertools.pairwise(bounds):
         out += blake2b(view[start:end], digest_size=16, key=secret).digest()
     return np.frombuffer(bytes(out), dtype=np.uint64).reshape(-1, 2)
 

@@ -9,11 +9,8 @@ can do is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from delta_sidecar.errors import MissingMetadataError, MissingProtocolError
 from delta_sidecar.log.actions import TABLE_SCHEMA, Metadata, Protocol, line_action
@@ -37,6 +34,10 @@ from delta_sidecar.replay.failures import explain_commit_failure, no_base_left
 from delta_sidecar.replay.opening import FileListingPhase, LastCheckpointPhase, ListingContinuation, Opening
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
     from delta_sidecar.log.segment import CheckpointFiles, LogSegment
 
 _CHECKSUM_BYTES = 4 << 20
@@ -149,9 +150,7 @@ class _Search(BaseContinuation[Snapshot], ListingContinuation[Snapshot]):
             raise MissingMetadataError(msg)
         columns = read_schema(self.metadata, self.protocol, table)
         return Terminus(
-            Snapshot(
-                table, version, self.protocol, self.metadata, columns, self.segment, base, self.excluded
-            )
+            Snapshot(table, version, self.protocol, self.metadata, columns, self.segment, base, self.excluded)
         )
 
 

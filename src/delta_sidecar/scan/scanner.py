@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.execute import ExecutionCounts, LocalExecutor
-from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.plan import Batches, StateMachineIterator
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.scan import Scan, forward_scan, reverse_scan
@@ -107,7 +107,7 @@ class LazyDeltaScanner:
         """Streams the files as Arrow batches of `path, raw_path, size, modification_time, partition_values, ...`."""
         return pa.RecordBatchReader.from_batches(FILE_SCHEMA, self._batches(_Run()))
 
-    def _batches(self, run: _Run) -> Iterator[pa.RecordBatch]:
+    def _batches(self, run: _Run) -> Batches:
         self._run = run
         if self.config.limit == 0:
             return
@@ -172,5 +172,3 @@ class _Run:
             base_version=None if self.scan is None else self.scan.base_version,
             is_complete=self.scan is not None,
         )
-
-
