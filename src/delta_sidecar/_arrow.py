@@ -45,6 +45,12 @@ def int64s(values: NDArray[np.int64]) -> pa.Int64Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
+def nullable_int64s(values: NDArray[np.int64], valid: NDArray[np.bool_]) -> pa.Int64Array:
+    """Makes an int64 array that is null where `valid` is false."""
+    bits = np.packbits(valid, bitorder="little")
+    return pa.Array.from_buffers(pa.int64(), len(values), [pa.py_buffer(bits), pa.py_buffer(values)])
+
+
 def booleans(mask: NDArray[np.bool_]) -> pa.BooleanArray:
     """Makes a boolean array without nulls."""
     bits = np.packbits(mask, bitorder="little")
@@ -97,9 +103,9 @@ def scalar(value: object, type: pa.DataType) -> pa.Scalar:  # noqa: A002 - the A
         days = np.array([(value - dt.date(1970, 1, 1)).days], dtype=np.int32)
         return pa.Array.from_buffers(type, 1, [None, pa.py_buffer(days)])[0]
     if isinstance(value, float) and pa.types.is_floating(type):
-        return pa.Array.from_buffers(
-            pa.float64(), 1, [None, pa.py_buffer(np.array([value], dtype=np.float64))]
-        ).cast(type, safe=False)[0]
+        return pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([value], dtype=np.float64))]).cast(
+            type, safe=False
+        )[0]
     text = format(value, "f") if isinstance(value, Decimal) else str(value)
     return strings([text]).cast(type)[0]
 

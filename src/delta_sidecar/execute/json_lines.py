@@ -24,10 +24,10 @@ def line_blocks(chunks: Iterator[Bytes]) -> Iterator[bytes]:
     """Cuts the content of a file, chunk by chunk, into blocks of whole lines."""
     rest = b""
     for chunk in chunks:
-        data = rest + bytes(chunk) if rest else bytes(chunk)
+        data = b"".join((rest, chunk))
         end = data.rfind(b"\n") + 1
         block, rest = data[:end], data[end:]
-        del data
+        del data, chunk
         if block:
             yield block
     if rest:

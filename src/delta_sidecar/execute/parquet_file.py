@@ -5,20 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delta_sidecar._arrow import booleans
+from delta_sidecar.execute.page_selection import UnusualPagesError, excerpt_of, select_rows
 from delta_sidecar.execute.sparse_file import Range, SparseFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
+    from numpy.typing import NDArray
+
+    from delta_sidecar.execute.page_headers import ColumnExcerpt
     from delta_sidecar.store import Store
 
 FOOTER_BYTES = 256 << 10
-BATCH_BYTES = 4 << 20
-HELD_BYTES = 16 << 20
+BATCH_BYTES = 2 << 20
+HELD_BYTES = 8 << 20
 _MOST_ROWS = 65_536
 _FEWEST_ROWS = 1_024
 _MAGIC_BYTES = 12
@@ -123,14 +129,57 @@ class ParquetRows:
                 pre_buffer=False,
                 buffer_size=_SLICE_BYTES,
             )
-            yield from file.iter_batches(
+            batches = file.iter_batches(
                 batch_size=rows or self.batch_rows(group, columns),
                 row_groups=[group],
                 columns=[self._leaves[leaf] for leaf in leaves],
                 use_threads=False,
             )
+            for count, batch in enumerate(batches, start=1):
+                yield batch
+                if count % _TIDY_EVERY == 0:
+                    # Arrow's allocator keeps what a thread frees; over a long file that adds up.
+                    pa.default_memory_pool().release_unused()
         finally:
             sparse.close()
+            pa.default_memory_pool().release_unused()
+
+    def chosen(self, group: int, columns: Sequence[str], chosen: NDArray[np.bool_]) -> pa.RecordBatch:
+        """Reads chosen columns of a few chosen rows of a row group, in one batch.
+
+        Of large flat columns only the pages with such rows are decoded.
+        """
+        leaves = self.leaves(columns)
+        by_page = {leaf: excerpt for leaf in leaves if (excerpt := self._excerpt(group, leaf)) is not None}
+        rest = [self._leaves[leaf] for leaf in leaves if leaf not in by_page]
+        rows = np.flatnonzero(chosen)
+        parts: dict[str, dict[str, pa.Array]] = {}
+        for leaf, excerpt in by_page.items():
+            try:
+                parts.setdefault(excerpt.path[0], {})[excerpt.path[1]] = self._by_page(group, leaf, excerpt, rows)
+            except UnusualPagesError:
+                rest.append(self._leaves[leaf])
+        position = 0
+        filtered = []
+        for batch in self.batches(group, rest):
+            filtered.append(batch.filter(booleans(chosen[position : position + batch.num_rows])))
+            position += batch.num_rows
+        return _joined(pa.Table.from_batches(filtered).combine_chunks(), parts)
+
+    def _excerpt(self, group: int, leaf: int) -> ColumnExcerpt | None:
+        chunk = self._footer.metadata.row_group(group).column(leaf)
+        excerpt = excerpt_of(self._footer.metadata.schema.column(leaf), chunk)
+        worth_it = excerpt is not None and len(excerpt.path) == _NESTED and chunk.total_uncompressed_size >= _LARGE
+        return excerpt if worth_it else None
+
+    def _by_page(self, group: int, leaf: int, excerpt: ColumnExcerpt, rows: NDArray[np.int64]) -> pa.Array:
+        sparse = SparseFile(self._store, self._path, self._footer.size, self._pool)
+        if self._footer.whole is not None:
+            sparse.keep(0, self._footer.whole)
+        else:
+            self._fetch(sparse, group, [leaf])
+        place = _chunk_range(self._footer.metadata.row_group(group).column(leaf))
+        return select_rows(sparse, place, excerpt, rows, self.num_rows(group))
 
     def batch_rows(self, group: int, columns: Sequence[str]) -> int:
         """How many rows of a row group decode to a few megabytes."""
@@ -150,6 +199,20 @@ class ParquetRows:
 
 
 _SLICE_BYTES = 256 << 10
+_LARGE = 256 << 10
+_TIDY_EVERY = 32
+_NESTED = 2
+
+
+def _joined(table: pa.Table, parts: dict[str, dict[str, pa.Array]]) -> pa.RecordBatch:
+    """Puts columns that were read by themselves back into the structs that they belong to."""
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    for name, fields in parts.items():
+        if name in columns:
+            struct = columns[name]
+            fields |= dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
+        columns[name] = pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 def _has_values(row_group: pq.RowGroupMetaData, leaf: int) -> bool:

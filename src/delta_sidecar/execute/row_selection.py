@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from delta_sidecar.execute.parquet_file import ParquetRows
     from delta_sidecar.plan import ScanParquet
 
+_FEW_ROWS = 16_384
+_SPARSE = 0.1
+
 
 def selected_batches(rows: ParquetRows, group: int, plan: ScanParquet) -> Iterator[pa.RecordBatch]:
     """Reads a row group's columns: for all rows, or for those that pass the plan's test."""
@@ -29,6 +32,9 @@ def selected_batches(rows: ParquetRows, group: int, plan: ScanParquet) -> Iterat
         return
     keep = np.concatenate([plan.test(batch) for batch in rows.batches(group, plan.early)])
     if not keep.any():
+        return
+    if keep.sum() <= min(_FEW_ROWS, len(keep) * _SPARSE):
+        yield rows.chosen(group, columns, keep)
         return
     position = 0
     for batch in rows.batches(group, columns):

@@ -77,6 +77,11 @@ class SparseFile:
             self._position = max(start, end)
             return data
 
+    def read_at(self, start: int, end: int) -> bytes:
+        """Reads a range, wherever the current position is."""
+        with self._lock:
+            return self._get(start, min(end, self.size_in_bytes))
+
     def seek(self, offset: int, whence: int = 0) -> int:
         """Moves the current position."""
         with self._lock:

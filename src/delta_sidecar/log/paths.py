@@ -7,12 +7,17 @@ file. Everything works on whole Arrow columns.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import strings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def decode_paths(raw: pa.StringArray) -> pa.StringArray:
@@ -38,7 +43,7 @@ def decode_paths(raw: pa.StringArray) -> pa.StringArray:
 def canonical_paths(raw: pa.StringArray) -> pa.StringArray:
     """Paths of which two are equal just where they name the same file."""
     decoded = decode_paths(raw)
-    if not _holds(decoded, "file:"):
+    if not _holds(decoded, ":"):
         return decoded
     return pc.replace_substring_regex(decoded, pattern=r"^file:(?://(?:localhost)?)?/", replacement="/")
 
@@ -52,15 +57,22 @@ _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def _holds(array: pa.StringArray, text: str) -> bool:
-    return bool(pc.any(pc.match_substring(array, pattern=text)).as_py())
+def _content(array: pa.StringArray) -> NDArray[np.uint8]:
+    """The bytes of all values, one after another."""
+    offsets, data = array.buffers()[1:]
+    if data is None or not len(array):
+        return np.zeros(0, dtype=np.uint8)
+    first, last = np.frombuffer(offsets, dtype=np.int32)[[array.offset, array.offset + len(array)]]
+    return np.frombuffer(data, dtype=np.uint8)[first:last]
+
+
+def _holds(array: pa.StringArray, sign: str) -> bool:
+    return bool((_content(array) == ord(sign)).any())
 
 
 def _escapes(array: pa.StringArray) -> set[bytes] | None:
     """The distinct escapes in a column; None where a percent sign stands by itself."""
-    offsets, data = array.buffers()[1:]
-    first, last = memoryview(offsets).cast("i")[array.offset :: len(array)][:2]
-    text = bytes(memoryview(data)[first:last])
+    text = _content(array).tobytes()
     found = _ESCAPE.findall(text)
     return set(found) if len(found) == text.count(b"%") else None
 

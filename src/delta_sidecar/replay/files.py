@@ -140,6 +140,6 @@ def _deletion_vectors(column: pa.Array | None, rows: int) -> pa.Array:
 
 
 def _tags(column: pa.Array | None, rows: int) -> pa.StringArray:
-    if column is None:
+    if column is None or column.null_count == rows:
         return pa.nulls(rows, pa.string())
     return map_text(column) if pa.types.is_map(column.type) else column

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import blake2b, shake_128
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -186,15 +186,15 @@ _MOST_WORDS = 4096
 
 
 def _weights(secret: bytes) -> NDArray[np.uint64]:
-    generator = np.random.default_rng(list(secret))
-    return generator.integers(0, 1 << 64, size=_MOST_WORDS, dtype=np.uint64) | np.uint64(1)
+    stream = shake_128(secret).digest(_MOST_WORDS * 8)
+    return np.frombuffer(stream, dtype=np.uint64) | np.uint64(1)
 
 
 def _fingerprints(keys: pa.BinaryArray, weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A weighted sum of each key's eight-byte words, with secret odd weights; all keys of a length at once."""
     lengths = numbers_of(pc.binary_length(keys))
     out = np.zeros(len(keys), dtype=np.uint64)
-    for length in np.unique(lengths):
+    for length in np.flatnonzero(np.bincount(lengths)):
         where = lengths == length
         rows = np.flatnonzero(where)
         same = keys if len(rows) == len(keys) else keys.filter(booleans(where))
@@ -220,10 +220,14 @@ def _first_of_equals(
 ) -> NDArray[np.bool_]:
     """Of keys that are equal within a batch, leaves the first."""
     rows = np.flatnonzero(among)
-    _, first, counts = np.unique(fingerprints[rows], return_index=True, return_counts=True)
-    if len(first) == len(rows):
+    order = np.argsort(fingerprints[rows], kind="stable")
+    ordered = fingerprints[rows][order]
+    repeats = ordered[1:] == ordered[:-1]
+    if not repeats.any():
         return among
-    twins = np.isin(fingerprints[rows], fingerprints[rows][first[counts > 1]])
+    twins = np.zeros(len(rows), dtype=np.bool_)
+    twins[order[1:][repeats]] = True
+    twins[order[:-1][repeats]] = True
     met: set[bytes] = set()
     out = among.copy()
     for row in rows[twins].tolist():

@@ -1,0 +1,146 @@
+"""Chosen rows of one flat column, decoding only the pages that hold them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_sidecar._arrow import int64s
+from delta_sidecar.execute.page_headers import (
+    DATA_PAGE,
+    DATA_PAGE_V2,
+    DICTIONARY_PAGE,
+    ColumnExcerpt,
+    PageHeader,
+    TruncatedHeaderError,
+    read_page_header,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from delta_sidecar.execute.sparse_file import Range, SparseFile
+
+_HEADER_BYTES = 512
+_LONGEST_HEADER = 1 << 20
+_AT_ONCE = 4 << 20
+
+_PHYSICAL_TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6}
+_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4_RAW": 7}
+_CONVERTED_TYPES = {"UTF8": 0}
+
+
+class UnusualPagesError(ValueError):
+    """The pages of a column are not laid out as expected; the column is to be read in the ordinary way."""
+
+
+def excerpt_of(column: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData) -> ColumnExcerpt | None:
+    """How to read pages of a column by themselves; None where it cannot be done."""
+    kind, codec = _PHYSICAL_TYPES.get(chunk.physical_type), _CODECS.get(chunk.compression)
+    if column.max_repetition_level or kind is None or codec is None:
+        return None
+    path = tuple(column.path.split("."))
+    converted = _CONVERTED_TYPES.get(column.converted_type)
+    return ColumnExcerpt(path, column.max_definition_level, kind, converted, codec)
+
+
+def select_rows(
+    sparse: SparseFile, place: Range, excerpt: ColumnExcerpt, rows: NDArray[np.int64], total: int
+) -> pa.Array:
+    """Reads chosen rows of a column chunk.
+
+    Args:
+        sparse: The file.
+        place: Where the chunk is.
+        excerpt: How its pages are read.
+        rows: The rows, in ascending order.
+        total: How many rows the chunk has.
+
+    Raises:
+        UnusualPagesError: The pages do not add up; nothing is known then.
+    """
+    dictionary = b""
+    found: list[pa.Array] = []
+    held: list[bytes] = []
+    spans: list[tuple[int, int]] = []
+    uncompressed = first = 0
+    for header, page_start in _pages(sparse, place):
+        length = header.length + header.compressed
+        if header.kind == DICTIONARY_PAGE:
+            dictionary = sparse.read_at(page_start, page_start + length)
+            continue
+        if header.kind not in (DATA_PAGE, DATA_PAGE_V2):
+            continue
+        span = first, first + header.values
+        first = span[1]
+        low, high = np.searchsorted(rows, span)
+        if low == high:
+            continue
+        held.append(sparse.read_at(page_start, page_start + length))
+        spans.append(span)
+        uncompressed += header.uncompressed
+        if uncompressed > _AT_ONCE:
+            found.append(_decode(excerpt, dictionary, held, spans, uncompressed, rows))
+            held, spans, uncompressed = [], [], 0
+    if first != total:
+        msg = f"pages with {first} values in a chunk with {total}"
+        raise UnusualPagesError(msg)
+    if held:
+        found.append(_decode(excerpt, dictionary, held, spans, uncompressed, rows))
+    return found[0] if len(found) == 1 else pa.concat_arrays(found)
+
+
+def _pages(sparse: SparseFile, place: Range) -> Iterator[tuple[PageHeader, int]]:
+    position, end = place
+    while position < end:
+        header = _header(sparse, position, end)
+        yield header, position
+        position += header.length + header.compressed
+    if position != end:
+        msg = "a page runs over the end of its chunk"
+        raise UnusualPagesError(msg)
+
+
+def _header(sparse: SparseFile, position: int, end: int) -> PageHeader:
+    length = _HEADER_BYTES
+    while True:
+        data = sparse.read_at(position, min(position + length, end))
+        try:
+            return read_page_header(data)
+        except TruncatedHeaderError as error:
+            if len(data) < length or length >= _LONGEST_HEADER:
+                raise UnusualPagesError(str(error)) from error
+            length *= 4
+        except ValueError as error:
+            raise UnusualPagesError(str(error)) from error
+
+
+def _decode(
+    excerpt: ColumnExcerpt,
+    dictionary: bytes,
+    pages: list[bytes],
+    spans: list[tuple[int, int]],
+    uncompressed: int,
+    rows: NDArray[np.int64],
+) -> pa.Array:
+    """The chosen rows of some pages."""
+    values = sum(end - start for start, end in spans)
+    data = excerpt.file(dictionary, pages, values, uncompressed)
+    column = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).column(0).combine_chunks()
+    for name in excerpt.path[1:]:
+        column = column.flatten()[column.type.get_field_index(name)]
+    if len(column) != values:
+        msg = f"{len(column)} rows in pages that announce {values}"
+        raise UnusualPagesError(msg)
+    places = []
+    before = 0
+    for start, end in spans:
+        low, high = np.searchsorted(rows, (start, end))
+        places.append(rows[low:high] - start + before)
+        before += end - start
+    return column.take(int64s(np.concatenate(places)))

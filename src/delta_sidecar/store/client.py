@@ -1,0 +1,190 @@
+"""HTTP clients: one for each account, container and set of credentials, shared by all stores of the process.
+
+A client owns a connection pool, so a second scan of the same container finds its connections open.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from delta_sidecar.errors import OptionError
+from delta_sidecar.store.azure import azure_config
+from delta_sidecar.store.failures import reason_of
+from delta_sidecar.store.option_values import read_count, read_duration, read_flag
+from delta_sidecar.store.options import (
+    AZURE_OPTIONS,
+    REQUEST_OPTIONS,
+    StorageOption,
+    canonical,
+    from_environment,
+)
+from delta_sidecar.store.redaction import Scrubber
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from obstore.store import ObjectStore
+
+    from delta_sidecar.store.address import Address, StoreKind
+
+Pairs: TypeAlias = "tuple[tuple[str, Any], ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSpec:
+    """Everything a client is made from. Two stores with equal specs share one client.
+
+    Attributes:
+        kind: Which kind of store.
+        container: The container, the bucket or the name of the memory store.
+        account: What the cap on concurrent requests is for.
+        config: The store's configuration, with its credentials.
+        client: The HTTP client's options.
+        retry: How requests are tried again.
+        secrets: The values that must never be shown.
+        identified: Whether there are any credentials in the configuration.
+    """
+
+    kind: StoreKind
+    container: str
+    account: str
+    config: Pairs = field(default=(), repr=False)
+    client: Pairs = field(default=(), repr=False)
+    retry: Pairs = field(default=(), repr=False)
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    identified: bool = True
+
+    @property
+    def scrubber(self) -> Scrubber:
+        """What keeps this client's secrets out of messages."""
+        return Scrubber(self.secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimit:
+    """How many requests of an account run at the same time, and whether the caller chose it."""
+
+    value: int
+    explicit: bool
+
+
+def client_spec(
+    address: Address, options: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[ClientSpec, RequestLimit]:
+    """Reads the options for a remote address.
+
+    Raises:
+        OptionError: An option is unknown, or has a value that is not valid.
+    """
+    azure = address.kind == "azure"
+    table = (*REQUEST_OPTIONS, *AZURE_OPTIONS) if azure else REQUEST_OPTIONS
+    call, other = canonical(options, table, strict=address.kind in {"azure", "memory"})
+    variables = from_environment(environment, table)
+    requests = {option.key: option for option in REQUEST_OPTIONS}
+    values = {
+        key: call.get(key) or variables.get(key) or option.default
+        for key, option in requests.items()
+        if call.get(key) or variables.get(key) or option.default
+    }
+    limit = RequestLimit(
+        read_count("max_concurrent_requests", values.pop("max_concurrent_requests") or "", least=1),
+        explicit=bool(call.get("max_concurrent_requests")),
+    )
+    if address.kind == "memory":
+        return ClientSpec("memory", address.container, f"memory://{address.container}"), limit
+    config = azure_config(address, call, variables) if azure else other
+    endpoint = _endpoint_of(config)
+    client = {key: _read(requests[key], value) for key, value in values.items() if requests[key].part == "client"}
+    if azure or endpoint.startswith("http://"):
+        client["allow_http"] = endpoint.startswith("http://")
+    retry = {key: _read(requests[key], value) for key, value in values.items() if requests[key].part == "retry"}
+    secret = {option.key for option in table if option.secret}
+    spec = ClientSpec(
+        kind=address.kind,
+        container=address.container,
+        account=endpoint if azure else f"{address.kind}://{address.container} {endpoint}",
+        config=_pairs(config),
+        client=_pairs(client),
+        retry=_pairs(retry),
+        secrets=frozenset(
+            str(value)
+            for key, value in (*config.items(), *client.items())
+            if key in secret or (not azure and any(word in key for word in ("key", "secret", "token", "password")))
+        ),
+        identified=not azure or "credential_type" in config or config["skip_signature"] == "true",
+    )
+    return spec, limit
+
+
+def client_for(spec: ClientSpec) -> ObjectStore:
+    """Gives the client for a spec, which is made on the first call.
+
+    Raises:
+        OptionError: The configuration is not valid.
+    """
+    with _building:
+        return _client(spec)
+
+
+_building = threading.Lock()
+
+
+@lru_cache(maxsize=64)
+def _client(spec: ClientSpec) -> ObjectStore:
+    from obstore import exceptions, store
+
+    if spec.kind == "memory":
+        return _memory_store(spec.container)
+    make: Any = {"azure": store.AzureStore, "s3": store.S3Store, "gs": store.GCSStore}[spec.kind]
+    retry = dict(spec.retry)
+    try:
+        made: ObjectStore = make(
+            spec.container,
+            config=dict(spec.config),
+            client_options=dict(spec.client),
+            retry_config={
+                "max_retries": retry["retry_max_retries"],
+                "retry_timeout": retry["retry_timeout"],
+                "backoff": {
+                    "init_backoff": retry["retry_init_backoff"],
+                    "max_backoff": retry["retry_max_backoff"],
+                    "base": 2,
+                },
+            },
+        )
+    except (exceptions.BaseError, ValueError, TypeError) as error:
+        reason = reason_of(error, spec.scrubber)
+    else:
+        return made
+    msg = f"cannot use the storage options for {spec.kind} container {spec.container!r}: {reason}"
+    raise OptionError(msg)
+
+
+@cache
+def _memory_store(name: str) -> ObjectStore:  # noqa: ARG001 - the cache's key
+    from obstore.store import MemoryStore
+
+    return MemoryStore()
+
+
+def _read(option: StorageOption, value: str | None) -> str | bool | int | timedelta:
+    text = value or ""
+    if option.type == "flag":
+        return read_flag(option.key, text)
+    if option.type == "count":
+        return read_count(option.key, text)
+    if option.type == "duration":
+        return read_duration(option.key, text)
+    return text
+
+
+def _endpoint_of(config: Mapping[str, str]) -> str:
+    return next((value for key, value in sorted(config.items()) if "endpoint" in key and "msi" not in key), "")
+
+
+def _pairs(values: Mapping[str, Any]) -> Pairs:
+    return tuple(sorted(values.items()))

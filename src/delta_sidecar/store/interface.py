@@ -1,0 +1,135 @@
+"""What the library asks of an object store.
+
+Every path is relative to the table's root, separated by `/`, in raw characters: never URL-encoded, so a path
+read from a listing can be handed straight back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from delta_sidecar.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from delta_sidecar.store.requests import RequestLog
+
+Buffer: TypeAlias = memoryview | bytes
+"""Bytes that Arrow can wrap without a copy."""
+
+PAGE_SIZE = 5000
+"""The most objects in one page of a listing: what Azure sends in one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    """One object of a store.
+
+    Attributes:
+        path: Where it is, below the table's root.
+        size: Its size in bytes.
+        last_modified: When it was written, in milliseconds since the epoch.
+        e_tag: What identifies these contents, never in quotes; None where the store gives none.
+    """
+
+    path: str
+    size: int
+    last_modified: int
+    e_tag: str | None
+
+
+Page: TypeAlias = list[ObjectMeta]
+"""One page of a listing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The answer to a read of an object from its start.
+
+    Attributes:
+        data: The bytes: all of them, or as many as were asked for.
+        size: The size of the whole object.
+        e_tag: What identifies these contents, never in quotes; None where the store gives none.
+    """
+
+    data: Buffer
+    size: int
+    e_tag: str | None
+
+
+class Store(Protocol):
+    """A table's root folder in an object store.
+
+    A missing object raises `ObjectNotFoundError`, refused credentials `AuthenticationError`, anything else
+    that goes wrong `StorageError`. Stores are used by many threads at once, and pickle.
+    """
+
+    @property
+    def url(self) -> str:
+        """The root's address for messages: no secrets in it, no `/` at its end."""
+
+    def get(self, path: str, *, max_bytes: int | None = None) -> Fetched:
+        """Reads an object, or its first `max_bytes` (at least one)."""
+
+    def get_range(self, path: str, start: int, end: int) -> Buffer:
+        """Reads exactly the bytes from `start` up to `end`; an object that ends earlier is an error."""
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Reads several ranges together, in one dependent trip. Ranges that lie close may share a request."""
+
+    def head(self, path: str) -> ObjectMeta:
+        """Asks for an object's size, time and e_tag."""
+
+    def list(self, prefix: str, *, after: str | None = None) -> Iterator[Page]:
+        """Lists the objects below a folder, page by page.
+
+        The next page is requested when it is asked for. Pages and what is in them come in no particular
+        order. Folder markers, as Hadoop leaves them (no bytes and no extension), are left out.
+
+        Args:
+            prefix: The folder, such as `_delta_log/`; the empty string lists everything. A missing folder is
+                empty.
+            after: Lists only paths that sort after this one.
+        """
+
+    def put(self, path: str, data: bytes, *, overwrite: bool = False) -> ObjectMeta:
+        """Writes an object whole or not at all.
+
+        Raises:
+            ObjectExistsError: There is one already, and `overwrite` was not set.
+        """
+
+    def delete(self, path: str) -> None:
+        """Deletes an object; that there is none is no error, for not every store tells."""
+
+    def bind(self, log: RequestLog) -> Store:
+        """Gives a view of this store for one scan.
+
+        Its requests are counted in `log`, wait for their turn as one scan and are refused once `log` is
+        cancelled.
+        """
+
+
+def check_path(path: str) -> str:
+    """Returns a path that stays below the root.
+
+    Raises:
+        StorageError: The path is empty or absolute, or has `.`, `..` or empty segments.
+    """
+    if any(segment in {"", ".", ".."} for segment in path.split("/")):
+        msg = f"not a path below the table's root: {path!r}"
+        raise StorageError(msg)
+    return path
+
+
+def check_folder(prefix: str) -> str:
+    """Returns a listing prefix as a folder: empty, or ending in one `/`."""
+    folder = prefix.removesuffix("/")
+    return check_path(folder) + "/" if folder else ""
+
+
+def is_folder_marker(path: str, size: int) -> bool:
+    """Tells whether an object only marks a folder: it has no bytes, and its name has no extension."""
+    return size == 0 and "." not in path.rsplit("/", 1)[-1]

@@ -1,0 +1,236 @@
+"""Tables on the local disk, read with plain system calls.
+
+Names are the file system's own: what a listing shows can be opened, whatever characters are in it.
+"""
+# System calls on plain strings are several times cheaper than pathlib's objects.
+# ruff: noqa: PTH103, PTH105, PTH108, PTH116, PTH120, PTH123
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
+from delta_sidecar.store.interface import (
+    PAGE_SIZE,
+    Buffer,
+    Fetched,
+    ObjectMeta,
+    Page,
+    check_folder,
+    check_path,
+    is_folder_marker,
+)
+from delta_sidecar.store.ranges import check_max_bytes, check_range
+from delta_sidecar.store.requests import RequestLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from delta_sidecar.store.requests import RequestKind
+
+
+class LocalStore:
+    """A table's root folder on the local disk.
+
+    Args:
+        root: The folder's absolute path. It need not exist.
+        log: Where requests are counted; a log of its own when there is none.
+    """
+
+    def __init__(self, root: str, log: RequestLog | None = None) -> None:
+        self.url = root.rstrip("/") or "/"
+        self._root = root.rstrip("/") + "/"
+        self._log = log or RequestLog()
+
+    def __repr__(self) -> str:
+        """Shows the path."""
+        return f"LocalStore({self.url!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the path; the copy counts its requests by itself."""
+        return LocalStore, (self.url,)
+
+    def bind(self, log: RequestLog) -> LocalStore:
+        """Gives a view of this store for one scan."""
+        return LocalStore(self.url, log)
+
+    def get(self, path: str, *, max_bytes: int | None = None) -> Fetched:
+        """Reads an object, or its first `max_bytes`."""
+        check_max_bytes(max_bytes)
+        trip = self._log.begin()
+        moved = 0
+        try:
+            with self._open(path) as file:
+                status = os.fstat(file)
+                size = status.st_size
+                wanted = size if max_bytes is None else min(size, max_bytes)
+                data = self._read(file, path, 0, wanted)
+                moved = len(data)
+        finally:
+            self._log.finish("get", path, trip, moved=moved, start=0, end=max_bytes)
+        return Fetched(data, size, _e_tag(status))
+
+    def get_range(self, path: str, start: int, end: int) -> Buffer:
+        """Reads exactly the bytes from `start` up to `end`."""
+        return self.get_ranges(path, [(start, end)])[0]
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Reads several ranges; each counts as a request of the same trip."""
+        for start, end in ranges:
+            check_range(start, end)
+        trip = self._log.begin()
+        parts: list[Buffer] = []
+        try:
+            with self._open(path) as file:
+                parts.extend(self._read(file, path, start, end) for start, end in ranges)
+        finally:
+            for number, (start, end) in enumerate(ranges):
+                moved = end - start if number < len(parts) else 0
+                self._log.finish("get", path, trip, moved=moved, start=start, end=end)
+        return parts
+
+    def head(self, path: str) -> ObjectMeta:
+        """Asks for an object's size, time and e_tag."""
+        with self._request("head", path, "find"):
+            status = os.stat(self._file(path))
+            if not stat.S_ISREG(status.st_mode):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return _meta(path, status)
+
+    def list(self, prefix: str, *, after: str | None = None) -> Iterator[Page]:
+        """Lists the objects below a folder, page by page. Links to folders are not followed."""
+        return self._pages(check_folder(prefix), after or "")
+
+    def put(self, path: str, data: bytes, *, overwrite: bool = False) -> ObjectMeta:
+        """Writes an object whole or not at all: its name appears with all its bytes behind it."""
+        target = self._file(path)
+        folder = os.path.dirname(target)
+        draft = f"{folder}/{_DRAFT}{uuid.uuid4().hex}"
+        with self._request("put", path, "write", moved=len(data)):
+            os.makedirs(folder, exist_ok=True)
+            try:
+                with open(draft, "xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    status = os.fstat(file.fileno())
+                if overwrite:
+                    os.replace(draft, target)
+                else:
+                    os.link(draft, target)
+            finally:
+                if os.path.lexists(draft):
+                    os.unlink(draft)
+        return _meta(path, status)
+
+    def delete(self, path: str) -> None:
+        """Deletes an object, if there is one; its folder stays."""
+        with self._request("delete", path, "delete"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(self._file(path))
+
+    def _file(self, path: str) -> str:
+        return self._root + check_path(path)
+
+    @contextlib.contextmanager
+    def _open(self, path: str) -> Iterator[int]:
+        try:
+            file = os.open(self._file(path), os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except (OSError, ValueError) as error:
+            raise self._explain(error, "read", path) from error
+        try:
+            yield file
+        finally:
+            os.close(file)
+
+    def _read(self, file: int, path: str, start: int, end: int) -> bytes:
+        try:
+            data = os.pread(file, end - start, start)
+            while len(data) < end - start:
+                # One call gives at most 2 GiB.
+                more = os.pread(file, end - start - len(data), start + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise self._explain(error, "read", path) from error
+        if len(data) < end - start:
+            msg = f"cannot read bytes {start} to {end} of {self.url}/{path}: it ends at {start + len(data)}"
+            raise StorageError(msg)
+        return data
+
+    def _pages(self, folder: str, after: str) -> Iterator[Page]:
+        found = self._walk(folder, after)
+        trip = 0
+        full = True
+        while full:
+            trip = self._log.begin(trip)
+            page: Page = []
+            try:
+                page = list(itertools.islice(found, PAGE_SIZE))
+            except OSError as error:
+                raise self._explain(error, "list", folder) from error
+            finally:
+                full = len(page) == PAGE_SIZE
+                self._log.finish("list", folder, trip)
+            if page:
+                yield page
+
+    def _walk(self, folder: str, after: str) -> Iterator[ObjectMeta]:
+        try:
+            entries = os.scandir(self._root + folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        with entries:
+            for entry in entries:
+                path = folder + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    # All that is below a folder sorts with the folder's own name, so whole folders fall away.
+                    if path + "/" >= after or after.startswith(path + "/"):
+                        yield from self._walk(path + "/", after)
+                    continue
+                if path <= after or entry.name.startswith(_DRAFT) or not entry.is_file():
+                    continue
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:
+                    continue
+                if not is_folder_marker(path, status.st_size):
+                    yield _meta(path, status)
+
+    @contextlib.contextmanager
+    def _request(self, kind: RequestKind, path: str, doing: str, moved: int = 0) -> Iterator[None]:
+        trip = self._log.begin()
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            moved = 0
+            raise self._explain(error, doing, path) from error
+        finally:
+            self._log.finish(kind, path, trip, moved=moved)
+
+    def _explain(self, error: OSError | ValueError, doing: str, path: str) -> StorageError:
+        what = f"cannot {doing} {self.url}/{path}"
+        if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+            return ObjectNotFoundError(f"{what}: it does not exist")
+        if isinstance(error, FileExistsError):
+            return ObjectExistsError(f"{what}: it is already there")
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return StorageError(f"{what}: {reason}")
+
+
+# Drafts are never listed; a crash may leave one behind.
+_DRAFT = ".delta-sidecar-draft-"
+
+
+def _meta(path: str, status: os.stat_result) -> ObjectMeta:
+    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, _e_tag(status))
+
+
+def _e_tag(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"

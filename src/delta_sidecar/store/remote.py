@@ -1,0 +1,271 @@
+"""Stores behind obstore: Azure, memory, S3 and Google Cloud."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from delta_sidecar.errors import ObjectNotFoundError, StorageError
+from delta_sidecar.store.client import ClientSpec, RequestLimit, client_for
+from delta_sidecar.store.failures import RangeNotSatisfiableError, explain
+from delta_sidecar.store.gate import gate_for
+from delta_sidecar.store.interface import (
+    PAGE_SIZE,
+    Buffer,
+    Fetched,
+    ObjectMeta,
+    Page,
+    check_folder,
+    check_path,
+    is_folder_marker,
+)
+from delta_sidecar.store.ranges import check_max_bytes, check_range, merge, split
+from delta_sidecar.store.requests import RequestLog
+from delta_sidecar.store.trips import TripClock, join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from delta_sidecar.store.requests import RequestKind
+
+    _RawPage: TypeAlias = Sequence[Mapping[str, Any]]
+
+T = TypeVar("T")
+
+logger = logging.getLogger("delta_sidecar.store")
+
+
+class RemoteStore:
+    """A table's root folder behind obstore.
+
+    Args:
+        url: The root's address for messages.
+        spec: What the client is made from.
+        limit: The cap on concurrent requests of the account.
+        prefix: The root folder inside of the container.
+        log: Where requests are counted; a log of its own when there is none.
+    """
+
+    def __init__(
+        self, url: str, spec: ClientSpec, limit: RequestLimit, prefix: str, log: RequestLog | None = None
+    ) -> None:
+        import obstore
+
+        self.url = url
+        self._obstore: Any = obstore
+        self._spec = spec
+        self._limit = limit
+        self._root = f"{prefix}/" if prefix else ""
+        self._prefix = prefix
+        self._log = log or RequestLog()
+        self._client = client_for(spec)
+        self._gate = gate_for(spec.account, limit.value, explicit=limit.explicit)
+        self._scrubber = spec.scrubber
+
+    def __repr__(self) -> str:
+        """Shows the address alone."""
+        return f"RemoteStore({self.url!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles what the store is made from; the copy counts its requests by itself."""
+        return RemoteStore, (self.url, self._spec, self._limit, self._prefix)
+
+    def bind(self, log: RequestLog) -> RemoteStore:
+        """Gives a view of this store for one scan."""
+        return RemoteStore(self.url, self._spec, self._limit, self._prefix, log)
+
+    def get(self, path: str, *, max_bytes: int | None = None) -> Fetched:
+        """Reads an object, or its first `max_bytes`."""
+        check_max_bytes(max_bytes)
+        if max_bytes is not None:
+            try:
+                return self._read(path, 0, max_bytes, self._log.begin())
+            except RangeNotSatisfiableError:
+                # An empty object has no first byte, and Azure refuses to send any range of it.
+                pass
+        return self._read(path, 0, None, self._log.begin())
+
+    def get_range(self, path: str, start: int, end: int) -> Buffer:
+        """Reads exactly the bytes from `start` up to `end`."""
+        return self._read_exactly(path, start, end, self._log.begin())
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Reads several ranges together, close ones in one request, the others side by side."""
+        if not ranges:
+            return []
+        trip = self._log.begin()
+        merged = merge(ranges)
+        if len(merged) == 1:
+            parts: Sequence[Buffer] = [self._read_exactly(path, *merged[0], trip)]
+        else:
+            parts = self._read_all(path, merged, trip)
+        return split(merged, parts, ranges)
+
+    def head(self, path: str) -> ObjectMeta:
+        """Asks for an object's size, time and e_tag."""
+        key = self._key(path)
+        raw = self._send("head", path, lambda: self._obstore.head(self._client, key), doing="find")
+        return _meta(path, raw)
+
+    def list(self, prefix: str, *, after: str | None = None) -> Iterator[Page]:
+        """Lists the objects below a folder, page by page."""
+        folder = check_folder(prefix)
+        return self._pages(folder, after)
+
+    def put(self, path: str, data: bytes, *, overwrite: bool = False) -> ObjectMeta:
+        """Writes an object whole or not at all. The answer's time is this machine's."""
+        key = self._key(path)
+        mode = "overwrite" if overwrite else "create"
+
+        def write() -> Mapping[str, Any]:
+            return self._obstore.put(self._client, key, data, mode=mode, use_multipart=False)  # type: ignore[no-any-return]
+
+        answer = self._send("put", path, write, doing="write", moved=len(data))
+        return ObjectMeta(path, len(data), time.time_ns() // 1_000_000, _unquoted(answer["e_tag"]))
+
+    def delete(self, path: str) -> None:
+        """Deletes an object, if there is one."""
+        key = self._key(path)
+        with contextlib.suppress(ObjectNotFoundError):
+            self._send("delete", path, lambda: self._obstore.delete(self._client, key), doing="delete")
+
+    def _key(self, path: str) -> str:
+        return self._root + check_path(path)
+
+    def _read_all(self, path: str, ranges: Sequence[tuple[int, int]], trip: int) -> Sequence[Buffer]:
+        pool = ThreadPoolExecutor(min(len(ranges), _PARALLEL_RANGES), "delta-sidecar-range")
+        try:
+            return list(pool.map(lambda wanted: self._read_exactly(path, wanted[0], wanted[1], trip), ranges))
+        finally:
+            pool.shutdown(cancel_futures=True)
+            join(TripClock(trip))
+
+    def _read_exactly(self, path: str, start: int, end: int, trip: int) -> Buffer:
+        check_range(start, end)
+        if start == end:
+            return b""
+        fetched = self._read(path, start, end, trip)
+        if len(fetched.data) != end - start:
+            msg = (
+                f"cannot read bytes {start} to {end} of {self.url}/{path}: it has only {fetched.size} bytes; "
+                "it was replaced or cut off"
+            )
+            raise StorageError(msg)
+        return fetched.data
+
+    def _read(self, path: str, start: int, end: int | None, trip: int) -> Fetched:
+        """Reads what there is of a range; a body shorter than its own headers say is asked for again."""
+        options = None if end is None else {"range": (start, end)}
+        key = self._key(path)
+
+        def fetch() -> _Body:
+            answer = self._obstore.get(self._client, key, options=options)
+            return _Body(answer.meta, memoryview(answer.bytes()))
+
+        for _ in range(_SHORT_BODY_TRIES):
+            body = self._send("get", path, fetch, trip=trip, start=start, end=end, doing="read")
+            size = body.meta["size"]
+            if len(body.data) == (size if end is None else min(end, size)) - start:
+                return Fetched(body.data, size, _unquoted(body.meta["e_tag"]))
+            logger.debug("short answer for %s/%s: %d bytes", self.url, path, len(body.data))
+        msg = f"cannot read {self.url}/{path}: the store keeps sending fewer bytes than it announces"
+        raise StorageError(msg)
+
+    def _pages(self, folder: str, after: str | None) -> Iterator[Page]:
+        stream: Iterator[_RawPage] | None = None
+        trip = 0
+
+        def following() -> _RawPage:
+            nonlocal stream
+            if stream is None:
+                # The folder's own `/` is left out: obstore's prefixes are folders anyway.
+                stream = iter(
+                    self._obstore.list(
+                        self._client,
+                        prefix=(self._root + folder).removesuffix("/") or None,
+                        offset=None if after is None else self._root + after,
+                        chunk_size=PAGE_SIZE,
+                    )
+                )
+            return next(stream, [])
+
+        while True:
+            previous, trip = trip, self._log.begin(trip)
+            page = self._send("list", folder, following, trip=trip, doing="list", first=previous == 0)
+            if not page:
+                return
+            shown = [
+                _meta(path, raw)
+                for raw in page
+                if (path := raw["path"].removeprefix(self._root)) > (after or "")
+                and not is_folder_marker(path, raw["size"])
+            ]
+            if shown:
+                yield shown
+
+    def _send(  # noqa: PLR0913 - what there is to say of a request
+        self,
+        kind: RequestKind,
+        path: str,
+        action: Callable[[], T],
+        *,
+        doing: str,
+        trip: int | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        moved: int = 0,
+        first: bool = True,
+    ) -> T:
+        """Makes one request in its turn, counts it, and raises this library's errors.
+
+        Raises:
+            ScanCancelledError: The scan was stopped before the request was made.
+        """
+        if trip is None:
+            trip = self._log.begin()
+        with self._gate.slot(self._log):
+            sent = True
+            try:
+                value = action()
+                # The end of a listing is known from the page before; asking for it sends nothing.
+                sent = first or value != []
+                moved = len(value.data) if isinstance(value, _Body) else moved
+            except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
+                failure = explain(
+                    error,
+                    doing=doing,
+                    where=f"{self.url}/{path}",
+                    scrubber=self._scrubber,
+                    identified=self._spec.identified,
+                )
+                moved = 0
+            else:
+                return value
+            finally:
+                if sent:
+                    self._log.finish(kind, path, trip, moved=moved, start=start, end=end)
+        raise failure
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    meta: Mapping[str, Any]
+    data: memoryview
+
+
+_SHORT_BODY_TRIES = 3
+
+_PARALLEL_RANGES = 16
+
+
+def _meta(path: str, raw: Mapping[str, Any]) -> ObjectMeta:
+    modified = int(raw["last_modified"].timestamp() * 1000)
+    return ObjectMeta(path, raw["size"], modified, _unquoted(raw["e_tag"]))
+
+
+def _unquoted(e_tag: str | None) -> str | None:
+    return None if e_tag is None else e_tag.removeprefix("W/").strip('"')

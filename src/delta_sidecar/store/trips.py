@@ -1,0 +1,64 @@
+"""How deep the chain of dependent requests is: what a user far from the store waits for.
+
+Requests that run side by side cost one round trip together; a request that needs another's answer costs one
+more. A clock goes along with the work: `fork` it where parallel work is handed out, `run_in` it there, and
+`join` it where the result is taken. The depth then depends on what waits for what, never on how threads
+happen to run.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class TripClock:
+    """The depth that one line of work has reached: how many trips one after another lie behind it."""
+
+    depth: int = 0
+
+    def fork(self) -> TripClock:
+        """Gives a clock for work that starts from here."""
+        return TripClock(self.depth)
+
+    def join(self, other: TripClock) -> None:
+        """Moves on to where other work, whose result is used from here on, has arrived."""
+        self.depth = max(self.depth, other.depth)
+
+
+def current_clock() -> TripClock:
+    """Gives the clock of the work that is running; work outside of `run_in` gets one of its own."""
+    clock = _current.get()
+    if clock is None:
+        clock = TripClock()
+        _current.set(clock)
+    return clock
+
+
+def fork() -> TripClock:
+    """Forks the current clock."""
+    return current_clock().fork()
+
+
+def join(clock: TripClock) -> None:
+    """Joins a forked clock into the current one."""
+    current_clock().join(clock)
+
+
+def run_in(clock: TripClock, work: Callable[[], T]) -> T:
+    """Calls `work` with `clock` as the current one."""
+    token = _current.set(clock)
+    try:
+        return work()
+    finally:
+        _current.reset(token)
+
+
+_current: contextvars.ContextVar[TripClock | None] = contextvars.ContextVar("trip_clock", default=None)

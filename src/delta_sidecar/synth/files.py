@@ -1,0 +1,232 @@
+"""What each file of a telemetry table looks like: a function of its number, in blocks.
+
+Files are numbered in the order in which they arrive. The newest hour is always full; the oldest holds what is
+left. Numbers are kept in ranges where their text has one width, so that a block is a byte matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from delta_sidecar.synth.fixed_text import as_strings, digits, fill, hour_digits, uuids, z85
+from delta_sidecar.synth.randomness import hashed
+from delta_sidecar.synth.schema import dv_type
+from delta_sidecar.synth.statistics import stat_slots, stats_pattern
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from delta_sidecar.synth.fixed_text import Text
+    from delta_sidecar.synth.schema import StatColumn
+
+    Numbers = NDArray[np.int64]
+
+HOUR_MS = 3_600_000
+_DV_OFFSET = 1
+_PATH = "_event_hour=«hour»/part-«task»-«uuid»-c000.«codec».parquet"
+
+
+@dataclass(frozen=True)
+class FileSeries:
+    """The files of one table, by number.
+
+    Attributes:
+        count: How many files there are, deleted ones included.
+        files_per_hour: How many of them one hour gets.
+        start_hour: The oldest hour, in hours since the epoch.
+        columns: The columns with statistics.
+        dv_share: The share of files that carry a deletion vector.
+        codec: The compression in the data files' names.
+        seed: What the random values depend on.
+    """
+
+    count: int
+    files_per_hour: int
+    start_hour: int
+    columns: tuple[StatColumn, ...]
+    dv_share: float
+    codec: str
+    seed: int
+
+    @property
+    def hours(self) -> int:
+        """How many hours have files."""
+        return max(1, -(-self.count // self.files_per_hour))
+
+    def slots(self, numbers: Numbers) -> Numbers:
+        """Gives each file its place in time: hour times files per hour, plus the place inside the hour."""
+        first = self.hours * self.files_per_hour - self.count
+        return first + np.mod(numbers, max(1, self.count))
+
+    def hour_range(self, hour: int) -> range:
+        """Gives the numbers of the files of an hour since the epoch; empty where there are none."""
+        first = self.hours * self.files_per_hour - self.count
+        start = (hour - self.start_hour) * self.files_per_hour - first
+        return range(max(0, start), max(0, min(start + self.files_per_hour, self.count)))
+
+    def block(self, numbers: Numbers) -> FileBlock:
+        """Makes the files of these numbers."""
+        return FileBlock(self, numbers)
+
+
+class FileBlock:
+    """Some files of a series, column by column; each column is made when it is first asked for."""
+
+    def __init__(self, series: FileSeries, numbers: Numbers) -> None:
+        self.series = series
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def word(self, stream: int) -> NDArray[np.uint64]:
+        """Gives each file a random word."""
+        return hashed(self.numbers, self.series.seed, stream)
+
+    def below(self, stream: int, limit: int) -> Numbers:
+        """Gives each file a random number below a limit."""
+        numbers: Numbers = np.mod(self.word(stream) >> np.uint64(16), np.uint64(limit)).astype(np.int64)
+        return numbers
+
+    @cached_property
+    def hours(self) -> Numbers:
+        """Hours since the epoch."""
+        return self.series.start_hour + self.series.slots(self.numbers) // self.series.files_per_hour
+
+    @cached_property
+    def latest(self) -> Numbers:
+        """Milliseconds into the hour of the newest event: the files of an hour come one after the other."""
+        place = np.mod(self.series.slots(self.numbers), self.series.files_per_hour)
+        return np.asarray((place + 1) * HOUR_MS // self.series.files_per_hour - 1).clip(0)
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """Sizes of the data files in bytes."""
+        return self.below(1, 32_000_000) + 10_000_000
+
+    @cached_property
+    def modified(self) -> Numbers:
+        """Modification times in milliseconds since the epoch."""
+        return self.hours * HOUR_MS + self.latest + 2_000 + self.below(2, 30_000)
+
+    @cached_property
+    def rows(self) -> Numbers:
+        """Records in each data file."""
+        return self.below(3, 90_000) + 10_000
+
+    @cached_property
+    def has_dv(self) -> NDArray[np.bool_]:
+        """Tells which files carry a deletion vector."""
+        return (self.word(4) >> np.uint64(11)).astype(np.float64) < self.series.dv_share * 2.0**53
+
+    @cached_property
+    def hour_text(self) -> Text:
+        """The partition values, as `yyyyMMddHH`."""
+        return hour_digits(self.hours)
+
+    @cached_property
+    def slots(self) -> dict[str, Text]:
+        """Every value as text, by the name that patterns use."""
+        codec = np.frombuffer(self.series.codec.encode(), dtype=np.uint8)
+        slots = {
+            "hour": self.hour_text,
+            "task": digits(np.mod(self.numbers, 200), 5),
+            "uuid": uuids(self.word(5), self.word(6)),
+            "codec": np.broadcast_to(codec, (len(self), len(codec))),
+            "size": digits(self.sizes, 8),
+            "modified": digits(self.modified, 13),
+            "rows": digits(self.rows, 5),
+        }
+        slots |= stat_slots(self)
+        if self.series.dv_share:
+            slots["dv"] = z85(self.word(7), self.word(8))
+            slots["dv_size"] = digits(self._dv_sizes, 2)
+            slots["dv_rows"] = digits(self._dv_rows, 2)
+        return slots
+
+    @cached_property
+    def paths(self) -> pa.StringArray:
+        """Raw paths, as a log holds them."""
+        return as_strings(fill(_PATH, self.slots))
+
+    def stats(self) -> pa.StringArray:
+        """Statistics as JSON text."""
+        tight = as_strings(fill(stats_pattern(self.series, tight=True), self.slots))
+        if not self.has_dv.any():
+            return tight
+        wide = as_strings(fill(stats_pattern(self.series, tight=False), self.slots))
+        return pa.compute.if_else(pa.array(self.has_dv), wide, tight)
+
+    def add_lines(self) -> list[Text]:
+        """Writes the add actions of a commit, one line per file; files of equal width are together."""
+        parts = [np.flatnonzero(~self.has_dv), np.flatnonzero(self.has_dv)]
+        return [
+            fill(self._add_pattern(dv=dv), {name: slot[part] for name, slot in self.slots.items()})
+            for dv, part in zip((False, True), parts, strict=True)
+            if len(part)
+        ]
+
+    def remove_actions(self, deleted_at: int) -> list[dict[str, Any]]:
+        """Gives remove actions for these files."""
+        removes = []
+        dvs = self.deletion_vectors().to_pylist()
+        for row, (path, dv) in enumerate(zip(self.paths.to_pylist(), dvs, strict=True)):
+            remove: dict[str, Any] = {
+                "path": path,
+                "deletionTimestamp": deleted_at,
+                "dataChange": True,
+                "extendedFileMetadata": True,
+                "partitionValues": {"_event_hour": self.hour_text[row].tobytes().decode()},
+                "size": int(self.sizes[row]),
+            }
+            if dv:
+                remove["deletionVector"] = {key: value for key, value in dv.items() if value is not None}
+            removes.append({"remove": remove})
+        return removes
+
+    def deletion_vectors(self) -> pa.StructArray:
+        """Gives the deletion-vector descriptors, null where a file has none."""
+        rows, kind = len(self), dv_type()
+        if not self.has_dv.any():
+            return pa.nulls(rows, kind)
+        children = [
+            pa.repeat("u", rows),
+            as_strings(self.slots["dv"]),
+            pa.array(np.full(rows, _DV_OFFSET, dtype=np.int32)),
+            pa.array(self._dv_sizes.astype(np.int32)),
+            pa.array(self._dv_rows),
+            pa.nulls(rows, pa.int64()),
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=pa.array(~self.has_dv))
+
+    @cached_property
+    def _dv_sizes(self) -> Numbers:
+        return 34 + 2 * self._dv_rows % 60
+
+    @cached_property
+    def _dv_rows(self) -> Numbers:
+        return self.below(9, 90) + 10
+
+    def _add_pattern(self, *, dv: bool) -> str:
+        pattern = (
+            f'{{"add":{{"path":"{_PATH}","partitionValues":{{"_event_hour":"«hour»"}},'
+            '"size":«size»,"modificationTime":«modified»,"dataChange":true'
+        )
+        escaped = stats_pattern(self.series, tight=not dv).replace('"', '\\"')
+        pattern += f',"stats":"{escaped}"'
+        if dv:
+            pattern += (
+                f',"deletionVector":{{"storageType":"u","pathOrInlineDv":"«dv»","offset":{_DV_OFFSET},'
+                '"sizeInBytes":«dv_size»,"cardinality":«dv_rows»}'
+            )
+        return pattern + "}}\n"
+
+
+def hour_name(hour: int) -> str:
+    """Writes an hour since the epoch as `yyyyMMddHH`."""
+    return hour_digits(np.array([hour], dtype=np.int64)).tobytes().decode()

@@ -1,0 +1,146 @@
+"""Random histories of a table, and the table that each of them builds.
+
+    @given(history=histories())
+    def test_files(history, tmp_path_factory):
+        table = history.build(tmp_path_factory.mktemp("table"))
+        for version in table.readable_versions():
+            expected = table.model_files(version)
+
+A history is legal Delta: what a writer may do, in any order. `portable=True` leaves out what readers disagree
+about, so that an independent reader can be asked.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+from tests.builder.columns import DATA_COLUMNS, PARTITION_COLUMNS
+from tests.builder.history_writer import HistoryWriter
+from tests.builder.predicates import Condition, predicates
+from tests.builder.table import TableBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Condition", "History", "Step", "histories", "predicates"]
+
+_ZONES = [dt.timedelta(hours=hours) for hours in (-12, -5, 0, 14)] + [dt.timedelta(hours=5, minutes=30)]
+_CHANGES = (
+    "append",
+    "remove",
+    "add_again",
+    "new_statistics",
+    "deletion_vector",
+    "rewrite",
+    "metadata",
+    "upgrade",
+    "nothing",
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that happens to a log: `commit`, `checkpoint`, `checksum` or `clean_up`, with its arguments."""
+
+    verb: str
+    arguments: dict[str, Any]
+
+    def apply(self, table: TableBuilder) -> None:
+        """Does it."""
+        getattr(table, self.verb)(**self.arguments)
+
+
+@dataclass(frozen=True)
+class History:
+    """A table from its first version on.
+
+    Attributes:
+        partition_columns: Names to Delta types.
+        protocol: The first protocol action.
+        zone: How far ahead of UTC the writer's clock is.
+        steps: What happens.
+    """
+
+    partition_columns: dict[str, str]
+    protocol: dict[str, Any]
+    zone: dt.timedelta
+    steps: tuple[Step, ...]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that every version has: names to Delta types."""
+        return DATA_COLUMNS | self.partition_columns
+
+    def build(self, root: Path) -> TableBuilder:
+        """Writes the table into a directory."""
+        table = TableBuilder(
+            root,
+            schema=self.columns,
+            partition_columns=list(self.partition_columns),
+            protocol=self.protocol,
+            zone=self.zone,
+        )
+        for step in self.steps:
+            step.apply(table)
+        return table
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, portable: bool = False, max_steps: int = 10) -> History:
+    """Gives random histories.
+
+    Args:
+        draw: Hypothesis's own.
+        portable: Leaves out absolute paths, one file under two spellings, and the same key removed and added
+            in one commit.
+        max_steps: At most so many commits after the first; checkpoints and clean-ups come on top.
+    """
+    names = draw(st.lists(st.sampled_from(sorted(PARTITION_COLUMNS)), unique=True, max_size=3))
+    partitions = {name: PARTITION_COLUMNS[name] for name in names}
+    zone = draw(st.sampled_from(_ZONES))
+    writer = HistoryWriter(draw, partitions, zone, portable=portable)
+    changes = _CHANGES if portable else (*_CHANGES, "same_key_twice")
+    first_protocol = writer.protocol()
+    steps = [Step("commit", {"actions": writer.append()})]
+    steps += draw(_log_keeping(writer, 0))
+    for version in range(1, 1 + draw(st.integers(0, max_steps))):
+        actions: list[dict[str, Any]] = []
+        for change in draw(st.lists(st.sampled_from(changes), min_size=1, max_size=2, unique=True)):
+            actions += getattr(writer, change)()
+        writer.commit_ends()
+        steps.append(Step("commit", {"actions": actions}))
+        steps += draw(_log_keeping(writer, version))
+    return History(partitions, first_protocol, zone, tuple(steps))
+
+
+@st.composite
+def _log_keeping(draw: st.DrawFn, writer: HistoryWriter, version: int) -> list[Step]:
+    steps = []
+    if draw(st.integers(0, 3)) == 0:
+        steps.append(Step("checksum", {}))
+    if draw(st.integers(0, 3)) == 0:
+        steps.append(Step("checkpoint", draw(_checkpoints(writer))))
+        if version and draw(st.integers(0, 2)) == 0:
+            steps.append(Step("clean_up", {"inclusive": draw(st.booleans())}))
+    return steps
+
+
+def _checkpoints(writer: HistoryWriter) -> st.SearchStrategy[dict[str, Any]]:
+    v2 = "v2Checkpoint" in writer.features
+    kinds = ("v1", "v2-json", "v2-parquet", "v2-classic") if v2 else ("v1", "v1-multipart")
+    return st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(kinds),
+            "struct_stats": st.booleans(),
+            "json_stats": st.booleans(),
+            "row_group_rows": st.sampled_from([None, 1, 2, 5]),
+            "parts": st.integers(2, 3),
+            "sidecars": st.integers(0, 2),
+            "tombstones": st.booleans(),
+            "top_last": st.booleans(),
+            "last_checkpoint": st.booleans(),
+        }
+    )

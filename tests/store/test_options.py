@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from delta_sidecar.errors import OptionError
+from delta_sidecar.store.option_values import read_count, read_duration, read_flag
+from delta_sidecar.store.options import AZURE_OPTIONS, REQUEST_OPTIONS, canonical, from_environment
+
+ALL = (*REQUEST_OPTIONS, *AZURE_OPTIONS)
+
+
+def test_every_option_is_described_and_no_name_is_used_twice() -> None:
+    names = [name.lower() for option in ALL for name in (option.key, *option.names, *option.environment)]
+    doubled = {name for name in names if names.count(name) > 1}
+    # An Azure option's environment variables are among its names.
+    assert doubled == {name for option in AZURE_OPTIONS for name in option.names if name.startswith("azure_")}
+    assert all(option.meaning.endswith(".") and option.environment for option in ALL)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("account_name", "ACCOUNT_NAME", "azure_storage_account_name", "AZURE_STORAGE_ACCOUNT_NAME"),
+        "Azure_Storage_Account_Name",
+    ],
+)
+def test_names_are_taken_in_either_case(name: str) -> None:
+    assert canonical({name: "acct"}, ALL) == ({"account_name": "acct"}, {})
+
+
+def test_other_names_of_an_option() -> None:
+    known, _ = canonical({"sas_token": "s", "ACCESS_KEY": "k", "bearer_token": "t", "max_retries": "1"}, ALL)
+    assert known == {"sas_key": "s", "account_key": "k", "token": "t", "retry_max_retries": "1"}
+
+
+def test_values_may_be_numbers_and_truth_values() -> None:
+    given: dict[str, object] = {"timeout": 30, "use_azure_cli": True, "skip_signature": False}
+    known, _ = canonical(given, ALL)  # type: ignore[arg-type]
+    assert known == {"timeout": "30", "use_azure_cli": "true", "skip_signature": "false"}
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one_and_without_its_value() -> None:
+    with pytest.raises(OptionError, match="'acount_key'; did you mean 'account_key'") as caught:
+        canonical({"acount_key": "SECRET"}, ALL)
+    assert "SECRET" not in str(caught.value)
+    with pytest.raises(OptionError, match=r"'zzzzz'; known are account_key, .*timeout"):
+        canonical({"zzzzz": "SECRET"}, ALL)
+
+
+def test_two_names_of_one_option_must_agree() -> None:
+    assert canonical({"sas_key": "s", "SAS_TOKEN": "s"}, ALL)[0] == {"sas_key": "s"}
+    with pytest.raises(OptionError, match="'sas_key' is given twice") as caught:
+        canonical({"sas_key": "SECRET1", "SAS_TOKEN": "SECRET2"}, ALL)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_the_environment() -> None:
+    environment = {
+        "AZURE_STORAGE_ACCOUNT_NAME": "acct",
+        "AZURE_STORAGE_SAS_TOKEN": "s",
+        "AZURE_STORAGE_ACCOUNT_KEY": "",
+        "DELTA_SIDECAR_MAX_CONCURRENT_REQUESTS": "7",
+        "DELTA_SIDECAR_ACCOUNT_NAME": "not a variable",
+        "account_name": "not a variable either",
+    }
+    assert from_environment(environment, ALL) == {
+        "account_name": "acct",
+        "sas_key": "s",
+        "max_concurrent_requests": "7",
+    }
+
+
+def test_values() -> None:
+    assert [read_flag("x", word) for word in ("true", "TRUE", "1", "false", "0", "")] == [True] * 3 + [False] * 3
+    assert read_count("x", " 12 ") == 12
+    assert read_duration("x", "500ms") == timedelta(milliseconds=500)
+    assert read_duration("x", "1.5 s") == timedelta(seconds=1.5)
+    assert read_duration("x", "2min") == timedelta(minutes=2)
+    assert read_duration("x", "30") == timedelta(seconds=30)
+
+
+def test_bad_values_name_their_option() -> None:
+    with pytest.raises(OptionError, match="'use_emulator' must be true or false"):
+        read_flag("use_emulator", "maybe")
+    for bad in ("-1", "x", "1.5", ""):
+        with pytest.raises(OptionError, match="'retry_max_retries' must be a whole number"):
+            read_count("retry_max_retries", bad)
+    with pytest.raises(OptionError, match="at least 1"):
+        read_count("max_concurrent_requests", "0", least=1)
+    for bad in ("-1s", "soon", "5 parsecs", ""):
+        with pytest.raises(OptionError, match="'timeout' must be a length of time"):
+            read_duration("timeout", bad)
