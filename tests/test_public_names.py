@@ -32,6 +32,7 @@ PUBLIC = [
     "MissingProtocolError",
     "ObjectExistsError",
     "ObjectNotFoundError",
+    "ObjectTruncatedError",
     "OptionError",
     "PredicateError",
     "ScanMetrics",

@@ -19,6 +19,7 @@
       StorageError                    the object store did not do what was asked
         AuthenticationError           the store refused the credentials
         ObjectNotFoundError           the object does not exist (also a builtin FileNotFoundError)
+        ObjectTruncatedError          the object ends before the bytes that were asked for
         ObjectExistsError             an object to be created is already there (also a builtin FileExistsError)
 
 Messages say what happened, to which table and file, and what to do next. They never hold a secret.
@@ -131,6 +132,10 @@ class StorageError(DeltaSidecarError):
 
 class AuthenticationError(StorageError):
     """The object store refused the credentials."""
+
+
+class ObjectTruncatedError(StorageError):
+    """The object ends before the bytes that were asked for: it was replaced or cut off."""
 
 
 class ObjectNotFoundError(StorageError, FileNotFoundError):

@@ -108,6 +108,11 @@ class Pending:
             raise ObjectNotFoundError(self.path)
         return self._ready
 
+    @property
+    def was_kept(self) -> bool:
+        """Whether the file was here already."""
+        return self._future is None
+
     def cancel(self) -> None:
         """Gives the file up if it has not been asked for yet."""
         if self._future is not None:

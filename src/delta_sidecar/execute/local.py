@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import binaries, int64s, strings
-from delta_sidecar.errors import ObjectNotFoundError, StorageError, UnreadableFileError
+from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError, UnreadableFileError
 from delta_sidecar.execute.fetcher import FIRST_BYTES, Fetcher, Pending
 from delta_sidecar.execute.json_lines import BLOCK_BYTES, line_blocks, parse_lines
 from delta_sidecar.execute.lanes import in_lanes
@@ -47,7 +47,7 @@ class ExecutionCounts:
     """What running plans came to, beyond the requests.
 
     Attributes:
-        files_read: Files of JSON lines that were begun.
+        files_read: Files of JSON lines that were fetched.
         row_groups_read: Row groups of which rows were decoded.
         row_groups_skipped: Row groups passed over: by their statistics, or since none of their rows passed a test.
         batches_decoded: Batches that came out of files.
@@ -146,7 +146,7 @@ class LocalExecutor:
 
     def _scan_json(self, plan: ScanJson) -> Batches:
         for ref, pending in self._started(plan.files):
-            self.counts.files_read += 1
+            self.counts.files_read += not pending.was_kept
             try:
                 for block in line_blocks(self._chunks(ref, pending, keep=plan.keep)):
                     lines = any(text in block for text in plan.lines_with)
@@ -181,7 +181,7 @@ class LocalExecutor:
         first = self._fetcher.take(pending, keep=keep)
         if ref.size is not None and first.size != ref.size:
             msg = f"the listing says {ref.size} bytes, the file has {first.size}"
-            raise StorageError(msg)
+            raise ObjectTruncatedError(msg)
         yield first.data
         start = len(first.data)
         del first, pending

@@ -1,4 +1,4 @@
-"""The headers of Parquet pages, and footers for a few pages taken out of a column: just enough of Thrift's compact form.
+"""Headers of Parquet pages, and footers for a few pages taken out of a column: just enough of Thrift's compact form.
 
 A page header says how large its page is and how many values it holds, so that pages without a wanted row can be passed
 over unread.
@@ -13,6 +13,7 @@ DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 1, 2, 3
 
 _TRUE, _FALSE, _I8, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _DEEPEST = 16
+_LONG_LIST = 0x0F
 
 
 class TruncatedHeaderError(ValueError):
@@ -133,7 +134,7 @@ class _Reader:
             number = number + (head >> 4) if head >> 4 else self._signed()
             fields[number] = self._value(kind, depth)
 
-    def _value(self, kind: int, depth: int) -> Any:  # noqa: ANN401, C901 - a value of any Thrift type
+    def _value(self, kind: int, depth: int) -> Any:  # noqa: ANN401 - a value of any Thrift type
         if kind in (_TRUE, _FALSE):
             return kind == _TRUE
         if kind == _I8:
@@ -146,7 +147,7 @@ class _Reader:
             return self._skip(self._unsigned())
         if kind in (_LIST, _SET):
             head = self._byte()
-            count = head >> 4 if head >> 4 != 0x0F else self._unsigned()
+            count = head >> 4 if head >> 4 != _LONG_LIST else self._unsigned()
             for _ in range(count):
                 self._element(head & 0x0F, depth)
             return None
@@ -205,7 +206,7 @@ def _binary(value: bytes) -> bytes:
 
 
 def _list(kind: int, items: list[bytes]) -> bytes:
-    head = bytes([len(items) << 4 | kind]) if len(items) < 0x0F else bytes([0xF0 | kind]) + _varint(len(items))
+    head = bytes([len(items) << 4 | kind]) if len(items) < _LONG_LIST else bytes([0xF0 | kind]) + _varint(len(items))
     return head + b"".join(items)
 
 

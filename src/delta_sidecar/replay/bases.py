@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from delta_sidecar.errors import ObjectNotFoundError, StorageError, UnreadableFileError
+from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError, UnreadableFileError
 from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.plan import (
@@ -182,6 +182,6 @@ def is_torn(error: Exception) -> bool:
     if not isinstance(error, UnreadableFileError):
         return False
     cause = error.__cause__
-    if isinstance(cause, ObjectNotFoundError | pa.ArrowException):
+    if isinstance(cause, ObjectNotFoundError | ObjectTruncatedError | pa.ArrowException):
         return True
     return isinstance(cause, OSError) and not isinstance(cause, StorageError)

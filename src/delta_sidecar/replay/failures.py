@@ -12,6 +12,7 @@ from delta_sidecar.errors import (
     CorruptCommitError,
     MissingCommitError,
     ObjectNotFoundError,
+    ObjectTruncatedError,
     StorageError,
     UnreadableFileError,
 )
@@ -30,7 +31,7 @@ def explain_commit_failure(table: str, error: Exception) -> Exception:
         return MissingCommitError(msg, version)
     if isinstance(cause, AuthenticationError):
         return AuthenticationError(f"{table} cannot be read: commit {version}: {cause}")
-    if isinstance(cause, pa.ArrowException):
+    if isinstance(cause, pa.ArrowException | ObjectTruncatedError):
         msg = (
             f"{table} cannot be read: commit {version} ({error.path}) is torn or not in Delta's format: {cause}. "
             f"Restore the file, or read a version before it."
@@ -48,7 +49,7 @@ def explain_base_failure(table: str, error: Exception) -> Exception:
     cause = error.__cause__
     if isinstance(cause, AuthenticationError):
         return AuthenticationError(f"{table} cannot be read: {error.path}: {cause}")
-    if isinstance(cause, StorageError) and not isinstance(cause, ObjectNotFoundError):
+    if isinstance(cause, StorageError) and not isinstance(cause, ObjectNotFoundError | ObjectTruncatedError):
         return StorageError(f"{table} cannot be read: {error.path}: {cause}")
     msg = (
         f"{table} cannot be read: {error.path} is torn: {cause}. Files of it were already given out, so the scan ends "

@@ -77,10 +77,11 @@ class FileColumns:
         if not width:
             nothing = pa.nulls(0, pa.string())
             return pa.MapArray.from_arrays(offsets, nothing, nothing)
+        entries = np.arange(rows * width, dtype=np.int64)
+        keys = names.take(int64s(entries % width))
         # One column after another becomes one row after another.
-        order = np.arange(rows * width, dtype=np.int64).reshape(width, rows).T.ravel()
-        items = pa.concat_arrays(values).take(int64s(order))
-        keys = names.take(int64s(np.tile(np.arange(width, dtype=np.int64), rows)))
+        order = entries.reshape(width, rows).T.ravel()
+        items = values[0] if width == 1 else pa.concat_arrays(values).take(int64s(order))
         return pa.MapArray.from_arrays(offsets, keys, items)
 
 

@@ -136,7 +136,7 @@ class _ScanState(BaseContinuation[Scan], ListingContinuation[Scan]):
         return Consume(CheckpointTopPhase(segment, segment.checkpoints[0], self, with_table=False))
 
     def trusted(self, base: TrustedCheckpoint) -> StateMachinePhase[Scan]:
-        rows = BaseRows(self.seen, self.columns, self.pruning)
+        rows = BaseRows(self.seen.freeze(), self.columns, self.pruning)
         texts = tuple(leaf for leaf in base.leaves if leaf.path.endswith(".json"))
         tables = tuple(leaf for leaf in base.leaves if not leaf.path.endswith(".json"))
         parts = tuple(part for part in (texts, tables) if part)

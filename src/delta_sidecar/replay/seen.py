@@ -46,6 +46,11 @@ class SeenSet:
         """The memory it holds."""
         return self._identities.nbytes + sum(run.nbytes for run in self._runs)
 
+    def freeze(self) -> SeenSet:
+        """Lays it out for lookups from several threads; nothing may be inserted any more."""
+        self._identities.compact()
+        return self
+
     def contains(self, keys: pa.BinaryArray) -> NDArray[np.bool_]:
         """Tells, key by key, whether it is in the set."""
         if not self._runs or not len(keys):
@@ -121,7 +126,6 @@ class _Keys:
 
     def __init__(self) -> None:
         self._chunks: list[pa.BinaryArray] = []
-        self._whole: pa.BinaryArray | None = None
         self._count = 0
         self.nbytes = 0
 
@@ -136,9 +140,12 @@ class _Keys:
 
     def equal(self, numbers: NDArray[np.int64], keys: pa.BinaryArray, secret: bytes) -> NDArray[np.bool_]:
         del secret
+        self.compact()
+        return bits_of(pc.equal(self._chunks[0].take(int64s(numbers)), keys))
+
+    def compact(self) -> None:
         if len(self._chunks) > 1:
             self._chunks = [pa.concat_arrays(self._chunks)]
-        return bits_of(pc.equal(self._chunks[0].take(int64s(numbers)), keys))
 
     def digested(self, secret: bytes) -> _Digests:
         digests = _Digests()
@@ -165,9 +172,12 @@ class _Digests:
         self._chunks.append(_digests(keys, secret))
         self._count += len(keys)
 
-    def equal(self, numbers: NDArray[np.int64], keys: pa.BinaryArray, secret: bytes) -> NDArray[np.bool_]:
+    def compact(self) -> None:
         if len(self._chunks) > 1:
             self._chunks = [np.concatenate(self._chunks)]
+
+    def equal(self, numbers: NDArray[np.int64], keys: pa.BinaryArray, secret: bytes) -> NDArray[np.bool_]:
+        self.compact()
         same: NDArray[np.bool_] = (self._chunks[0][numbers] == _digests(keys, secret)).all(axis=1)
         return same
 

@@ -9,15 +9,12 @@ from delta_sidecar.errors import (
     AuthenticationError,
     ObjectExistsError,
     ObjectNotFoundError,
+    ObjectTruncatedError,
     StorageError,
 )
 
 if TYPE_CHECKING:
     from delta_sidecar.store.redaction import Scrubber
-
-
-class RangeNotSatisfiableError(StorageError):
-    """The object ends before the first byte that was asked for. Users see a `StorageError`."""
 
 
 def explain(error: Exception, *, doing: str, where: str, scrubber: Scrubber, identified: bool = True) -> StorageError:
@@ -45,7 +42,7 @@ def explain(error: Exception, *, doing: str, where: str, scrubber: Scrubber, ide
         hint = _CHECK if identified else _IDENTIFY
         return AuthenticationError(f"{what}: the store refused the credentials ({reason}). {hint}")
     if _BEYOND.search(reason):
-        return RangeNotSatisfiableError(f"{what}: the object is shorter than the range asked for")
+        return ObjectTruncatedError(f"{what}: the object is shorter than the range asked for")
     hint = "" if identified else f" {_IDENTIFY}"
     return StorageError(f"{what}: {reason}.{hint}")
 

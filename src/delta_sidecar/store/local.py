@@ -15,7 +15,7 @@ import stat
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
+from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
     Buffer,
@@ -161,7 +161,7 @@ class LocalStore:
             raise self._explain(error, "read", path) from error
         if len(data) < end - start:
             msg = f"cannot read bytes {start} to {end} of {self.url}/{path}: it ends at {start + len(data)}"
-            raise StorageError(msg)
+            raise ObjectTruncatedError(msg)
         return data
 
     def _pages(self, folder: str, after: str) -> Iterator[Page]:

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from delta_sidecar.errors import ObjectNotFoundError, StorageError
+from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.store.client import ClientSpec, RequestLimit, client_for
-from delta_sidecar.store.failures import RangeNotSatisfiableError, explain
+from delta_sidecar.store.failures import explain
 from delta_sidecar.store.gate import gate_for
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
@@ -84,7 +84,7 @@ class RemoteStore:
         if max_bytes is not None:
             try:
                 return self._read(path, 0, max_bytes, self._log.begin())
-            except RangeNotSatisfiableError:
+            except ObjectTruncatedError:
                 # An empty object has no first byte, and Azure refuses to send any range of it.
                 pass
         return self._read(path, 0, None, self._log.begin())
@@ -154,7 +154,7 @@ class RemoteStore:
                 f"cannot read bytes {start} to {end} of {self.url}/{path}: it has only {fetched.size} bytes; "
                 "it was replaced or cut off"
             )
-            raise StorageError(msg)
+            raise ObjectTruncatedError(msg)
         return fetched.data
 
     def _read(self, path: str, start: int, end: int | None, trip: int) -> Fetched:

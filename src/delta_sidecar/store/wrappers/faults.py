@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeAlias
 
-from delta_sidecar.errors import StorageError
+from delta_sidecar.errors import ObjectTruncatedError, StorageError
 from delta_sidecar.store.wrappers.wrapper import StoreWrapper
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class FaultStore(StoreWrapper):
         if keep < end:
             self.before("get", path, 0, end)
             msg = f"cannot read up to byte {end} of {self.url}/{path}: it ends at {keep}"
-            raise StorageError(msg)
+            raise ObjectTruncatedError(msg)
 
 
 class _Counter:

@@ -1,0 +1,52 @@
+"""The program: its commands, its version, and how its process ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from typing import Any
+
+import click
+
+from delta_sidecar.cli.files import files
+from delta_sidecar.cli.interrupts import InterruptWatch
+
+
+class Program(click.Group):
+    """A group of commands that does not wait for requests that nobody needs any more."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as click has it
+        """Runs the program as a process of its own."""
+        with InterruptWatch():
+            try:
+                return self.main(*args, **kwargs)
+            except SystemExit as ending:
+                _leave(ending)
+                raise
+
+
+@click.group(
+    "delta-sidecar",
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="delta-sidecar", message="%(prog)s %(version)s")
+def main() -> None:
+    """The live files of Delta Lake tables, streamed as they are found."""
+
+
+main.add_command(files)
+
+
+def _leave(ending: SystemExit) -> None:
+    """Ends the process at once where threads are left: Python would wait for the requests that they are in."""
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    if all(thread.daemon for thread in others):
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    code = ending.code
+    os._exit(code if isinstance(code, int) else int(code is not None))

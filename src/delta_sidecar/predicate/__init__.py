@@ -1,0 +1,61 @@
+"""Conditions on the rows of a table: one tree, three notations, and what can be decided from bounds alone.
+
+    predicate = bind(parse("event_hour >= '2026021022' AND device_id IN ('a', 'b')"), schema)
+    keep = may_match(predicate, bounds)       # which files, row groups or row ranges may hold a matching row
+    rows = matches(predicate, table)          # which rows match
+
+No I/O, and sqlglot is imported only when there is SQL to read.
+"""
+
+from __future__ import annotations
+
+from delta_sidecar.predicate.binding import bind
+from delta_sidecar.predicate.bounds import Bounds, ColumnBounds
+from delta_sidecar.predicate.expression import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    all_of,
+    any_of,
+    columns,
+    to_physical,
+)
+from delta_sidecar.predicate.filtering import matches
+from delta_sidecar.predicate.notation import parse
+from delta_sidecar.predicate.pruning import may_match
+
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "UNKNOWN",
+    "And",
+    "Bounds",
+    "Column",
+    "ColumnBounds",
+    "Comparison",
+    "Constant",
+    "In",
+    "IsNull",
+    "Like",
+    "Not",
+    "Or",
+    "Predicate",
+    "all_of",
+    "any_of",
+    "bind",
+    "columns",
+    "matches",
+    "may_match",
+    "parse",
+    "to_physical",
+]
