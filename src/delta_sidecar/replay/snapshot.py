@@ -12,6 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from delta_sidecar._arrow import valid_mask
 from delta_sidecar.errors import MissingMetadataError, MissingProtocolError
 from delta_sidecar.log.actions import TABLE_SCHEMA, Metadata, Protocol, line_action
 from delta_sidecar.log.features import check_readable
@@ -199,13 +202,12 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
         found: dict[str, tuple[int, object]] = {}
         for batch in data:
             version = batch.column(FILE_LABEL)[0].as_py()
-            if len(found) == len(TABLE_SCHEMA) and all(at > version for at, _ in found.values()):
-                break
             for name in TABLE_SCHEMA.names:
-                at, _ = found.get(name, (version, None))
-                action = _last_action(batch, name, version) if at == version else None
+                action = _action(batch, name, version) if name not in found else None
                 if action is not None:
                     found[name] = (version, action)
+            if len(found) == len(TABLE_SCHEMA):
+                break
         source = self.search.opening.table
         known = self.search
         if "protocol" in found:
@@ -221,12 +223,12 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
         raise explain_commit_failure(self.search.opening.table, error) from error
 
 
-def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:
-    column = batch.column(name)
-    if column.null_count == len(column):
+def _action(batch: pa.RecordBatch, name: str, version: int) -> object:
+    """The action of a name in a block of a commit; a commit has at most one."""
+    present = np.flatnonzero(valid_mask(batch.column(name)))
+    if not len(present):
         return None
-    row = max(row for row, valid in enumerate(column.is_valid().to_pylist()) if valid)
-    line = batch.column(LINE)[row].as_py()
+    line = batch.column(LINE)[int(present[0])].as_py()
     return None if line is None else line_action(line, name, commit_path(version))
 
 
