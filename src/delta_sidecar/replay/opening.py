@@ -36,6 +36,10 @@ class ListingContinuation(ABC, Generic[T]):
     def listed(self, segment: LogSegment) -> StateMachinePhase[T]:
         """Says what comes next."""
 
+    def unreachable(self) -> Exception | None:
+        """Why the log is listed again, to be raised where the version cannot be reached; None on a first listing."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -106,9 +110,9 @@ class FileListingPhase(ConsumePhase[T]):
         builder = LogSegmentBuilder(complete=self.hint is None, excluded=self.excluded)
         for batch in data:
             builder.add_all(zip(batch.column("path").to_pylist(), batch.column("size").to_pylist(), strict=True))
-        if self.hint is not None and not builder.checkpoints(builder.latest):
-            return Consume(FileListingPhase(self.opening, self.then, None, self.excluded))
         table, wanted = self.opening.table, self.opening.version
+        if self.hint is not None and not builder.checkpoints(builder.latest if wanted is None else wanted):
+            return Consume(FileListingPhase(self.opening, self.then, None, self.excluded))
         if builder.is_empty:
             msg = f"{table} is not a Delta table: there is no commit and no checkpoint in its _delta_log"
             raise TableNotFoundError(msg)
@@ -147,6 +151,9 @@ class MissingCommitsPhase(ConsumePhase[T]):
 
     def _absent(self, missing: int) -> Exception:
         table = self.opening.table
+        earlier = self.then.unreachable()
+        if earlier is not None:
+            return earlier
         if self.opening.version is not None:
             msg = (
                 f"{table} cannot be read at version {self.version}: commit {missing} is not there and no checkpoint "

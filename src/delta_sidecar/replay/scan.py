@@ -114,6 +114,7 @@ class _ScanState(BaseContinuation[Scan], ListingContinuation[Scan]):
     base_version: int
     excluded: frozenset[str]
     forward: bool
+    torn: Exception | None = None
 
     def replay_tail(self, commits: Commits) -> StateMachinePhase[Scan]:
         if not commits:
@@ -148,10 +149,14 @@ class _ScanState(BaseContinuation[Scan], ListingContinuation[Scan]):
         excluded = self.excluded | {files.name}
         if left.checkpoints or left.from_start:
             return replace(self, excluded=excluded).on_segment(left)
+        failure = no_base_left(self.snapshot.table, files, error)
         if left.complete:
-            raise no_base_left(self.snapshot.table, files, error) from error
+            raise failure from error
         pinned = Opening(self.snapshot.table, self.snapshot.version)
-        return Consume(FileListingPhase(pinned, replace(self, excluded=excluded), None, excluded))
+        return Consume(FileListingPhase(pinned, replace(self, excluded=excluded, torn=failure), None, excluded))
+
+    def unreachable(self) -> Exception | None:
+        return self.torn
 
     def listed(self, segment: LogSegment) -> StateMachinePhase[Scan]:
         return self.on_segment(segment)

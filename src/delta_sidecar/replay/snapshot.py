@@ -108,6 +108,7 @@ class _Search(BaseContinuation[Snapshot], ListingContinuation[Snapshot]):
     excluded: frozenset[str] = frozenset()
     protocol: Protocol | None = None
     metadata: Metadata | None = None
+    torn: Exception | None = None
 
     def in_tail(self, down_to: int | None = None, up_to: int | None = None) -> StateMachinePhase[Snapshot]:
         """Looks through the commits after a version, by default after the base."""
@@ -133,10 +134,14 @@ class _Search(BaseContinuation[Snapshot], ListingContinuation[Snapshot]):
         less = replace(self, segment=left, excluded=self.excluded | {files.name})
         if left.checkpoints or left.from_start:
             return less.in_tail(up_to=files.version)
+        failure = no_base_left(self.opening.table, files, error)
         if left.complete:
-            raise no_base_left(self.opening.table, files, error) from error
+            raise failure from error
         pinned = replace(self.opening, version=self.segment.version)
-        return Consume(FileListingPhase(pinned, less, None, less.excluded))
+        return Consume(FileListingPhase(pinned, replace(less, torn=failure), None, less.excluded))
+
+    def unreachable(self) -> Exception | None:
+        return self.torn
 
     def listed(self, segment: LogSegment) -> StateMachinePhase[Snapshot]:
         # Everything above the old base has been looked through.
@@ -202,12 +207,13 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
         found: dict[str, tuple[int, object]] = {}
         for batch in data:
             version = batch.column(FILE_LABEL)[0].as_py()
+            if len(found) == len(TABLE_SCHEMA) and all(at > version for at, _ in found.values()):
+                break
             for name in TABLE_SCHEMA.names:
-                action = _action(batch, name, version) if name not in found else None
+                at, _ = found.get(name, (version, None))
+                action = _last_action(batch, name, version) if at == version else None
                 if action is not None:
                     found[name] = (version, action)
-            if len(found) == len(TABLE_SCHEMA):
-                break
         source = self.search.opening.table
         known = self.search
         if "protocol" in found:
@@ -223,12 +229,12 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
         raise explain_commit_failure(self.search.opening.table, error) from error
 
 
-def _action(batch: pa.RecordBatch, name: str, version: int) -> object:
-    """The action of a name in a block of a commit; a commit has at most one."""
+def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:
+    """The action of a name in a block of a commit; of several, which no writer should make, the last."""
     present = np.flatnonzero(valid_mask(batch.column(name)))
     if not len(present):
         return None
-    line = batch.column(LINE)[int(present[0])].as_py()
+    line = batch.column(LINE)[int(present[-1])].as_py()
     return None if line is None else line_action(line, name, commit_path(version))
 
 
