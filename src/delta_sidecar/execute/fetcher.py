@@ -67,6 +67,11 @@ class Fetcher:
             self._kept_bytes -= len(self._kept.pop(path).data)
         return fetched
 
+    def put_back(self, pending: Pending) -> None:
+        """Keeps a file that was started and not taken for who asks for it next."""
+        if not pending.was_kept:
+            self._ahead[pending.path] = pending
+
     def drop_ahead(self) -> None:
         """Forgets what was asked for ahead and not taken."""
         for pending in self._ahead.values():

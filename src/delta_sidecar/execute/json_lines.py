@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pv
 import pyarrow.json as pj
 
-from delta_sidecar._arrow import int64s
+from delta_sidecar._arrow import int64s, scalar
 from delta_sidecar.plan import FILE_LABEL, LINE
 
 if TYPE_CHECKING:
@@ -49,19 +51,31 @@ def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> 
     Raises:
         pa.ArrowInvalid: A line is not JSON, or a value has another type than the schema says.
     """
-    if not block.strip():
-        return None
+    if not _OBJECT.match(block):
+        if not block.strip():
+            return None
+        # The parser takes a first value that is null for an object, and crashes.
+        msg = "a line is not a JSON object"
+        raise pa.ArrowInvalid(msg)
+    _check_text(block)
     table = pj.read_json(
         pa.BufferReader(block),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(block) + 1),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
-    batch = table.combine_chunks().to_batches()[0] if table.num_rows else None
-    if batch is None:
-        return None
+    batch = table.combine_chunks().to_batches()[0]
     text = _texts(block, batch.num_rows) if lines else pa.nulls(batch.num_rows, pa.string())
     labels = int64s(np.full(batch.num_rows, label, dtype=np.int64))
     return pa.RecordBatch.from_arrays([*batch.columns, labels, text], names=[*batch.schema.names, FILE_LABEL, LINE])
+
+
+_OBJECT = re.compile(rb"\s*\{")
+
+
+def _check_text(block: bytes) -> None:
+    """Refuses bytes that are no UTF-8: the parser lets them through."""
+    offsets = pa.py_buffer(np.array([0, len(block)], dtype=np.int64))
+    pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, pa.py_buffer(block)]).validate(full=True)
 
 
 def _texts(block: bytes, rows: int) -> pa.StringArray:
@@ -73,6 +87,8 @@ def _texts(block: bytes, rows: int) -> pa.StringArray:
         convert_options=pv.ConvertOptions(column_types={LINE: pa.string()}, strings_can_be_null=False),
     )
     texts = table.column(0).combine_chunks()
+    if len(texts) != rows:
+        texts = texts.filter(pc.not_equal(pc.utf8_trim_whitespace(texts), scalar("", pa.string())))
     if len(texts) != rows:
         msg = f"{rows} JSON objects in {len(texts)} lines"
         raise pa.ArrowInvalid(msg)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _AHEAD_BYTES = 32 << 20
 _DECODED_BYTES = 16 << 20
+_MOST_AHEAD = 256
 _TIDY_BYTES = 4 << 20
 
 
@@ -134,8 +135,8 @@ class LocalExecutor:
 
     def _read_files(self, plan: ReadFiles) -> Batches:
         started = [self._fetcher.start(path) for path in plan.paths]
-        for ahead in plan.ahead:
-            self._fetcher.ahead(ahead.path)
+        for ref in _within(plan.ahead, _AHEAD_BYTES):
+            self._fetcher.ahead(ref.path)
         for pending in started:
             try:
                 fetched = self._fetcher.take(pending, keep=True)
@@ -145,7 +146,8 @@ class LocalExecutor:
             yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
 
     def _scan_json(self, plan: ScanJson) -> Batches:
-        for ref, pending in self._started(plan.files):
+        most = _MOST_AHEAD if plan.all_needed else self._file_parallelism
+        for ref, pending in self._started(plan.files, most):
             self.counts.files_read += not pending.was_kept
             try:
                 for block in line_blocks(self._chunks(ref, pending, keep=plan.keep)):
@@ -160,22 +162,29 @@ class LocalExecutor:
             except (pa.ArrowException, StorageError) as error:
                 raise _unreadable(ref, error) from error
 
-    def _started(self, files: Sequence[FileRef]) -> Iterator[tuple[FileRef, Pending]]:
-        """Files in order, the next ones already asked for, as far as their sizes allow."""
+    def _started(self, files: Sequence[FileRef], most: int) -> Iterator[tuple[FileRef, Pending]]:
+        """Files in order, the next ones already asked for, as far as their sizes allow.
+
+        What was asked for and not taken stays for a later plan.
+        """
         waiting: deque[tuple[FileRef, Pending]] = deque()
         held = 0
         position = 0
-        while position < len(files) or waiting:
-            while position < len(files) and len(waiting) < self._file_parallelism:
-                size = min(files[position].size or FIRST_BYTES, FIRST_BYTES)
-                if waiting and held + size > _AHEAD_BYTES:
-                    break
-                waiting.append((files[position], self._fetcher.start(files[position].path)))
-                held += size
-                position += 1
-            ref, pending = waiting.popleft()
-            held -= min(ref.size or FIRST_BYTES, FIRST_BYTES)
-            yield ref, pending
+        try:
+            while position < len(files) or waiting:
+                while position < len(files) and len(waiting) < most:
+                    size = min(files[position].size or FIRST_BYTES, FIRST_BYTES)
+                    if waiting and held + size > _AHEAD_BYTES:
+                        break
+                    waiting.append((files[position], self._fetcher.start(files[position].path)))
+                    held += size
+                    position += 1
+                ref, pending = waiting.popleft()
+                held -= min(ref.size or FIRST_BYTES, FIRST_BYTES)
+                yield ref, pending
+        finally:
+            for _, pending in waiting:
+                self._fetcher.put_back(pending)
 
     def _chunks(self, ref: FileRef, pending: Pending, *, keep: bool) -> Iterator[bytes | memoryview]:
         first = self._fetcher.take(pending, keep=keep)
@@ -287,6 +296,15 @@ class _RowGroupTask:
             self.counts.row_groups_read += 1
         else:
             self.counts.row_groups_skipped += 1
+
+
+def _within(files: Sequence[FileRef], budget: int) -> Iterator[FileRef]:
+    """The first files that together stay within a number of bytes and of files."""
+    for ref in files[:_MOST_AHEAD]:
+        budget -= min(ref.size or FIRST_BYTES, FIRST_BYTES)
+        if budget < 0:
+            return
+        yield ref
 
 
 def _unreadable(ref: FileRef, error: Exception) -> UnreadableFileError:

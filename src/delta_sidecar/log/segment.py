@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, commit_path, parse_log_name
@@ -131,11 +132,12 @@ class LogSegmentBuilder:
         ]
         return [checkpoint for checkpoint in found if checkpoint.name not in self.excluded]
 
-    def missing(self, version: int) -> list[int]:
-        """The commits that a version needs after its newest base and that were not listed."""
+    def missing(self, version: int, most: int) -> list[int]:
+        """The first commits that a version needs after its newest base and that were not listed."""
         checkpoints = self.checkpoints(version)
         base = checkpoints[0].version if checkpoints else -1
-        return [wanted for wanted in range(base + 1, version + 1) if wanted not in self._commits]
+        absent = (wanted for wanted in range(base + 1, version + 1) if wanted not in self._commits)
+        return list(islice(absent, most))
 
     def build(self, version: int) -> LogSegment:
         """Cuts what was listed at a version. Only bases with every commit after them are kept."""

@@ -173,10 +173,9 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
 
 
 def _parse_all(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
-    nothing = scalar("{}", pa.string())
-    filled = pc.fill_null(pc.if_else(pc.equal(text, scalar("", pa.string())), nothing, text), nothing)
-    if not len(filled):
+    if not len(text):
         return pa.nulls(0, pa.struct(list(schema)))
+    filled = _objects(text)
     one = pa.ListArray.from_arrays(int64s(np.array([0, len(filled)])).cast(pa.int32()), filled)
     joined = pc.binary_join(one, scalar("\n", pa.string()))
     data = joined.buffers()[2]
@@ -192,6 +191,19 @@ def _parse_all(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
         msg = "a text holds more or less than one JSON object"
         raise pa.ArrowInvalid(msg)
     return table.to_struct_array().combine_chunks()
+
+
+def _objects(text: pa.StringArray) -> pa.StringArray:
+    """Puts an empty object in the place of a text that does not begin one.
+
+    So every text gives at least one row, and as many rows as texts means one each.
+    """
+    nothing = scalar("{}", pa.string())
+    filled = pc.fill_null(text, nothing)
+    begins = pc.starts_with(filled, pattern="{")
+    if not pc.all(begins).as_py():
+        begins = pc.starts_with(pc.utf8_ltrim_whitespace(filled), pattern="{")
+    return pc.if_else(begins, filled, nothing)
 
 
 def _parse_each(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:

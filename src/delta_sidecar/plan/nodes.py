@@ -73,12 +73,14 @@ class ScanJson:
         schema: What to read of each line; the rest is passed over.
         lines_with: Rows of a block that holds one of these texts come with their own text. Empty: none do.
         keep: Whether a later plan reads the same files again, so that what was fetched is worth keeping.
+        all_needed: Whether most likely all files are read, so that many may be asked for at once.
     """
 
     files: tuple[FileRef, ...]
     schema: pa.Schema
     lines_with: tuple[bytes, ...] = ()
     keep: bool = False
+    all_needed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

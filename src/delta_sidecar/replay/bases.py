@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_TABLE_ACTIONS = 2
+
 
 @dataclass(frozen=True, slots=True)
 class TrustedCheckpoint:
@@ -102,14 +104,18 @@ class CheckpointTopPhase(ConsumePhase[T]):
         """Collects what is there."""
         found: dict[str, Any] = {}
         sidecars: list[FileRef] = []
+        with_table = self.with_table or self._is_json
         for batch in data:
             for name in ("protocol", "metaData"):
-                action = self._action(batch, name) if self.with_table else None
+                action = self._action(batch, name) if with_table else None
                 if action is not None:
                     found[name] = action
             if "sidecar" in batch.schema.names:
                 sidecars += self._sidecars(batch.column("sidecar"))
         source = self.files.files[0][0]
+        if with_table and len(found) < _TABLE_ACTIONS:
+            missing = "protocol" if "protocol" not in found else "metaData"
+            return self.then.distrusted(self.files, UnreadableFileError(f"{source}: it has no {missing}", source))
         own = tuple(FileRef(path, size) for path, size in self.files.files)
         trusted = TrustedCheckpoint(
             files=self.files,

@@ -94,7 +94,7 @@ def live_adds_plan(commits: Commits, partition_columns: tuple[str, ...]) -> Scan
 def tail_keys_plan(commits: Commits) -> ScanJson:
     """What it takes to know the keys of commits; a replay reads them again."""
     files = tuple(FileRef(path, size, version) for version, path, size in commits)
-    return ScanJson(files, KEYS_SCHEMA, keep=True)
+    return ScanJson(files, KEYS_SCHEMA, keep=True, all_needed=True)
 
 
 def select(

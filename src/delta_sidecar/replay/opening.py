@@ -170,8 +170,7 @@ class MissingCommitsPhase(ConsumePhase[T]):
 def _cut(
     opening: Opening, then: ListingContinuation[T], builder: LogSegmentBuilder, version: int
 ) -> StateMachinePhase[T]:
-    missing = builder.missing(version)
+    missing = builder.missing(version, _PROBED_AT_ONCE)
     if missing:
-        first = tuple(missing[:_PROBED_AT_ONCE])
-        return Consume(MissingCommitsPhase(opening, then, builder, version, first))
+        return Consume(MissingCommitsPhase(opening, then, builder, version, tuple(missing)))
     return then.listed(builder.build(version))

@@ -170,10 +170,10 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
     version: int
 
     def plan(self) -> ReadFiles:
-        """The file, and the newest commits, which are read next."""
+        """The file, and the commits that are read next: those after it, and some to begin the replay with."""
         segment = self.search.segment
-        newest = segment.tail(max(segment.base_version, segment.version - self.search.opening.speculation))
-        ahead = tuple(FileRef(path, size, version) for version, path, size in newest)
+        begun = max(segment.base_version, segment.version - self.search.opening.speculation)
+        ahead = tuple(FileRef(path, size, version) for version, path, size in segment.tail(min(self.version, begun)))
         return ReadFiles((checksum_path(self.version),), max_bytes=_CHECKSUM_BYTES, ahead=ahead)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:
@@ -200,7 +200,7 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
     def plan(self) -> ScanJson:
         """The commits; a replay reads them again, so what is fetched is kept."""
         files = tuple(FileRef(path, size, version) for version, path, size in self.commits)
-        return ScanJson(files, TABLE_SCHEMA, lines_with=(b'"protocol"', b'"metaData"'), keep=True)
+        return ScanJson(files, TABLE_SCHEMA, lines_with=(b'"protocol"', b'"metaData"'), keep=True, all_needed=True)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:
         """Takes the newest of each; what a checksum file said stands where the commits say nothing."""

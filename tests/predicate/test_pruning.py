@@ -1,0 +1,435 @@
+# ruff: noqa: ANN401 - literals and bounds of every type
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.predicate.files import Known
+
+from delta_sidecar.errors import PredicateError
+from delta_sidecar.predicate import ColumnBounds, bind, may_match, parse
+
+INT64_MOST = 2**63 - 1
+
+
+def keeps(
+    source: Any,
+    type_: pa.DataType,
+    lower: Any = None,
+    upper: Any = None,
+    *,
+    null_count: int | None = None,
+    num_records: int | None = None,
+    tight: bool | None = None,
+    bounds_type: pa.DataType | None = None,
+) -> bool:
+    """Whether one file with these statistics of column c is kept."""
+    stored = bounds_type or type_
+    bounds = ColumnBounds(
+        lower=pa.array([lower], stored),
+        upper=pa.array([upper], stored),
+        null_count=pa.array([null_count], pa.int64()),
+        num_records=pa.array([num_records], pa.int64()),
+        tight=pa.array([tight], pa.bool_()),
+    )
+    return kept(source, type_, bounds, 1)[0]
+
+
+def keeps_exactly(
+    source: Any, type_: pa.DataType, values: list[Any], zoneless: list[bool | None] | None = None
+) -> list[bool]:
+    """Which files with these partition values of column c are kept."""
+    array = pa.array(values, type_)
+    flags = None if zoneless is None else pa.array(zoneless, pa.bool_())
+    return kept(source, type_, ColumnBounds(array, array, None, None, exact=True, zoneless=flags), len(values))
+
+
+def kept(source: Any, type_: pa.DataType, bounds: ColumnBounds | None, rows: int) -> list[bool]:
+    predicate = bind(parse(source), pa.schema([("c", type_)]))
+    known = Known(rows, {} if bounds is None else {("c",): bounds})
+    mask = may_match(predicate, known)
+    assert isinstance(mask, pa.BooleanArray)
+    assert mask.null_count == 0
+    return [bool(value) for value in mask.to_pylist()]
+
+
+INT = pa.int32()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("c = 9", False),
+        ("c = 10", True),
+        ("c = 20", True),
+        ("c = 21", False),
+        ("c < 10", False),
+        ("c < 11", True),
+        ("c <= 9", False),
+        ("c <= 10", True),
+        ("c > 20", False),
+        ("c > 19", True),
+        ("c >= 21", False),
+        ("c >= 20", True),
+        ("c != 15", True),
+        ("NOT (c >= 10)", False),
+        ("NOT (c <= 20)", False),
+        ("NOT (c = 9)", True),
+        ("NOT (c != 9)", False),
+        ("c = 9.5", False),
+        ("c = 15.5", False),
+        ("NOT (c = 15.5)", True),
+        ("c > 1e20", False),
+        ("c < 1e20", True),
+        ("c IN (1, 5, 25)", False),
+        ("c IN (1, 5, 15, 25)", True),
+        ("c IN (1, NULL)", False),
+        ("c NOT IN (10, 20)", True),
+        ("c BETWEEN 1 AND 9", False),
+        ("c NOT BETWEEN 10 AND 20", False),
+        ("c NOT BETWEEN 11 AND 20", True),
+        ("c = 15 AND c < 10", False),
+        ("c = 1 OR c = 15", True),
+        ("c = 1 OR c = 2", False),
+        ("NOT (c = 15 OR c < 10)", True),
+        ("NOT (c >= 10 OR c = 3)", False),
+        ("NOT (c >= 10 AND c <= 20)", False),
+        ("c IS NULL", True),
+        ("c IS NOT NULL", True),
+        ("TRUE", True),
+        ("FALSE", False),
+        ("NULL", False),
+        ("NOT NULL", False),
+        ("c = NULL", False),
+        ("NOT (c = NULL)", False),
+        ("NULL OR c = 15", True),
+    ],
+)
+def test_whole_numbers(text: str, expected: bool) -> None:  # noqa: FBT001
+    assert keeps(text, INT, 10, 20) is expected
+
+
+@pytest.mark.parametrize(
+    "text", ["c = 5", "c < 5", "c > 5", "c != 5", "c IN (5, 6)", "c IS NULL", "c IS NOT NULL", "NOT (c = 5)"]
+)
+def test_what_is_not_known_is_kept(text: str) -> None:
+    assert keeps(text, INT)
+    assert kept(text, INT, None, 3) == [True] * 3
+    assert kept(text, INT, ColumnBounds(None, None, None, None), 3) == [True] * 3
+    assert kept(text, INT, None, 0) == []
+
+
+def test_one_known_bound_is_enough_on_its_side() -> None:
+    assert not keeps("c = 9", INT, 10, None)
+    assert keeps("c = 11", INT, 10, None)
+    assert not keeps("c IN (8, 9)", INT, 10, None)
+    assert not keeps("c >= 21", INT, None, 20)
+    assert keeps("c <= 9", INT, None, 20)
+    assert not keeps("c IN (21, 22)", INT, None, 20)
+
+
+@pytest.mark.parametrize("tight", [True, False, None])
+def test_null_counts(tight: bool | None) -> None:  # noqa: FBT001
+    def keeping(text: str, null_count: int | None, num_records: int | None) -> bool:
+        return keeps(text, INT, null_count=null_count, num_records=num_records, tight=tight)
+
+    assert not keeping("c IS NULL", 0, 5)
+    assert not keeping("c IS NULL", 0, None)
+    assert keeping("c IS NULL", 1, 5)
+    assert keeping("c IS NULL", None, 5)
+    for text in (
+        "c IS NOT NULL",
+        "c = 1",
+        "c != 1",
+        "c IN (1, 2)",
+        "NOT (c IN (1, 2))",
+        "NOT (c = 1)",
+        "c = 2.5 OR c != 2.5",
+    ):
+        assert not keeping(text, 5, 5)
+        assert keeping(text, 4, 5)
+        assert keeping(text, 5, None)
+        assert keeping(text, None, 5)
+    # An empty file, and counts that cannot be, say nothing.
+    for null_count, num_records in ((0, 0), (-1, 5), (6, 5), (-1, -1), (0, -1)):
+        assert keeping("c IS NOT NULL", null_count, num_records)
+        assert keeping("c IS NULL", null_count, num_records)
+
+
+def test_not_equal_drops_only_a_single_value() -> None:
+    assert not keeps("c != 5", INT, 5, 5)
+    assert not keeps("c NOT IN (4, 5, 6)", INT, 5, 5, tight=False)
+    assert keeps("c NOT IN (4, 6)", INT, 5, 5)
+    assert keeps("c != 5", INT, 5, 6)
+    assert not keeps("c != 1.50", pa.decimal128(9, 2), Decimal("1.50"), Decimal("1.50"))
+    assert not keeps("NOT c", pa.bool_(), True, True)  # noqa: FBT003
+    day = dt.date(2026, 2, 8)
+    assert not keeps("c != '2026-02-08'", pa.date32(), day, day)
+    # Bounds of these may be rounded or cut, so equal bounds are not one value.
+    moment = dt.datetime(2026, 2, 8, tzinfo=dt.UTC)
+    assert keeps("c != '2026-02-08'", pa.timestamp("us", "UTC"), moment, moment)
+    assert keeps("c != 'x'", pa.string(), "x", "x")
+    assert keeps("c != X'00'", pa.binary(), b"\0", b"\0")
+    assert keeps("c != 1", pa.float64(), 1.0, 1.0)
+    assert keeps("c NOT LIKE 'x%'", pa.string(), "x", "x")
+
+
+def test_floats_may_hide_nan() -> None:
+    double = pa.float64()
+    for text in (
+        "c > 9",
+        "c >= 9",
+        "c != 1",
+        "NOT (c < 9)",
+        "NOT (c > 1)",
+        "NOT (c >= 1)",
+        "NOT (c IN (1, 2))",
+        "NOT (c != 9)",
+        "c = 'NaN'",
+        "c IN (9, 'NaN')",
+        "c < 'NaN'",
+        "c >= 'NaN'",
+    ):
+        assert keeps(text, double, 1.0, 2.0), text
+    for text in ("c = 9", "c = 0", "c < 1", "c <= 0.5", "c IN (0, 9)"):
+        assert not keeps(text, double, 1.0, 2.0), text
+    for text in ("c = 9", "c < 1", "c IN (0, 9)"):
+        assert keeps(text, double, math.nan, math.nan), text
+    assert not keeps("c = 9", double, math.nan, 2.0)
+    assert keeps("c = 0", double, math.nan, 2.0)
+    assert keeps("c = 0", double, -0.0, -0.0)
+    assert keeps("c IN (0, 5)", double, -0.0, -0.0)
+    assert keeps("c = -0.0", double, 0.0, 0.0)
+    assert keeps("c <= 0.0", double, 0.0, 0.0)
+    assert not keeps("c < 0.0", double, -0.0, 0.0)
+
+
+def test_a_float_literal_is_kept_in_both_readings() -> None:
+    """0.1 beside a float32 column is the double to Spark and the float to others."""
+    single = np.float32(0.1)
+    below, above = float(np.nextafter(single, np.float32(-1))), float(np.nextafter(single, np.float32(1)))
+    for text in ("c = 0.1", "c <= 0.1", "c IN (0.1, 7)"):
+        assert keeps(text, pa.float32(), float(single), float(single))
+    assert not keeps("c = 0.1", pa.float32(), above * 2, 1.0)
+    assert not keeps("c = 0.1", pa.float32(), 0.0, below / 2)
+    assert not keeps("c IN (0.1, 7)", pa.float32(), 1.0, 2.0)
+    assert keeps("c = 0.1", pa.float32(), 0.1, 0.1, bounds_type=pa.float64())
+
+
+@pytest.mark.parametrize(("unit", "step"), [("us", 1000), ("ms", 1), ("ns", 1_000_000)])
+def test_timestamps_are_cut_to_milliseconds(unit: str, step: int) -> None:
+    zoned = pa.timestamp(unit, "UTC")
+    upper = pa.array([dt.datetime(2026, 2, 8, tzinfo=dt.UTC)], zoned).view(pa.int64())[0].as_py()
+    just_inside = "c >= '2026-02-08 00:00:00.001'"
+    assert keeps(just_inside, zoned, upper - step, upper)
+    assert keeps("c = '2026-02-08 00:00:00.001'", zoned, upper - step, upper)
+    assert not keeps("c > '2026-02-08 00:00:00.001'", zoned, upper - step, upper)
+    assert not keeps("c >= '2026-02-08 00:00:00.002'", zoned, upper - step, upper)
+    assert not keeps("c IN ('2026-02-08 00:00:00.002', '2027-01-01')", zoned, upper - step, upper)
+    assert not keeps("c < '2026-02-08'", zoned, upper, upper)
+    assert keeps("c <= '2026-02-08'", zoned, upper, upper)
+
+
+def test_timestamps_at_the_end_of_their_range_do_not_run_over() -> None:
+    zoned = pa.timestamp("us", "UTC")
+    assert keeps("c >= '9999-12-31 23:59:59.999999'", zoned, 0, INT64_MOST)
+    assert keeps("c > '2026-02-08'", zoned, 0, INT64_MOST - 1)
+    assert keeps("c < '2026-02-08'", zoned, -INT64_MOST - 1, 0)
+
+
+def test_strings_may_be_cut() -> None:
+    def keeping(text: str, lower: str | None, upper: str | None) -> bool:
+        return keeps(text, pa.string(), lower, upper)
+
+    # "abc" may stand for "abcz..."
+    for text in ("c = 'abcd'", "c > 'abcd'", "c >= 'abcz'", "c > 'abc'", "c IN ('abcd', 'zzz')", "c LIKE 'abcd%'"):
+        assert keeping(text, "a", "abc"), text
+    for text in ("c = 'abd'", "c > 'abd'", "c >= 'b'", "c = ''", "c < 'a'", "c IN ('', 'abd', 'b')", "c LIKE 'abd%'"):
+        assert not keeping(text, "a", "abc"), text
+    assert not keeping("c <= 'Z'", "a", "b")
+    # Bytes of UTF-8 decide, not UTF-16: an emoji is above U+FFFD.
+    assert not keeping("c = '\U0001f600'", "a", "\uffee")
+    assert keeping("c = 'ab\U0001f600'", "a", "ab\ufffd")
+    assert keeping("c > 'x'", "a", "\ufffd")
+    assert keeping("c = 'abzz'", "a", "ab\U0010ffff")
+
+
+def test_binary_may_be_cut() -> None:
+    def keeping(text: str, lower: bytes, upper: bytes) -> bool:
+        return keeps(text, pa.binary(), lower, upper)
+
+    assert keeping("c = X'01FFFFFF'", b"\0", b"\x01")
+    assert keeping(f"c = X'01{'FF' * 40}'", b"\0", b"\x01")
+    assert keeping(f"c IN (X'01{'FF' * 40}', X'99')", b"\0", b"\x01")
+    assert not keeping("c = X'02'", b"\0", b"\x01")
+    assert not keeping("c > X'02'", b"\0", b"\x01")
+    assert not keeping("c IN (X'02', X'03')", b"\0", b"\x01")
+
+
+def test_like_prunes_by_its_prefix() -> None:
+    def keeping(text: str, lower: str, upper: str) -> bool:
+        return keeps(text, pa.string(), lower, upper)
+
+    assert keeping("c LIKE 'dev%'", "dev1", "dev9")
+    assert keeping("c LIKE 'dev%'", "a", "z")
+    assert keeping("c LIKE 'dev%'", "dev\U0010ffff\U0010ffff", "z")
+    assert not keeping("c LIKE 'dev%'", "dew", "z")
+    assert not keeping("c LIKE 'dev%'", "a", "deu")
+    assert keeping("c LIKE 'dev%'", "a", "de")
+    assert not keeping("c LIKE 'dev_x%y'", "a", "deu")
+    assert not keeping("c LIKE 'de\\%v%'", "dea", "z")
+    assert keeping("c LIKE '%dev'", "x", "z")
+    assert not keeping("c LIKE 'plain'", "q", "z")
+    assert keeping("c NOT LIKE 'dev%'", "dev1", "dev9")
+    assert keeping("c LIKE '\U0010ffff%'", "a", "\U0010ffff\U0010ffff")
+
+
+def test_exact_values_decide() -> None:
+    values = ["a", "b", None, ""]
+    text = pa.string()
+    assert keeps_exactly("c = 'a'", text, values) == [True, False, False, False]
+    assert keeps_exactly("c = 'ab'", text, values) == [False] * 4
+    assert keeps_exactly("c != 'a'", text, values) == [False, True, False, True]
+    assert keeps_exactly("c NOT IN ('a', 'x', 'b')", text, values) == [False, False, False, True]
+    assert keeps_exactly("c NOT IN ('a', NULL)", text, values) == [False] * 4
+    assert keeps_exactly("c LIKE '_'", text, values) == [True, True, False, False]
+    assert keeps_exactly("c NOT LIKE 'a%'", text, values) == [False, True, False, True]
+    assert keeps_exactly("c IS NULL", text, values) == [False, False, True, False]
+    assert keeps_exactly("c IS NOT NULL", text, values) == [True, True, False, True]
+    assert keeps_exactly("NOT (c > 'a')", text, values) == [True, False, False, True]
+    assert keeps_exactly("c > 1.5", pa.float64(), [1.0, 2.0, math.nan, None]) == [False, True, True, False]
+    assert keeps_exactly("NOT (c > 1.5)", pa.float64(), [1.0, 2.0, math.nan, None]) == [True, False, True, False]
+    assert keeps_exactly("c != 2", pa.float64(), [1.0, 2.0, math.nan, None]) == [True, False, True, False]
+    assert keeps_exactly("c IN (-0.0, 9)", pa.float64(), [0.0, 2.0]) == [True, False]
+    assert keeps_exactly("c NOT IN (1, 3, 5)", pa.int64(), [1, 2, 5, None]) == [False, True, False, False]
+    moments = [dt.datetime(2026, 2, 8, tzinfo=dt.UTC)]
+    assert keeps_exactly("c > '2026-02-08'", pa.timestamp("us", "UTC"), moments) == [False]
+
+
+def test_exact_timestamps_without_a_zone_are_widened() -> None:
+    zoned = pa.timestamp("us", "UTC")
+    values = [dt.datetime(2026, 2, 8, tzinfo=dt.UTC)] * 3 + [None]
+    flags = [True, False, None, True]
+    assert keeps_exactly("c = '2026-02-08 14:00:00'", zoned, values, flags) == [True, False, True, False]
+    assert keeps_exactly("c = '2026-02-07 10:00:00'", zoned, values, flags) == [True, False, True, False]
+    assert keeps_exactly("c > '2026-02-08 14:00:00'", zoned, values, flags) == [False] * 4
+    assert keeps_exactly("c < '2026-02-07 10:00:00'", zoned, values, flags) == [False] * 4
+    assert keeps_exactly("c != '2026-02-08'", zoned, values, flags) == [True, False, True, False]
+    assert keeps_exactly("c != '2026-02-07 10:00:00'", zoned, values, flags) == [True, True, True, False]
+    assert keeps_exactly("c NOT IN ('2026-02-08', '2026-02-09')", zoned, values, flags) == [True, False, True, False]
+    assert keeps_exactly("c IS NULL", zoned, values, flags) == [False, False, False, True]
+    assert keeps_exactly("c > '2026-01-01'", zoned, [INT64_MOST, -INT64_MOST - 1], [True, True]) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("column", "stored", "inside", "outside", "lower", "upper"),
+    [
+        (pa.int64(), pa.int32(), "c = 5", "c = 50", 1, 9),
+        (pa.int32(), pa.int64(), "c = 5", "c = 50", 1, 9),
+        (pa.float64(), pa.int32(), "c = 5", "c = 50", 1, 9),
+        (pa.float64(), pa.float32(), "c = 5", "c = 50", 1.0, 9.0),
+        (pa.decimal128(12, 2), pa.int32(), "c = 5", "c = 50", 1, 9),
+        (pa.decimal128(12, 4), pa.decimal128(10, 2), "c = 5", "c = 50", Decimal("1.25"), Decimal("9.75")),
+        (pa.decimal128(10, 2), pa.decimal128(12, 4), "c = 5", "c = 50", Decimal("1.2500"), Decimal("9.7500")),
+        (
+            pa.timestamp("us"),
+            pa.date32(),
+            "c = '2026-02-08'",
+            "c = '2026-03-08'",
+            dt.date(2026, 2, 1),
+            dt.date(2026, 2, 9),
+        ),
+        (pa.string(), pa.large_string(), "c = 'b'", "c = 'x'", "a", "c"),
+        (pa.large_string(), pa.string(), "c = 'b'", "c = 'x'", "a", "c"),
+        (pa.string_view(), pa.string_view(), "c = 'b'", "c = 'x'", "a", "c"),
+        (pa.string(), pa.dictionary(pa.int32(), pa.string()), "c = 'b'", "c = 'x'", "a", "c"),
+        (pa.bool_(), pa.bool_(), "c", "NOT c", True, True),
+    ],
+)
+def test_bounds_of_another_type(
+    column: pa.DataType, stored: pa.DataType, inside: str, outside: str, lower: Any, upper: Any
+) -> None:
+    assert keeps(inside, column, lower, upper, bounds_type=stored)
+    assert not keeps(outside, column, lower, upper, bounds_type=stored)
+
+
+@pytest.mark.parametrize(
+    ("column", "stored", "text", "lower", "upper"),
+    [
+        (pa.int32(), pa.int64(), "c = 5", 2**40, 2**41),
+        (pa.int32(), pa.string(), "c = 5", "10", "20"),
+        (pa.string(), pa.int32(), "c = 'x'", 1, 2),
+        (pa.float64(), pa.int64(), "c = 5", 2**60 + 1, 2**60 + 3),
+        (pa.decimal128(10, 2), pa.decimal128(12, 4), "c = 5", Decimal("10.0001"), Decimal("20.0001")),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), "c = '2020-01-01'", 0, 1),
+        (pa.timestamp("us", "UTC"), pa.date32(), "c = '2020-01-01'", 0, 1),
+        (pa.int32(), pa.float64(), "c = 5", 10.0, 20.0),
+    ],
+)
+def test_bounds_that_cannot_be_converted_are_unknown(
+    column: pa.DataType, stored: pa.DataType, text: str, lower: Any, upper: Any
+) -> None:
+    assert keeps(text, column, lower, upper, bounds_type=stored)
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.int64(), pa.string(), pa.decimal128(30, 2), pa.float64(), pa.float32(), pa.date32(), pa.binary()]
+)
+def test_long_lists_find_every_member_and_nothing_else(type_: pa.DataType) -> None:
+    def value(n: int) -> Any:
+        text = f"{n:06}"
+        return {"string": text, "binary": text.encode(), "date32[day]": dt.date(1970, 1, 1) + dt.timedelta(n)}.get(
+            str(type_), n
+        )
+
+    members = [value(n) for n in range(0, 20_000, 4)]
+    lower = pa.array([value(n) for n in range(20_000)]).cast(type_)
+    keep = np.array(kept([("c", "in", members)], type_, ColumnBounds(lower, lower, None, None), 20_000))
+    assert keep[::4].all()
+    # A value beside a cut string bound can be dropped only where it does not begin with it; here all have one length.
+    assert not keep[1::4].any()
+    assert not keep[2::4].any()
+    spread = ColumnBounds(lower[:-2], lower[2:], None, None)
+    keep = np.array(kept([("c", "in", members)], type_, spread, 19_998))
+    assert keep[::4].all()
+    assert keep[2::4].all()
+    assert not keep[1::4].any()
+
+
+def test_unknown_rows_among_known_ones() -> None:
+    lower = pa.array([10, None, 30, None], pa.int64())
+    upper = pa.array([20, 20, None, None], pa.int64())
+    bounds = ColumnBounds(lower, upper, None, None)
+    assert kept("c = 25", pa.int64(), bounds, 4) == [False, False, False, True]
+    assert kept("c IN (25, 26, 5)", pa.int64(), bounds, 4) == [False, True, False, True]
+    assert kept("c IN (15, 35)", pa.int64(), bounds, 4) == [True] * 4
+
+
+def test_slices_and_chunks_are_read_from_their_own_start() -> None:
+    values = pa.array([1, 2, 3, 4, None, 6], pa.int64())
+    nulls = pa.array([0, 0, 1, 0, 0, 1], pa.int64())
+    sliced = ColumnBounds(values.slice(2), values.slice(2), nulls.slice(2), None)
+    assert kept("c = 4", pa.int64(), sliced, 4) == [False, True, True, False]
+    assert kept("c IS NULL", pa.int64(), sliced, 4) == [True, False, False, True]
+    assert kept("c IN (3, 6)", pa.int64(), sliced, 4) == [True, False, True, True]
+    flags = pa.array([True, False, True, False, True], pa.bool_()).slice(1)
+    assert kept("c", pa.bool_(), ColumnBounds(flags, flags, None, None, exact=True), 4) == [False, True, False, True]
+    chunked = pa.chunked_array([values.slice(2, 1), values.slice(3)])
+    assert kept("c = 4", pa.int64(), ColumnBounds(chunked, chunked, None, None), 4) == [False, True, True, False]
+    texts = pa.array(["a", "b", "c"]).slice(1)
+    assert kept("c = 'c'", pa.string(), ColumnBounds(texts, texts, None, None), 2) == [False, True]
+
+
+def test_an_unbound_predicate_is_refused() -> None:
+    with pytest.raises(PredicateError, match="bound"):
+        may_match(parse("c = 1"), Known(1, {}))
+
+
+def test_a_void_column_matches_nothing_but_null() -> None:
+    assert kept("c = 1", pa.null(), None, 2) == [False, False]
+    assert kept("c IS NULL", pa.null(), None, 2) == [True, True]
