@@ -129,7 +129,8 @@ class LocalExecutor:
         for path in plan.ahead:
             self._fetcher.ahead(path)
         pages = self._store.list(plan.prefix, after=plan.after)
-        while (page := run_in(self._clock, lambda: next(pages, None))) is not None:
+        # In a thread of the pool, for an interrupt cannot reach a thread that waits for a store.
+        while (page := self._requests.submit(run_in, self._clock, lambda: next(pages, None)).result()) is not None:
             sizes = int64s(_integers([found.size for found in page]))
             yield _batch(path=strings(found.path for found in page), size=sizes)
 

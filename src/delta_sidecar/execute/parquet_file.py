@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FOOTER_BYTES = 256 << 10
 BATCH_BYTES = 2 << 20
 HELD_BYTES = 8 << 20
-_MOST_ROWS = 65_536
+_MOST_ROWS = 16_384
 _FEWEST_ROWS = 1_024
 _MAGIC_BYTES = 12
 
@@ -86,6 +86,11 @@ class ParquetRows:
             if metadata.row_group(group).num_rows
             and (not wanted or any(_has_values(metadata.row_group(group), leaf) for leaf in wanted))
         ]
+
+    def has_values(self, group: int, column: str) -> bool:
+        """Whether a column, or one below it, has a value in a row group, as far as statistics tell."""
+        row_group = self._footer.metadata.row_group(group)
+        return any(_has_values(row_group, leaf) for leaf in self.leaves([column]))
 
     def has_fewer_values(self, group: int, column: str, beside: str) -> bool:
         """Whether a column has more nulls than another in a row group, or it cannot be told."""
@@ -192,7 +197,7 @@ class ParquetRows:
         if sum(end - start for start, end in ranges) <= HELD_BYTES:
             sparse.load(ranges)
             return
-        window = max(256 << 10, HELD_BYTES // (2 * len(ranges)))
+        window = max(256 << 10, HELD_BYTES // (4 * len(ranges)))
         small = [(start, end) for start, end in ranges if end - start <= window]
         sparse.load(small)
         sparse.open_windows([(start, end) for start, end in ranges if end - start > window], window)

@@ -22,11 +22,12 @@ _SPARSE = 0.1
 
 def selected_batches(rows: ParquetRows, group: int, plan: ScanParquet) -> Iterator[pa.RecordBatch]:
     """Reads a row group's columns: for all rows, or for those that pass the plan's test."""
-    columns = plan.columns + tuple(
+    substitutes = tuple(
         substitute.column
         for substitute in plan.substitutes
         if rows.has_fewer_values(group, substitute.missing, substitute.beside)
     )
+    columns = [column for column in plan.columns + substitutes if rows.has_values(group, column)]
     if plan.test is None or not rows.leaves(plan.early):
         yield from rows.batches(group, columns)
         return

@@ -175,12 +175,18 @@ class _Window:
         self._width = width
         self._at = start
         self._data: Bytes = b""
+        self._before: tuple[int, Bytes] = (start, b"")
         self._next: tuple[int, TripClock, Future[Bytes]] | None = None
 
     def put(self, start: int, data: Bytes) -> None:
+        # A reader that looked a little way into the next window comes back for the rest of this one.
+        self._before = self._at, self._data
         self._at, self._data = start, data
 
     def at(self, position: int, fetch: Callable[[int, int], Bytes]) -> tuple[int, Bytes]:
+        start, data = self._before
+        if start <= position < start + len(data):
+            return start, data
         if not self._at <= position < self._at + len(self._data):
             if self._next is not None and self._next[0] == position:
                 start, clock, future = self._next

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import mmap
 import os
 import stat
 import uuid
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from delta_sidecar.store.requests import RequestKind
+
+_LARGE_READ = 1 << 20
+_ONE_CALL = 1 << 30
 
 
 class LocalStore:
@@ -148,15 +152,9 @@ class LocalStore:
         finally:
             os.close(file)
 
-    def _read(self, file: int, path: str, start: int, end: int) -> bytes:
+    def _read(self, file: int, path: str, start: int, end: int) -> Buffer:
         try:
-            data = os.pread(file, end - start, start)
-            while len(data) < end - start:
-                # One call gives at most 2 GiB.
-                more = os.pread(file, end - start - len(data), start + len(data))
-                if not more:
-                    break
-                data += more
+            data = os.pread(file, end - start, start) if end - start < _LARGE_READ else _read_large(file, start, end)
         except OSError as error:
             raise self._explain(error, "read", path) from error
         if len(data) < end - start:
@@ -226,6 +224,19 @@ class LocalStore:
 
 # Drafts are never listed; a crash may leave one behind.
 _DRAFT = ".delta-sidecar-draft-"
+
+
+def _read_large(file: int, start: int, end: int) -> memoryview:
+    # Memory of its own, which goes back to the system with its last user: large blocks from the heap of a thread
+    # stay with the process.
+    data = memoryview(mmap.mmap(-1, end - start))
+    filled = 0
+    while filled < len(data):
+        count = os.preadv(file, [data[filled : filled + _ONE_CALL]], start + filled)
+        if count == 0:
+            break
+        filled += count
+    return data[:filled]
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:
