@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import ObjectNotFoundError
@@ -10,6 +11,8 @@ from delta_sidecar.store import Fetched, Store, TripClock, run_in
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+Bytes = bytes | memoryview
 
 FIRST_BYTES = 8 << 20
 AHEAD_BYTES = 4 << 20
@@ -29,7 +32,7 @@ class Fetcher:
         self._clock = clock
         self._lock = threading.Lock()
         self._ahead: dict[str, Pending] = {}
-        self._kept: dict[str, Fetched] = {}
+        self._kept: dict[str, _Kept] = {}
         self._kept_bytes = 0
 
     def ahead(self, path: str) -> None:
@@ -40,7 +43,7 @@ class Fetcher:
     def start(self, path: str) -> Pending:
         """Asks for a file, unless it is on its way."""
         if (kept := self._kept.get(path)) is not None:
-            return Pending(path, self._clock, ready=kept)
+            return Pending(path, self._clock, ready=kept.first)
         return self._ahead.pop(path, None) or self._submit(path, FIRST_BYTES)
 
     def take(self, pending: Pending, *, keep: bool = False) -> Fetched:
@@ -59,13 +62,27 @@ class Fetcher:
             if not pending.speculative:
                 raise
             fetched = self._submit(pending.path, FIRST_BYTES).result(self._clock)
-        path = pending.path
-        if keep and path not in self._kept and self._kept_bytes + len(fetched.data) <= KEPT_BYTES:
-            self._kept[path] = fetched
+        if keep and pending.path not in self._kept and self._has_room(fetched.data):
+            self._kept[pending.path] = _Kept(fetched)
             self._kept_bytes += len(fetched.data)
-        elif not keep and path in self._kept:
-            self._kept_bytes -= len(self._kept.pop(path).data)
+        elif not keep and pending.path in self._kept:
+            self._kept_bytes -= self._kept.pop(pending.path).nbytes
         return fetched
+
+    def kept_after_first(self, path: str) -> list[Bytes]:
+        """What is kept of a file after its first bytes, piece by piece without a gap."""
+        kept = self._kept.get(path)
+        return [] if kept is None else list(kept.more)
+
+    def keep_more(self, path: str, start: int, data: Bytes) -> None:
+        """Keeps the next bytes of a file, if all before them are kept and there is room."""
+        kept = self._kept.get(path)
+        if kept is not None and kept.nbytes == start and self._has_room(data):
+            kept.more.append(data)
+            self._kept_bytes += len(data)
+
+    def _has_room(self, data: Bytes) -> bool:
+        return self._kept_bytes + len(data) <= KEPT_BYTES
 
     def put_back(self, pending: Pending) -> None:
         """Keeps a file that was started and not taken for who asks for it next."""
@@ -82,6 +99,18 @@ class Fetcher:
         clock = TripClock(self._clock.depth)
         future = self._pool.submit(run_in, clock, lambda: self._store.get(path, max_bytes=max_bytes))
         return Pending(path, clock, future, speculative=max_bytes == AHEAD_BYTES)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The beginning of a file, in pieces without a gap."""
+
+    first: Fetched
+    more: list[Bytes] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.first.data) + sum(len(data) for data in self.more)
 
 
 class Pending:

@@ -87,7 +87,7 @@ def _texts(block: bytes, rows: int) -> pa.StringArray:
         convert_options=pv.ConvertOptions(column_types={LINE: pa.string()}, strings_can_be_null=False),
     )
     texts = table.column(0).combine_chunks()
-    if len(texts) != rows:
+    if not pc.all(pc.starts_with(texts, pattern="{")).as_py():
         texts = texts.filter(pc.not_equal(pc.utf8_trim_whitespace(texts), scalar("", pa.string())))
     if len(texts) != rows:
         msg = f"{rows} JSON objects in {len(texts)} lines"

@@ -188,21 +188,26 @@ class LocalExecutor:
                 self._fetcher.put_back(pending)
 
     def _chunks(self, ref: FileRef, pending: Pending, *, keep: bool) -> Iterator[bytes | memoryview]:
+        more = self._fetcher.kept_after_first(ref.path)
         first = self._fetcher.take(pending, keep=keep)
         if ref.size is not None and first.size != ref.size:
             msg = f"the listing says {ref.size} bytes, the file has {first.size}"
             raise ObjectTruncatedError(msg)
+        start, size = len(first.data), first.size
         yield first.data
-        start = len(first.data)
         del first, pending
+        for piece in more:
+            yield piece
+            start += len(piece)
         ahead: tuple[TripClock, Any] | None = None
-        size = ref.size if ref.size is not None else start
         while start < size:
             clock, future = ahead or self._range(ref.path, start, size)
-            start = min(start + BLOCK_BYTES, size)
+            here, start = start, min(start + BLOCK_BYTES, size)
             ahead = self._range(ref.path, start, size) if start < size else None
             data = future.result()
             self._clock.join(clock)
+            if keep:
+                self._fetcher.keep_more(ref.path, here, data)
             yield data
 
     def _range(self, path: str, start: int, size: int) -> tuple[TripClock, Any]:

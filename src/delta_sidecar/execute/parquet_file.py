@@ -140,11 +140,17 @@ class ParquetRows:
                 columns=[self._leaves[leaf] for leaf in leaves],
                 use_threads=False,
             )
+            found = 0
             for count, batch in enumerate(batches, start=1):
+                found += batch.num_rows
                 yield batch
                 if count % _TIDY_EVERY == 0:
                     # Arrow's allocator keeps what a thread frees; over a long file that adds up.
                     pa.default_memory_pool().release_unused()
+            if found != self.num_rows(group):
+                # A damaged page may end a column early without an error.
+                msg = f"row group {group} ends after {found} of {self.num_rows(group)} rows"
+                raise pa.ArrowInvalid(msg)
         finally:
             sparse.close()
             pa.default_memory_pool().release_unused()
@@ -166,10 +172,10 @@ class ParquetRows:
                 rest.append(self._leaves[leaf])
         position = 0
         filtered = []
-        for batch in self.batches(group, rest):
+        for batch in self.batches(group, rest) if rest else ():
             filtered.append(batch.filter(booleans(chosen[position : position + batch.num_rows])))
             position += batch.num_rows
-        return _joined(pa.Table.from_batches(filtered).combine_chunks(), parts)
+        return _joined(pa.Table.from_batches(filtered, None if filtered else pa.schema([])), parts)
 
     def _excerpt(self, group: int, leaf: int) -> ColumnExcerpt | None:
         chunk = self._footer.metadata.row_group(group).column(leaf)

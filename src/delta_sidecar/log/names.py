@@ -90,7 +90,7 @@ def parse_log_name(path: str) -> LogFileName | None:
     return None
 
 
-_NAME = re.compile(re.escape(LOG_FOLDER) + r"(?P<version>\d{20})\.(?P<rest>[^/]+)")
-_PART = re.compile(r"checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet")
+_NAME = re.compile(re.escape(LOG_FOLDER) + r"(?P<version>\d{20})\.(?P<rest>[^/]+)", re.ASCII)
+_PART = re.compile(r"checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet", re.ASCII)
 _V2 = re.compile(r"checkpoint\.[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(json|parquet)")
-_COMPACTED = re.compile(r"(?P<last>\d{20})\.compacted\.json")
+_COMPACTED = re.compile(r"(?P<last>\d{20})\.compacted\.json", re.ASCII)

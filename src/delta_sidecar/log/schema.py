@@ -125,7 +125,8 @@ class _Walk:
         kept = {str(key): json.dumps(value) for key, value in metadata.items()}
         if self.mapped and "delta.columnMapping.id" in metadata:
             kept["PARQUET:field_id"] = str(metadata["delta.columnMapping.id"])
-        nullable = bool(node.get("nullable", True))
+        # Arrow has no null type without nulls; such a column of the table is unreadable, its files are not.
+        nullable = bool(node.get("nullable", True)) or pa.types.is_null(kind)
         kept |= extra
         return (
             pa.field(name, kind, nullable=nullable, metadata=kept or None),
@@ -147,7 +148,7 @@ class _Walk:
             return *self.struct(node, logical, physical), {}
         if node["type"] == "array":
             item, item_physical, extra = self._type(node["elementType"], None, None)
-            nullable = bool(node.get("containsNull", True))
+            nullable = bool(node.get("containsNull", True)) or pa.types.is_null(item)
             return (
                 pa.list_(pa.field("element", item, nullable=nullable)),
                 pa.list_(pa.field("element", item_physical, nullable=nullable)),

@@ -27,6 +27,7 @@ from delta_sidecar.plan import (
     ScanParquet,
     StateMachinePhase,
 )
+from delta_sidecar.replay.failures import raise_unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +130,10 @@ class CheckpointTopPhase(ConsumePhase[T]):
 
     def recover(self, error: Exception) -> StateMachinePhase[T] | None:
         """A torn checkpoint is no base; the store being out of reach is another matter."""
-        return self.then.distrusted(self.files, error) if is_torn(error) else None
+        if is_torn(error):
+            return self.then.distrusted(self.files, error)
+        raise_unreachable(error)
+        return None
 
     @property
     def _is_json(self) -> bool:
@@ -180,7 +184,10 @@ class CheckpointLeavesPhase(ConsumePhase[T]):
 
     def recover(self, error: Exception) -> StateMachinePhase[T] | None:
         """A checkpoint without one of its files is no base."""
-        return self.then.distrusted(self.checkpoint.files, error) if is_torn(error) else None
+        if is_torn(error):
+            return self.then.distrusted(self.checkpoint.files, error)
+        raise_unreachable(error)
+        return None
 
 
 def is_torn(error: Exception) -> bool:

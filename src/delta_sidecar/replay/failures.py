@@ -58,6 +58,19 @@ def explain_base_failure(table: str, error: Exception) -> Exception:
     return CorruptCheckpointError(msg)
 
 
+def raise_unreachable(error: Exception) -> None:
+    """Says that a file of a checkpoint is out of reach, where that is the failure.
+
+    Raises:
+        StorageError: It is.
+    """
+    cause = error.__cause__
+    if isinstance(error, UnreadableFileError) and isinstance(cause, StorageError):
+        kind = AuthenticationError if isinstance(cause, AuthenticationError) else StorageError
+        msg = f"the checkpoint cannot be read: {error.path}: {cause}"
+        raise kind(msg) from error
+
+
 def no_base_left(table: str, files: CheckpointFiles, error: Exception) -> Exception:
     """Says that the last base proved unusable."""
     msg = (

@@ -104,7 +104,11 @@ class LazyDeltaScanner:
                 yield from delta_files(batch)
 
     def scan_batches(self) -> pa.RecordBatchReader:
-        """Streams the files as Arrow batches of `path, raw_path, size, modification_time, partition_values, ...`."""
+        """Streams the files as Arrow batches of `path, raw_path, size, modification_time, partition_values, ...`.
+
+        Nothing is read ahead beyond a bounded amount, so that a reader nobody takes from comes to rest by itself; its
+        threads end with its last batch or when it is dropped. (Arrow's own `close` does not reach them.)
+        """
         return pa.RecordBatchReader.from_batches(FILE_SCHEMA, self._batches(_Run()))
 
     def _batches(self, run: _Run) -> Batches:

@@ -1,0 +1,5 @@
+"""Side by side with other readers, in one run: `python -m bench`, or `make bench`.
+
+What is asked is in `questions`, who answers in `readers`, the tables in `tables`. Every answer is made in a process of
+its own (`measure`) and compared with what the generator of the table knows to be true before its time counts.
+"""

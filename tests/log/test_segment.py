@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import pickle
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delta_sidecar.log.names import LOG_FOLDER, checksum_path, commit_path
+from delta_sidecar.log.segment import LogSegmentBuilder
+
+PATIENTLY = settings(deadline=None)
+
+UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
+
+
+def classic(version: int) -> str:
+    return f"{LOG_FOLDER}{version:020}.checkpoint.parquet"
+
+
+def part(version: int, number: int, parts: int) -> str:
+    return f"{LOG_FOLDER}{version:020}.checkpoint.{number:010}.{parts:010}.parquet"
+
+
+def v2(version: int, ending: str = "parquet") -> str:
+    return f"{LOG_FOLDER}{version:020}.checkpoint.{UUID}.{ending}"
+
+
+def built(*paths: str, excluded: frozenset[str] = frozenset()) -> LogSegmentBuilder:
+    builder = LogSegmentBuilder(excluded=excluded)
+    builder.add_all((path, len(path)) for path in paths)
+    return builder
+
+
+def commits(*versions: int) -> list[str]:
+    return [commit_path(version) for version in versions]
+
+
+def test_nothing_is_empty() -> None:
+    assert built().is_empty
+    assert built(checksum_path(1), "_delta_log/_last_checkpoint", part(3, 1, 2)).is_empty
+    assert built().latest == -1
+
+
+def test_an_incomplete_multi_part_checkpoint_is_none() -> None:
+    builder = built(*commits(0, 1, 2, 3), part(3, 1, 3), part(3, 3, 3), part(3, 2, 2))
+    assert builder.checkpoints(3) == []
+    assert builder.build(3).base_version == -1
+    builder.add(part(3, 2, 3), 5)
+    (checkpoint,) = builder.checkpoints(3)
+    assert [path for path, _ in checkpoint.files] == [part(3, number, 3) for number in (1, 2, 3)]
+
+
+def test_parts_with_impossible_numbers_do_not_count() -> None:
+    builder = built(*commits(0), part(0, 0, 1), part(0, 2, 1), part(0, 3, 2), part(0, 1, 2), part(0, 0, 0))
+    assert builder.checkpoints(0) == []
+
+
+def test_two_multi_part_checkpoints_of_one_version_do_not_mix() -> None:
+    builder = built(part(3, 1, 2), part(3, 2, 3), part(3, 3, 3))
+    assert builder.checkpoints(3) == []
+    builder.add(part(3, 1, 3), 1)
+    assert len(builder.checkpoints(3)) == 1
+
+
+def test_a_part_that_is_listed_twice_counts_once() -> None:
+    builder = built(part(3, 1, 2), part(3, 1, 2))
+    assert builder.checkpoints(3) == []
+    builder.add(part(3, 2, 2), 1)
+    builder.add(part(3, 2, 2), 1)
+    assert {checkpoint.files for checkpoint in builder.checkpoints(3)} == {
+        ((part(3, 1, 2), len(part(3, 1, 2))), (part(3, 2, 2), 1))
+    }
+
+
+def test_checkpoints_come_newest_first_and_without_those_that_proved_unusable() -> None:
+    paths = [classic(2), v2(2), part(5, 1, 2), part(5, 2, 2), classic(5), v2(9, "json")]
+    names = [checkpoint.name for checkpoint in built(*paths).checkpoints(8)]
+    assert [name[:20] for name in names] == [f"{5:020}"] * 2 + [f"{2:020}"] * 2
+    assert names[0] == classic(5).rpartition("/")[2], "one file before several"
+    left = built(*paths, excluded=frozenset({names[0]})).checkpoints(8)
+    assert [checkpoint.name for checkpoint in left] == names[1:]
+
+
+def test_missing_commits_are_those_after_the_newest_base() -> None:
+    builder = built(*commits(0, 1, 4, 6, 7), classic(3))
+    assert builder.missing(7, 10) == [5]
+    assert builder.missing(2, 10) == [2]
+    assert builder.missing(3, 10) == []
+    assert built(*commits(2, 3)).missing(3, 10) == [0, 1]
+    assert built(*commits(2, 3)).missing(3, 1) == [0]
+    assert built(*commits(0)).missing(10**19, 3) == [1, 2, 3]
+
+
+def test_a_base_with_a_gap_after_it_is_none() -> None:
+    segment = built(*commits(0, 1, 3, 4, 5), classic(1), classic(4), classic(2)).build(5)
+    assert [checkpoint.version for checkpoint in segment.checkpoints] == [4, 2]
+    assert (segment.base_version, segment.from_start) == (4, False)
+    assert segment.tail(4) == ((5, commit_path(5), len(commit_path(5))),)
+
+
+def test_the_log_without_a_checkpoint_starts_at_zero() -> None:
+    segment = built(*commits(0, 1, 2), checksum_path(1), checksum_path(9)).build(1)
+    assert (segment.version, segment.base_version, segment.from_start, segment.checksums) == (1, -1, True, {1})
+    assert [version for version, _, _ in segment.tail(-1)] == [1, 0]
+
+
+def test_a_checkpoint_may_stand_alone() -> None:
+    segment = built(classic(7)).build(7)
+    assert (segment.version, segment.base_version, segment.from_start, segment.tail(7)) == (7, 7, False, ())
+
+
+def test_sizes_of_checkpoint_sidecars_are_kept_by_name() -> None:
+    builder = built()
+    builder.add("_delta_log/_sidecars/a b.parquet", 5)
+    assert builder.is_empty
+    assert builder.build(-1).sidecar_sizes == {"a b.parquet": 5}
+
+
+def test_a_builder_pickles_in_the_middle() -> None:
+    builder = pickle.loads(pickle.dumps(built(*commits(0, 1), part(1, 1, 2))))  # noqa: S301
+    builder.add(part(1, 2, 2), 1)
+    builder.add(commit_path(2), 1)
+    assert builder.build(2).base_version == 1
+
+
+NAMES = st.one_of(
+    st.integers(0, 9).map(commit_path),
+    st.integers(0, 9).map(checksum_path),
+    st.integers(0, 9).map(classic),
+    st.integers(0, 9).map(v2),
+    st.builds(part, st.integers(0, 9), st.integers(1, 3), st.integers(1, 3)),
+    st.sampled_from(["_delta_log/_sidecars/x.parquet", "_delta_log/x", "_delta_log/_last_checkpoint"]),
+)
+
+
+@PATIENTLY
+@given(st.sets(NAMES, max_size=40), st.randoms(use_true_random=False), st.integers(0, 9))
+def test_the_order_of_a_listing_does_not_matter(names: set[str], random: object, version: int) -> None:
+    ordered = sorted(names)
+    shuffled = list(ordered)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    first, second = built(*ordered), built(*shuffled)
+    assert first.latest == second.latest
+    assert first.build(version) == second.build(version)
+    assert first.missing(version, 10) == second.missing(version, 10)
+
+
+@PATIENTLY
+@given(st.sets(NAMES, max_size=40), st.integers(0, 9))
+def test_every_base_has_every_commit_after_it(names: set[str], version: int) -> None:
+    segment = built(*names).build(version)
+    for base in [checkpoint.version for checkpoint in segment.checkpoints] + [-1] * segment.from_start:
+        assert [at for at, _, _ in segment.tail(base)] == list(range(version, base, -1))
+        assert {path for _, path, _ in segment.tail(base)} <= names

@@ -1,0 +1,57 @@
+"""Memory follows the tail of a log, not the table. Every scan is a process of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from bench.measure import Measurement, measured
+from bench.readers import digest, lazy
+
+from delta_sidecar.synth import TelemetryLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MB = 1_000_000
+
+pytestmark = pytest.mark.slow
+
+
+def test_ten_times_the_files_take_no_more_memory(tmp_path: Path) -> None:
+    tenth = last_hour(TelemetryLog(files=100_000), tmp_path / "tenth")
+    whole = last_hour(TelemetryLog(files=1_000_000), tmp_path / "whole")
+    assert whole.peak_bytes - tenth.peak_bytes <= 15 * MB, f"{tenth.peak_bytes} and {whole.peak_bytes}"
+
+
+def test_a_checkpoint_of_one_single_row_group_is_not_held(tmp_path: Path) -> None:
+    found = last_hour(TelemetryLog(files=1_000_000, row_group_rows="single"), tmp_path)
+    assert found.peak_bytes <= 150 * MB
+
+
+def test_a_commit_of_a_million_files_is_not_held(tmp_path: Path) -> None:
+    log = TelemetryLog(files=1_000_000, checkpoint=None, tail_commits=0)
+    written = log.write(tmp_path)
+    found = measured(lazy, table=str(tmp_path))
+    assert (found.answer["files"], found.answer["size"]) == (log.live_files, written.table_bytes)
+    assert found.peak_bytes <= 200 * MB
+
+
+def test_the_measure_sees_what_is_held() -> None:
+    assert measured(hoard, size=64 * MB).peak_bytes > 60 * MB
+    assert measured(hoard, size=0).peak_bytes < 8 * MB
+
+
+def hoard(size: int) -> Callable[[], dict[str, int]]:
+    """Work that holds some memory."""
+    return lambda: {"held": len(b"x" * size)}
+
+
+def last_hour(log: TelemetryLog, path: Path) -> Measurement:
+    """Asks for the newest hour and checks the answer."""
+    log.write(path)
+    found = measured(lazy, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'")
+    assert found.answer["files"] == log.expected_hour(log.newest_hour)
+    assert found.answer["paths"] == digest(log.live_paths(log.newest_hour))
+    return found

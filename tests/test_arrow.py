@@ -1,0 +1,148 @@
+"""Arrow values without pandas: right, and really without it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delta_sidecar._arrow import (
+    binaries,
+    bits_of,
+    booleans,
+    int64s,
+    numbers_of,
+    scalar,
+    strings,
+    valid_mask,
+)
+
+PATIENTLY = settings(deadline=None)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@PATIENTLY
+@given(st.lists(st.none() | TEXT))
+def test_strings(values: list[str | None]) -> None:
+    array = strings(values)
+    assert array.type == pa.string()
+    assert array.to_pylist() == values
+    assert strings(value for value in values).equals(array)
+
+
+@PATIENTLY
+@given(st.lists(st.none() | st.binary()))
+def test_binaries(values: list[bytes | None]) -> None:
+    array = binaries(values)
+    array.validate(full=True)
+    assert array.type == pa.binary()
+    assert array.to_pylist() == values
+
+
+@PATIENTLY
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.integers(1, 3))
+def test_int64s(values: list[int], step: int) -> None:
+    numbers = np.array(values, dtype=np.int64)
+    assert int64s(numbers).to_pylist() == values
+    assert int64s(numbers[::step]).to_pylist() == values[::step]
+    assert numbers_of(int64s(numbers)).tolist() == values
+
+
+@PATIENTLY
+@given(st.lists(st.booleans()), st.data())
+def test_booleans_and_back(values: list[bool], data: st.DataObject) -> None:
+    array = booleans(np.array(values, dtype=np.bool_))
+    array.validate(full=True)
+    assert array.to_pylist() == values
+    start = data.draw(st.integers(0, len(values)))
+    length = data.draw(st.integers(0, len(values) - start))
+    assert bits_of(array.slice(start, length)).tolist() == values[start : start + length]
+
+
+@PATIENTLY
+@given(st.lists(st.none() | st.booleans()), st.data())
+def test_null_bits_are_false(values: list[bool | None], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(values)))
+    array = pa.array(values, pa.bool_()).slice(start)
+    assert bits_of(array).tolist() == [value is True for value in values[start:]]
+    assert bits_of(pa.chunked_array([array, array])).tolist() == [value is True for value in values[start:]] * 2
+    assert valid_mask(array).tolist() == [value is not None for value in values[start:]]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.float32(), pa.float64()]
+)
+def test_numbers_of_every_width(kind: pa.DataType) -> None:
+    array = pa.array([1, 2, None, 4, 5], kind)
+    assert numbers_of(array)[[0, 1, 3, 4]].tolist() == [1, 2, 4, 5]
+    assert numbers_of(array.slice(3)).tolist() == [4, 5]
+    assert len(numbers_of(pa.nulls(3, kind))) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("ä\0b", pa.string()),
+        ("", pa.string()),
+        ("x", pa.large_string()),
+        (True, pa.bool_()),
+        (False, pa.bool_()),
+        (-(2**63), pa.int64()),
+        (2**63 - 1, pa.int64()),
+        (-128, pa.int8()),
+        (1.5, pa.float64()),
+        (-0.0, pa.float64()),
+        (math.inf, pa.float64()),
+        (1e308, pa.float64()),
+        (5e-324, pa.float64()),
+        (0.1, pa.float32()),
+        (Decimal("1.50"), pa.decimal128(10, 2)),
+        (Decimal("1E+5"), pa.decimal128(10, 2)),
+        (Decimal("-1E-7"), pa.decimal128(20, 10)),
+        (dt.date(2026, 2, 10), pa.date32()),
+        (dt.date(1, 1, 1), pa.date32()),
+        (dt.datetime(2026, 2, 10, 1, 2, 3, 4, tzinfo=dt.UTC), pa.timestamp("us", "UTC")),
+        (dt.datetime(1, 1, 1, tzinfo=dt.UTC), pa.timestamp("us", "UTC")),
+        (dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC), pa.timestamp("us", "UTC")),
+        (dt.datetime(2026, 2, 10, 1, 2, 3, 4), pa.timestamp("us")),  # noqa: DTZ001
+        (b"\0\xff", pa.binary()),
+        (None, pa.int64()),
+        (None, pa.struct([("a", pa.int64())])),
+    ],
+)
+def test_scalars(value: object, kind: pa.DataType) -> None:
+    made, expected = scalar(value, kind), pa.scalar(value, kind)
+    assert made.type == kind
+    assert made == expected
+    assert str(made.as_py()) == str(expected.as_py())
+
+
+def test_a_scalar_that_is_not_a_number() -> None:
+    assert math.isnan(scalar(math.nan, pa.float64()).as_py())
+
+
+def test_a_moment_of_another_zone() -> None:
+    zone = dt.timezone(dt.timedelta(hours=5, minutes=30))
+    made = scalar(dt.datetime(2026, 2, 10, 5, 30, tzinfo=zone), pa.timestamp("us", "UTC"))
+    assert made.as_py() == dt.datetime(2026, 2, 10, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("x", pa.binary()),
+        ("2026", pa.timestamp("us")),
+        ("2026-02-10", pa.date32()),
+        ("x", pa.int64()),
+        (300, pa.int8()),
+    ],
+)
+def test_a_value_of_another_type_is_refused(value: object, kind: pa.DataType) -> None:
+    with pytest.raises((TypeError, pa.ArrowInvalid)):
+        scalar(value, kind)
