@@ -188,12 +188,13 @@ class _Window:
         if start <= position < start + len(data):
             return start, data
         if not self._at <= position < self._at + len(self._data):
-            if self._next is not None and self._next[0] == position:
+            if self._next is not None and self._next[0] <= position < self._next[0] + self._width:
                 start, clock, future = self._next
                 self._next = None
                 self.put(start, future.result())
                 current_clock().join(clock)
             else:
+                self._next = None
                 self.put(position, fetch(position, min(position + self._width, self.end)))
         return self._at, self._data
 

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from delta_sidecar.errors import ObjectNotFoundError, StorageError
+from delta_sidecar.execute import fetcher as module
+from delta_sidecar.execute.fetcher import Fetcher
+from delta_sidecar.store import RequestLog, TripClock, open_store
+from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from delta_sidecar.store import Store
+    from delta_sidecar.store.wrappers import Attempt
+
+PATIENCE = 10
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(3) as threads:
+        yield threads
+
+
+@pytest.fixture
+def inner() -> Store:
+    store = open_store(f"memory://{uuid.uuid4().hex}")
+    for name in "abc":
+        store.put(name, name.encode() * 100)
+    return store
+
+
+@pytest.fixture
+def store(inner: Store) -> RecordingStore:
+    return RecordingStore(inner)
+
+
+def test_a_file_is_asked_for_once_ahead_and_taken(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
+    fetcher = Fetcher(store, pool, TripClock())
+    fetcher.ahead("a")
+    fetcher.ahead("a")
+    assert bytes(fetcher.take(fetcher.start("a")).data) == b"a" * 100
+    assert store.paths("get") == ["a"]
+
+
+def test_what_is_kept_is_not_asked_for_again(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
+    fetcher = Fetcher(store, pool, TripClock())
+    for _ in range(3):
+        assert fetcher.take(fetcher.start("a"), keep=True).size == 100
+    fetcher.ahead("a")
+    assert fetcher.take(fetcher.start("a")).size == 100
+    assert store.paths("get") == ["a"]
+    fetcher.take(fetcher.start("a"))
+    assert store.paths("get") == ["a", "a"], "the last one that took it did not want it kept"
+
+
+def test_only_so_much_is_kept(store: RecordingStore, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES", 250)
+    fetcher = Fetcher(store, pool, TripClock())
+    for name in "abc":
+        fetcher.take(fetcher.start(name), keep=True)
+    for name in "abc":
+        fetcher.take(fetcher.start(name), keep=True)
+    assert store.paths("get") == ["a", "b", "c", "c"]
+    fetcher.take(fetcher.start("a"))
+    fetcher.take(fetcher.start("c"), keep=True)
+    fetcher.take(fetcher.start("c"), keep=True)
+    assert store.paths("get")[4:] == ["c"], "room that was given back is used"
+
+
+def test_a_file_that_was_not_there_ahead_is_asked_for_again(inner: Store, pool: ThreadPoolExecutor) -> None:
+    missing = Fail("a", "get", ObjectNotFoundError("not yet"), times=1)
+    store = RecordingStore(FaultStore(inner, missing))
+    fetcher = Fetcher(store, pool, TripClock())
+    fetcher.ahead("a")
+    assert fetcher.take(fetcher.start("a")).size == 100
+    assert store.paths("get") == ["a", "a"]
+
+
+def test_a_file_that_is_not_there_is_an_error(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
+    fetcher = Fetcher(store, pool, TripClock())
+    with pytest.raises(ObjectNotFoundError):
+        fetcher.take(fetcher.start("x"))
+    assert store.paths("get") == ["x"]
+    fetcher.ahead("y")
+    with pytest.raises(ObjectNotFoundError):
+        fetcher.take(fetcher.start("y"))
+
+
+def test_other_errors_are_not_hidden(inner: Store, pool: ThreadPoolExecutor) -> None:
+    fetcher = Fetcher(FaultStore(inner, Fail("a")), pool, TripClock())
+    with pytest.raises(StorageError, match="injected"):
+        fetcher.take(fetcher.start("a"))
+
+
+def test_files_asked_for_side_by_side_are_one_trip(inner: Store, pool: ThreadPoolExecutor) -> None:
+    clock = TripClock(4)
+    log = RequestLog(record=True)
+    fetcher = Fetcher(inner.bind(log), pool, clock)
+    started = [fetcher.start(name) for name in "abc"]
+    for pending in started:
+        fetcher.take(pending)
+    assert clock.depth == 5
+    assert {record.trip for record in log.records} == {5}
+    fetcher.take(fetcher.start("a"))
+    assert clock.depth == 6
+
+
+def test_what_was_asked_for_ahead_costs_no_trip_before_it_is_taken(inner: Store, pool: ThreadPoolExecutor) -> None:
+    clock = TripClock()
+    fetcher = Fetcher(inner.bind(RequestLog()), pool, clock)
+    fetcher.ahead("a")
+    fetcher.take(fetcher.start("b"))
+    assert clock.depth == 1
+    fetcher.take(fetcher.start("a"))
+    assert clock.depth == 1
+
+
+def test_what_waits_for_its_turn_is_given_up(inner: Store) -> None:
+    hold, begun = threading.Event(), threading.Event()
+
+    def wait(_: Attempt) -> None:
+        begun.set()
+        assert hold.wait(PATIENCE)
+
+    store = RecordingStore(inner, wait)
+    pool = ThreadPoolExecutor(1)
+    fetcher = Fetcher(store, pool, TripClock())
+    for name in "abc":
+        fetcher.ahead(name)
+    assert begun.wait(PATIENCE)
+    fetcher.drop_ahead()
+    hold.set()
+    pool.shutdown(wait=True)
+    assert store.paths("get") == ["a"]

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delta_sidecar.execute.lanes import in_lanes
+from delta_sidecar.store import TripClock, current_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PATIENCE = 10
+"""Seconds after which a test that hangs fails instead."""
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(3) as threads:
+        yield threads
+
+
+def lanes(pool: ThreadPoolExecutor, makers: object, clock: TripClock | None = None, **options: object) -> Iterator[Any]:
+    chosen = {"ahead": 3, "budget": 1_000, "weigh": lambda _: 1, **options}
+    return in_lanes(pool, clock or TripClock(), makers, **chosen)
+
+
+def stream(*items: object) -> Callable[[], Iterator[Any]]:
+    return lambda: iter(items)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(1, 5), max_size=6), max_size=8),
+    st.integers(1, 6),
+    st.integers(0, 12),
+    st.integers(1, 3),
+)
+def test_items_come_stream_after_stream_whatever_the_bounds(
+    content: list[list[int]], ahead: int, budget: int, threads: int
+) -> None:
+    expected = [(number, item) for number, items in enumerate(content) for item in items]
+    makers = [stream(*[(number, item) for item in items]) for number, items in enumerate(content)]
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(lanes(pool, makers, ahead=ahead, budget=budget, weigh=lambda item: item[1]))
+    assert found == expected
+
+
+def test_nothing_starts_before_the_first_item_is_asked_for(pool: ThreadPoolExecutor) -> None:
+    started: list[int] = []
+    items = lanes(pool, (started.append(number) or stream(number) for number in range(9)))
+    assert started == []
+    assert next(items) == 0
+    assert len(started) == 3
+
+
+def test_only_so_many_streams_are_under_way(pool: ThreadPoolExecutor) -> None:
+    taken: list[int] = []
+
+    def makers() -> Iterator[Any]:
+        for number in range(20):
+            taken.append(number)
+            yield stream(number)
+
+    for number, item in enumerate(lanes(pool, makers(), ahead=4)):
+        assert item == number
+        assert len(taken) <= number + 5
+
+
+def test_what_waits_to_be_taken_is_bounded(pool: ThreadPoolExecutor) -> None:
+    made = threading.Semaphore(0)
+    count = 0
+    lock = threading.Lock()
+
+    def endless() -> Iterator[int]:
+        nonlocal count
+        while True:
+            with lock:
+                count += 1
+            made.release()
+            yield 1
+
+    items = lanes(pool, [endless, endless], budget=5)
+    next(items)
+    for _ in range(7):
+        assert made.acquire(timeout=PATIENCE)
+    # At most the budget waits; each producer holds one item more in its hand, and one was taken.
+    settled = threading.Event()
+    settled.wait(0.05)
+    assert count <= 5 + 2 + 1
+    items.close()
+
+
+def test_an_item_larger_than_the_budget_passes(pool: ThreadPoolExecutor) -> None:
+    makers = [stream(100, 200), stream(300)]
+    assert list(lanes(pool, makers, budget=1, weigh=lambda item: item)) == [100, 200, 300]
+
+
+def test_an_error_comes_in_its_place(pool: ThreadPoolExecutor) -> None:
+    def failing() -> Iterator[int]:
+        yield 3
+        msg = "in the middle"
+        raise OSError(msg)
+
+    items = lanes(pool, [stream(1, 2), failing, stream(4)])
+    assert [next(items), next(items), next(items)] == [1, 2, 3]
+    with pytest.raises(OSError, match="in the middle"):
+        next(items)
+    assert list(items) == []
+
+
+def test_an_error_of_a_later_stream_does_not_overtake(pool: ThreadPoolExecutor) -> None:
+    failed = threading.Event()
+
+    def slow() -> Iterator[int]:
+        assert failed.wait(PATIENCE)
+        yield 1
+
+    def failing() -> Iterator[int]:
+        failed.set()
+        raise OSError
+        yield
+
+    items = lanes(pool, [slow, failing])
+    assert next(items) == 1
+    with pytest.raises(OSError):  # noqa: PT011 - it has no message
+        next(items)
+
+
+def test_an_error_while_making_a_stream(pool: ThreadPoolExecutor) -> None:
+    def broken() -> Iterator[int]:
+        msg = "no stream"
+        raise ValueError(msg)
+
+    items = lanes(pool, [stream(1), broken])
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="no stream"):
+        next(items)
+
+
+@pytest.mark.parametrize("way", ["close", "drop"])
+def test_stopping_ends_the_producers(way: str) -> None:
+    ended = threading.Semaphore(0)
+
+    def endless() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.release()
+
+    pool = ThreadPoolExecutor(2)
+    items = lanes(pool, [endless] * 10, budget=3)
+    next(items)
+    next(items)
+    if way == "close":
+        items.close()
+    del items
+    pool.shutdown(wait=True)
+    assert ended.acquire(timeout=PATIENCE)
+
+
+def test_streams_that_have_not_begun_never_begin() -> None:
+    begun: list[int] = []
+    hold = threading.Event()
+
+    def first() -> Iterator[int]:
+        yield 0
+        assert hold.wait(PATIENCE)
+        yield 1
+
+    def other() -> Iterator[int]:
+        begun.append(1)
+        yield 2
+
+    pool = ThreadPoolExecutor(1)
+    items = lanes(pool, [first, other, other])
+    assert next(items) == 0
+    items.close()
+    hold.set()
+    pool.shutdown(wait=True)
+    assert begun == []
+
+
+def test_trips_of_streams_side_by_side_count_once(pool: ThreadPoolExecutor) -> None:
+    def trips(count: int) -> Callable[[], Iterator[int]]:
+        def run() -> Iterator[int]:
+            for _ in range(count):
+                current_clock().depth += 1
+            yield current_clock().depth
+
+        return run
+
+    clock = TripClock(2)
+    assert list(lanes(pool, [trips(1), trips(3), trips(2)], clock)) == [3, 5, 4]
+    assert clock.depth == 5

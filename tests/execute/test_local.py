@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from delta_sidecar.errors import ObjectNotFoundError, StorageError, UnreadableFileError
+from delta_sidecar.execute import LocalExecutor, fetcher, json_lines, local
+from delta_sidecar.plan import (
+    FILE_LABEL,
+    LINE,
+    FileRef,
+    Filter,
+    FilterOrdered,
+    ListFiles,
+    ReadFiles,
+    ScanJson,
+    ScanParquet,
+)
+from delta_sidecar.store import RequestLog, open_store
+from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from delta_sidecar.plan import Plan
+    from delta_sidecar.store import Store
+
+SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
+
+
+@pytest.fixture
+def inner() -> Store:
+    return open_store(f"memory://{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def store(inner: Store) -> RecordingStore:
+    return RecordingStore(inner)
+
+
+@pytest.fixture
+def run(store: RecordingStore) -> Iterator[Callable[[Plan], list[pa.RecordBatch]]]:
+    executor = LocalExecutor(store, file_parallelism=3)
+    yield lambda plan: list(executor.execute(plan))
+    executor.close()
+
+
+def put_lines(store: Store, path: str, rows: list[dict[str, Any]]) -> FileRef:
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    store.put(path, data)
+    return FileRef(path, len(data), int(path.strip("j")))
+
+
+def put_parquet(store: Store, path: str, table: pa.Table, **options: object) -> FileRef:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    store.put(path, sink.getvalue())
+    return FileRef(path, len(sink.getvalue()))
+
+
+def test_listing(inner: Store, run: Callable[[Plan], list[pa.RecordBatch]], store: RecordingStore) -> None:
+    for name in ("l/a", "l/b.x", "l/c.x", "m"):
+        inner.put(name, name.encode())
+    rows = [row for batch in run(ListFiles("l/", after="l/a", ahead=("l/c.x", "nope"))) for row in batch.to_pylist()]
+    assert sorted(rows, key=str) == [{"path": "l/b.x", "size": 5}, {"path": "l/c.x", "size": 5}]
+    assert sorted(store.paths("get")) in (["l/c.x", "nope"], ["l/c.x"], ["nope"], [])
+
+
+def test_reading_small_files(inner: Store, run: Callable[[Plan], list[pa.RecordBatch]]) -> None:
+    inner.put("a", b"hello")
+    inner.put("b", b"x" * 100)
+    inner.put("c", b"")
+    rows = [row for batch in run(ReadFiles(("a", "nope", "b", "c"), max_bytes=50)) for row in batch.to_pylist()]
+    assert rows == [
+        {"path": "a", "size": 5, "data": b"hello"},
+        {"path": "b", "size": 100, "data": None},
+        {"path": "c", "size": 0, "data": b""},
+    ]
+
+
+def test_json_files_come_in_order_with_their_labels(inner: Store, run: Callable[[Plan], list[pa.RecordBatch]]) -> None:
+    refs = tuple(put_lines(inner, f"j{number}", [{"n": number}, {"s": "x"}]) for number in (7, 3, 9, 1, 5, 2))
+    batches = run(ScanJson(refs, SCHEMA))
+    assert [batch.column(FILE_LABEL)[0].as_py() for batch in batches] == [7, 3, 9, 1, 5, 2]
+    assert [batch.column("n")[0].as_py() for batch in batches] == [7, 3, 9, 1, 5, 2]
+    assert all(batch.column(LINE).null_count == batch.num_rows for batch in batches)
+
+
+def test_texts_come_only_with_blocks_that_hold_a_word(
+    inner: Store, run: Callable[[Plan], list[pa.RecordBatch]]
+) -> None:
+    refs = (put_lines(inner, "j1", [{"s": "word"}, {"n": 1}]), put_lines(inner, "j2", [{"n": 2}]))
+    with_text, without = run(ScanJson(refs, SCHEMA, lines_with=(b"none", b"word")))
+    assert with_text.column(LINE).to_pylist() == ['{"s": "word"}', '{"n": 1}']
+    assert without.column(LINE).to_pylist() == [None]
+
+
+@pytest.mark.parametrize("first", [1, 50, 10_000])
+@pytest.mark.parametrize("block", [1, 64, 500])
+def test_a_large_json_file_comes_in_blocks(
+    inner: Store,
+    store: RecordingStore,
+    run: Callable[[Plan], list[pa.RecordBatch]],
+    monkeypatch: pytest.MonkeyPatch,
+    first: int,
+    block: int,
+) -> None:
+    for module in (json_lines, local):
+        monkeypatch.setattr(module, "BLOCK_BYTES", block)
+    for module in (fetcher, local):
+        monkeypatch.setattr(module, "FIRST_BYTES", first)
+    rows = [{"n": number, "s": "x" * (number % 30)} for number in range(60)]
+    ref = put_lines(inner, "j1", rows)
+    batches = run(ScanJson((ref,), SCHEMA))
+    assert [row["n"] for batch in batches for row in batch.to_pylist()] == list(range(60))
+    spans = sorted((attempt.start, min(attempt.end, ref.size)) for attempt in store.attempts)
+    assert spans[0][0] == 0
+    assert spans[-1][1] == ref.size
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(spans)), "each byte once"
+
+
+@pytest.mark.parametrize(
+    ("rule", "cause"),
+    [
+        (Fail("j2", error=ObjectNotFoundError("gone")), ObjectNotFoundError),
+        (Fail("j2", error=StorageError("500")), StorageError),
+    ],
+)
+def test_a_file_that_fails_is_named_in_its_place(inner: Store, rule: Fail, cause: type[Exception]) -> None:
+    refs = tuple(put_lines(inner, f"j{number}", [{"n": number}]) for number in (1, 2, 3))
+    executor = LocalExecutor(FaultStore(inner, rule))
+    batches = executor.execute(ScanJson(refs, SCHEMA))
+    assert next(batches).column("n").to_pylist() == [1]
+    with pytest.raises(UnreadableFileError, match="j2") as failure:
+        next(batches)
+    assert (failure.value.path, failure.value.label) == ("j2", 2)
+    assert type(failure.value.__cause__) is cause
+    executor.close()
+
+
+def test_a_file_of_another_size_than_listed_is_an_error(
+    inner: Store, run: Callable[[Plan], list[pa.RecordBatch]]
+) -> None:
+    ref = put_lines(inner, "j1", [{"n": 1}, {"n": 2}])
+    assert ref.size is not None
+    for size in (ref.size - 1, ref.size + 1, ref.size // 2):
+        with pytest.raises(UnreadableFileError, match="j1") as failure:
+            run(ScanJson((FileRef("j1", size),), SCHEMA))
+        assert isinstance(failure.value.__cause__, StorageError)
+
+
+def test_filters_are_applied_in_turn_and_may_drop_a_batch(
+    inner: Store, run: Callable[[Plan], list[pa.RecordBatch]]
+) -> None:
+    refs = tuple(put_lines(inner, f"j{number}", [{"n": number}]) for number in range(6))
+    order: list[int] = []
+
+    def odd(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        return batch if batch.column("n")[0].as_py() % 2 else None
+
+    def note(batch: pa.RecordBatch) -> pa.RecordBatch:
+        order.append(batch.column("n")[0].as_py())
+        return batch.slice(0, 0) if order[-1] == 3 else batch
+
+    batches = run(FilterOrdered(Filter(ScanJson(refs, SCHEMA), odd), note))
+    assert order == [1, 3, 5]
+    assert [batch.column("n")[0].as_py() for batch in batches] == [1, 5]
+
+
+def table_of(start: int, count: int) -> pa.Table:
+    return pa.table({"a": [{"x": number, "y": str(number)} for number in range(start, start + count)]})
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("ahead", [1, 10])
+def test_parquet_rows_of_all_files_come_through_filters(inner: Store, *, parallel: bool, ahead: int) -> None:
+    refs = tuple(
+        put_parquet(inner, f"p{number}", table_of(number * 100, 100), row_group_size=30) for number in range(4)
+    )
+    executor = LocalExecutor(inner, row_groups_ahead=ahead)
+
+    def even(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(pa.array([value["x"] % 2 == 0 for value in batch.column("a").to_pylist()]))
+
+    run = executor.execute_parallel if parallel else executor.execute
+    batches = list(run(Filter(ScanParquet(refs, ("a.x",)), even)))
+    assert [value for batch in batches for value in batch.column("a").to_pylist()] == [
+        {"x": number} for number in range(0, 400, 2)
+    ]
+    assert executor.counts.row_groups_read == 16
+    executor.close()
+
+
+def test_parquet_files_without_the_column_have_no_rows(inner: Store) -> None:
+    refs = (put_parquet(inner, "p0", pa.table({"b": [1]})), put_parquet(inner, "p1", table_of(0, 2)))
+    executor = LocalExecutor(inner)
+    batches = list(executor.execute(ScanParquet(refs, ("a.x",), non_null=("a.x",))))
+    assert [batch.num_rows for batch in batches] == [2]
+    executor.close()
+
+
+def test_a_check_reads_every_footer_before_the_first_row(inner: Store) -> None:
+    refs = [put_parquet(inner, f"p{number}", table_of(0, 10)) for number in range(3)]
+    inner.put("torn", b"PAR1 and no more")
+    store = RecordingStore(inner)
+    executor = LocalExecutor(store)
+    plan = ScanParquet((*refs, FileRef("torn", 16)), ("a.x",), check=True)
+    with pytest.raises(UnreadableFileError, match="torn"):
+        next(executor.execute(plan))
+    assert sorted(store.paths("get")) == ["p0", "p1", "p2", "torn"]
+    executor.close()
+
+
+def test_footers_that_were_checked_are_not_read_again(inner: Store) -> None:
+    refs = tuple(put_parquet(inner, f"p{number}", table_of(0, 10)) for number in range(3))
+    store = RecordingStore(inner)
+    executor = LocalExecutor(store)
+    assert list(executor.execute(ScanParquet(refs, (), check=True))) == []
+    assert len(store.attempts) == 3
+    assert sum(batch.num_rows for batch in executor.execute(ScanParquet(refs, ("a.x",)))) == 30
+    assert len(store.attempts) == 3, "files smaller than a footer's read are here already"
+    executor.close()
+
+
+def test_a_file_of_unknown_size_is_asked_for_it(inner: Store) -> None:
+    put_parquet(inner, "p0", table_of(0, 10))
+    store = RecordingStore(inner)
+    executor = LocalExecutor(store)
+    assert sum(batch.num_rows for batch in executor.execute(ScanParquet((FileRef("p0"),), ("a.x",)))) == 10
+    assert store.paths("head") == ["p0"]
+    with pytest.raises(UnreadableFileError, match="nope") as failure:
+        list(executor.execute(ScanParquet((FileRef("nope"),), ("a.x",))))
+    assert isinstance(failure.value.__cause__, ObjectNotFoundError)
+    executor.close()
+
+
+def test_nothing_is_read_before_it_is_asked_for(inner: Store) -> None:
+    store = RecordingStore(inner)
+    executor = LocalExecutor(store)
+    for plan in (
+        ListFiles("l/"),
+        ReadFiles(("a",)),
+        ScanJson((FileRef("a"),), SCHEMA),
+        ScanParquet((FileRef("a"),), ("x",)),
+    ):
+        executor.execute(plan)
+        executor.execute_parallel(plan)
+    assert store.attempts == []
+    executor.close()
+
+
+def test_files_that_are_fetched_together_are_one_trip(inner: Store) -> None:
+    refs = tuple(put_lines(inner, f"j{number}", [{"n": number}]) for number in range(8))
+    log = RequestLog()
+    executor = LocalExecutor(inner.bind(log), file_parallelism=8)
+    assert len(list(executor.execute(ScanJson(refs, SCHEMA)))) == 8
+    assert log.snapshot().trips == 1, "none of these requests needs the answer of another"
+    executor.close()
+
+
+def test_a_stream_that_stops_early_leaves_what_was_fetched_for_the_next(inner: Store) -> None:
+    refs = tuple(put_lines(inner, f"j{number}", [{"n": number}]) for number in range(6))
+    store = RecordingStore(inner)
+    executor = LocalExecutor(store, file_parallelism=4)
+    first = executor.execute(ScanJson(refs, SCHEMA, keep=True))
+    next(first)
+    first.close()
+    assert len(list(executor.execute(ScanJson(refs, SCHEMA)))) == 6
+    assert sorted(store.paths("get")) == sorted(ref.path for ref in refs)
+    executor.close()
