@@ -18,7 +18,7 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from delta_sidecar.errors import StorageError
-from delta_sidecar.execute import page_selection, parquet_file, sparse_file
+from delta_sidecar.execute import page_headers, page_selection, parquet_file, sparse_file
 from delta_sidecar.execute.parquet_file import ParquetRows, read_footer
 from delta_sidecar.store import open_store
 from tests.execute.checkpoint_like import COLUMNS, CheckpointLike, checkpoint_likes
@@ -67,6 +67,24 @@ def reading(way: str) -> Iterator[None]:
     finally:
         for patch in patches:
             patch.stop()
+
+
+@st.composite
+def thrift_structs(draw: st.DrawFn) -> bytes:
+    """Something that looks like a page header: fields with the right numbers, not always of the right types."""
+    known = {1: 5, 2: 5, 3: 5, 5: 12, 7: 12, 8: 12}
+    out = b""
+    last = 0
+    for number in sorted(draw(st.sets(st.sampled_from(sorted(known)), min_size=2))):
+        kind = known[number] if draw(st.integers(0, 3)) else draw(st.integers(1, 12))
+        out += bytes([number - last << 4 | kind])
+        last = number
+        if kind == 12:
+            inner = draw(st.sampled_from([5, 5, 5, 1, 8, 12]))
+            out += bytes([1 << 4 | inner]) + draw(st.sampled_from([b"\x02", b"\x00", b"\x01x"])) + b"\x00"
+        else:
+            out += draw(st.sampled_from([b"\x00", b"\x02", b"\x06", b"\x01"]))
+    return out + b"\x00"
 
 
 ways = st.sampled_from(["whole", "ranges", "windows"])
@@ -159,6 +177,17 @@ def test_garbage_never_makes_rows_disappear(pool: ThreadPoolExecutor, file: Chec
         except EXPECTED_ERRORS:
             return
         assert found == rows.num_rows(group)
+
+
+@examples(300)
+@given(garbage=st.binary(max_size=60) | thrift_structs())
+def test_bytes_that_are_no_page_header_are_refused(garbage: bytes) -> None:
+    try:
+        header = page_headers.read_page_header(garbage)
+    except ValueError:
+        return
+    assert 0 < header.length <= len(garbage)
+    assert min(header.compressed, header.uncompressed, header.values) >= 0
 
 
 def test_a_column_that_ends_too_early_is_an_error(tmp_path: Path, pool: ThreadPoolExecutor) -> None:

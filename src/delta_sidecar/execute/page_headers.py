@@ -12,6 +12,7 @@ from typing import Any
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 1, 2, 3
 
 _TRUE, _FALSE, _I8, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_INNER = {DATA_PAGE: 5, DICTIONARY_PAGE: 7, DATA_PAGE_V2: 8}
 _DEEPEST = 16
 _LONG_LIST = 0x0F
 
@@ -48,17 +49,14 @@ def read_page_header(data: bytes) -> PageHeader:
     """
     reader = _Reader(data)
     fields = reader.struct(0)
-    try:
-        kind, uncompressed, compressed = fields[1], fields[2], fields[3]
-        inner = fields.get({DATA_PAGE: 5, DICTIONARY_PAGE: 7, DATA_PAGE_V2: 8}.get(kind, 0), {1: 0})
-        header = PageHeader(kind, reader.position, compressed, uncompressed, inner[1])
-    except (KeyError, TypeError) as error:
-        msg = f"not a page header: {error}"
-        raise ValueError(msg) from error
-    if min(header.compressed, header.uncompressed, header.values) < 0:
-        msg = "a page header with a negative size"
+    kind, uncompressed, compressed = fields.get(1), fields.get(2), fields.get(3)
+    inner = fields.get(_INNER.get(kind, 0) if isinstance(kind, int) else 0, {1: 0})
+    values = inner.get(1) if isinstance(inner, dict) else None
+    sizes = (kind, compressed, uncompressed, values)
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        msg = "not a page header"
         raise ValueError(msg)
-    return header
+    return PageHeader(sizes[0], reader.position, *sizes[1:])
 
 
 @dataclass(frozen=True, slots=True)
