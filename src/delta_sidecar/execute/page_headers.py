@@ -13,6 +13,7 @@ DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 1, 2, 3
 
 _TRUE, _FALSE, _I8, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _INNER = {DATA_PAGE: 5, DICTIONARY_PAGE: 7, DATA_PAGE_V2: 8}
+_SIZES = 4
 _DEEPEST = 16
 _LONG_LIST = 0x0F
 
@@ -52,8 +53,8 @@ def read_page_header(data: bytes) -> PageHeader:
     kind, uncompressed, compressed = fields.get(1), fields.get(2), fields.get(3)
     inner = fields.get(_INNER.get(kind, 0) if isinstance(kind, int) else 0, {1: 0})
     values = inner.get(1) if isinstance(inner, dict) else None
-    sizes = (kind, compressed, uncompressed, values)
-    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+    sizes = [size for size in (kind, compressed, uncompressed, values) if isinstance(size, int) and size >= 0]
+    if len(sizes) < _SIZES:
         msg = "not a page header"
         raise ValueError(msg)
     return PageHeader(sizes[0], reader.position, *sizes[1:])
