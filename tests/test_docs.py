@@ -35,11 +35,7 @@ def test_every_flag_of_the_command_is_documented() -> None:
     text = COMMAND.read_text()
     for name, command in main.commands.items():
         assert f"## `delta-sidecar {name} " in text
-        flags = {
-            max(parameter.opts, key=len)
-            for parameter in command.params
-            if isinstance(parameter, click.Option)
-        }
+        flags = {max(parameter.opts, key=len) for parameter in command.params if isinstance(parameter, click.Option)}
         assert {flag for flag in flags if f"`{flag}" not in text} == set()
 
 

@@ -52,25 +52,19 @@ def test_the_public_names_are_these() -> None:
 
 
 def test_nothing_public_is_left_out_of_all() -> None:
-    seen = {
-        name for name, value in vars(delta_sidecar).items() if not name.startswith("_") and _is_ours(value)
-    }
+    seen = {name for name, value in vars(delta_sidecar).items() if not name.startswith("_") and _is_ours(value)}
     assert seen == set(PUBLIC)
 
 
 def test_every_error_is_public() -> None:
     classes = {name for name, value in vars(errors).items() if inspect.isclass(value)}
     assert classes <= set(PUBLIC)
-    assert all(name in (errors.__doc__ or "") for name in classes), (
-        "the tree at the top of errors.py is whole"
-    )
+    assert all(name in (errors.__doc__ or "") for name in classes), "the tree at the top of errors.py is whole"
 
 
 def test_every_error_has_the_one_base() -> None:
     raised = [
-        value
-        for value in vars(delta_sidecar).values()
-        if inspect.isclass(value) and issubclass(value, Exception)
+        value for value in vars(delta_sidecar).values() if inspect.isclass(value) and issubclass(value, Exception)
     ]
     assert raised
     assert all(issubclass(value, delta_sidecar.DeltaSidecarError) for value in raised)

@@ -94,9 +94,7 @@ class Import:
 
 def test_every_room_is_known() -> None:
     found = {room_of(path) for path in modules()} - set(OPEN)
-    assert found <= set(ROOMS), (
-        "a new room: say in ROOMS what it may import, and in CONTRIBUTING what it is for"
-    )
+    assert found <= set(ROOMS), "a new room: say in ROOMS what it may import, and in CONTRIBUTING what it is for"
 
 
 def test_the_table_of_arrows_has_no_cycle() -> None:
@@ -117,9 +115,7 @@ def test_third_parties_stay_at_home() -> None:
 
 
 def test_formats_do_no_io() -> None:
-    wrong = [
-        finding for path in modules() if room_of(path) in NO_IO for finding in io(path.read_text(), path)
-    ]
+    wrong = [finding for path in modules() if room_of(path) in NO_IO for finding in io(path.read_text(), path)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -197,9 +193,7 @@ def test_io_is_found(source: str) -> None:
 
 
 def test_url_parsing_is_no_io() -> None:
-    assert not list(
-        io("from urllib.parse import unquote\nimport pyarrow.parquet", SOURCE / "log" / "module.py")
-    )
+    assert not list(io("from urllib.parse import unquote\nimport pyarrow.parquet", SOURCE / "log" / "module.py"))
 
 
 def modules() -> list[Path]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,15 +17,20 @@ PATIENCE = 10
 """Seconds after which a test that hangs fails instead."""
 
 
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(3) as threads:
-        yield threads
+WORKERS = 3
 
 
-def lanes(pool: ThreadPoolExecutor, makers: object, clock: TripClock | None = None, **options: object) -> Iterator[Any]:
+def lanes(makers: object, clock: TripClock | None = None, workers: int = WORKERS, **options: object) -> Iterator[Any]:
     chosen = {"ahead": 3, "budget": 1_000, "weigh": lambda _: 1, **options}
-    return in_lanes(pool, clock or TripClock(), makers, **chosen)
+    return in_lanes(workers, clock or TripClock(), makers, **chosen)
+
+
+def await_workers() -> None:
+    """Waits until no thread of a lane is left."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("delta-sidecar-decode"):
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
 
 
 def stream(*items: object) -> Callable[[], Iterator[Any]]:
@@ -45,20 +49,19 @@ def test_items_come_stream_after_stream_whatever_the_bounds(
 ) -> None:
     expected = [(number, item) for number, items in enumerate(content) for item in items]
     makers = [stream(*[(number, item) for item in items]) for number, items in enumerate(content)]
-    with ThreadPoolExecutor(threads) as pool:
-        found = list(lanes(pool, makers, ahead=ahead, budget=budget, weigh=lambda item: item[1]))
+    found = list(lanes(makers, workers=threads, ahead=ahead, budget=budget, weigh=lambda item: item[1]))
     assert found == expected
 
 
-def test_nothing_starts_before_the_first_item_is_asked_for(pool: ThreadPoolExecutor) -> None:
+def test_nothing_starts_before_the_first_item_is_asked_for() -> None:
     started: list[int] = []
-    items = lanes(pool, (started.append(number) or stream(number) for number in range(9)))
+    items = lanes(started.append(number) or stream(number) for number in range(9))
     assert started == []
     assert next(items) == 0
     assert len(started) == 3
 
 
-def test_only_so_many_streams_are_under_way(pool: ThreadPoolExecutor) -> None:
+def test_only_so_many_streams_are_under_way() -> None:
     taken: list[int] = []
 
     def makers() -> Iterator[Any]:
@@ -66,12 +69,12 @@ def test_only_so_many_streams_are_under_way(pool: ThreadPoolExecutor) -> None:
             taken.append(number)
             yield stream(number)
 
-    for number, item in enumerate(lanes(pool, makers(), ahead=4)):
+    for number, item in enumerate(lanes(makers(), ahead=4)):
         assert item == number
         assert len(taken) <= number + 5
 
 
-def test_what_waits_to_be_taken_is_bounded(pool: ThreadPoolExecutor) -> None:
+def test_what_waits_to_be_taken_is_bounded() -> None:
     made = threading.Semaphore(0)
     count = 0
     lock = threading.Lock()
@@ -84,7 +87,7 @@ def test_what_waits_to_be_taken_is_bounded(pool: ThreadPoolExecutor) -> None:
             made.release()
             yield 1
 
-    items = lanes(pool, [endless, endless], budget=5)
+    items = lanes([endless, endless], budget=5)
     next(items)
     for _ in range(7):
         assert made.acquire(timeout=PATIENCE)
@@ -95,25 +98,25 @@ def test_what_waits_to_be_taken_is_bounded(pool: ThreadPoolExecutor) -> None:
     items.close()
 
 
-def test_an_item_larger_than_the_budget_passes(pool: ThreadPoolExecutor) -> None:
+def test_an_item_larger_than_the_budget_passes() -> None:
     makers = [stream(100, 200), stream(300)]
-    assert list(lanes(pool, makers, budget=1, weigh=lambda item: item)) == [100, 200, 300]
+    assert list(lanes(makers, budget=1, weigh=lambda item: item)) == [100, 200, 300]
 
 
-def test_an_error_comes_in_its_place(pool: ThreadPoolExecutor) -> None:
+def test_an_error_comes_in_its_place() -> None:
     def failing() -> Iterator[int]:
         yield 3
         msg = "in the middle"
         raise OSError(msg)
 
-    items = lanes(pool, [stream(1, 2), failing, stream(4)])
+    items = lanes([stream(1, 2), failing, stream(4)])
     assert [next(items), next(items), next(items)] == [1, 2, 3]
     with pytest.raises(OSError, match="in the middle"):
         next(items)
     assert list(items) == []
 
 
-def test_an_error_of_a_later_stream_does_not_overtake(pool: ThreadPoolExecutor) -> None:
+def test_an_error_of_a_later_stream_does_not_overtake() -> None:
     failed = threading.Event()
 
     def slow() -> Iterator[int]:
@@ -125,18 +128,18 @@ def test_an_error_of_a_later_stream_does_not_overtake(pool: ThreadPoolExecutor) 
         raise OSError
         yield
 
-    items = lanes(pool, [slow, failing])
+    items = lanes([slow, failing])
     assert next(items) == 1
     with pytest.raises(OSError):  # noqa: PT011 - it has no message
         next(items)
 
 
-def test_an_error_while_making_a_stream(pool: ThreadPoolExecutor) -> None:
+def test_an_error_while_making_a_stream() -> None:
     def broken() -> Iterator[int]:
         msg = "no stream"
         raise ValueError(msg)
 
-    items = lanes(pool, [stream(1), broken])
+    items = lanes([stream(1), broken])
     assert next(items) == 1
     with pytest.raises(ValueError, match="no stream"):
         next(items)
@@ -153,15 +156,15 @@ def test_stopping_ends_the_producers(way: str) -> None:
         finally:
             ended.release()
 
-    pool = ThreadPoolExecutor(2)
-    items = lanes(pool, [endless] * 10, budget=3)
+    items = lanes([endless] * 10, workers=2, budget=3)
     next(items)
     next(items)
     if way == "close":
         items.close()
     del items
-    pool.shutdown(wait=True)
     assert ended.acquire(timeout=PATIENCE)
+    assert ended.acquire(timeout=PATIENCE)
+    await_workers()
 
 
 def test_streams_that_have_not_begun_never_begin() -> None:
@@ -177,16 +180,15 @@ def test_streams_that_have_not_begun_never_begin() -> None:
         begun.append(1)
         yield 2
 
-    pool = ThreadPoolExecutor(1)
-    items = lanes(pool, [first, other, other])
+    items = lanes([first, other, other], workers=1)
     assert next(items) == 0
     items.close()
     hold.set()
-    pool.shutdown(wait=True)
+    await_workers()
     assert begun == []
 
 
-def test_trips_of_streams_side_by_side_count_once(pool: ThreadPoolExecutor) -> None:
+def test_trips_of_streams_side_by_side_count_once() -> None:
     def trips(count: int) -> Callable[[], Iterator[int]]:
         def run() -> Iterator[int]:
             for _ in range(count):
@@ -196,5 +198,5 @@ def test_trips_of_streams_side_by_side_count_once(pool: ThreadPoolExecutor) -> N
         return run
 
     clock = TripClock(2)
-    assert list(lanes(pool, [trips(1), trips(3), trips(2)], clock)) == [3, 5, 4]
+    assert list(lanes([trips(1), trips(3), trips(2)], clock)) == [3, 5, 4]
     assert clock.depth == 5

@@ -16,19 +16,20 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, WriterProperties, write_deltalake
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
+from tests.execute.checkpoint_like import COLUMNS, CheckpointLike, checkpoint_likes
+from tests.scan.effort import examples
 
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute import page_headers, page_selection, parquet_file, sparse_file
 from delta_sidecar.execute.parquet_file import ParquetRows, read_footer
 from delta_sidecar.store import open_store
-from tests.execute.checkpoint_like import COLUMNS, CheckpointLike, checkpoint_likes
-from tests.scan.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from delta_sidecar.execute.sparse_file import SparseFile
     from numpy.typing import NDArray
+
+    from delta_sidecar.execute.sparse_file import SparseFile
 
 NAME = "rows.parquet"
 # What the executor expects of a file that cannot be read; anything else would reach the user as it is.
@@ -44,7 +45,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 def windowed(self: ParquetRows, sparse: SparseFile, group: int, leaves: Sequence[int]) -> None:
     """Reads every column through a window, however small the column is."""
     row_group = self._footer.metadata.row_group(group)
-    sparse.open_windows([parquet_file._chunk_range(row_group.column(leaf)) for leaf in leaves], 37)
+    sparse.load((), [parquet_file._chunk_range(row_group.column(leaf)) for leaf in leaves], 37)
 
 
 @contextmanager
@@ -55,7 +56,6 @@ def reading(way: str) -> Iterator[None]:
     if way != "whole":
         patches.append(mock.patch.object(parquet_file, "FOOTER_BYTES", 64))
         patches.append(mock.patch.object(sparse_file, "_SMALLEST_READ", 1))
-        patches.append(mock.patch.object(sparse_file, "_MERGE_GAP", 0))
         patches.append(mock.patch.object(page_selection, "_HEADER_BYTES", 8))
         patches.append(mock.patch.object(page_selection, "_AT_ONCE", 300))
     if way == "windows":
@@ -164,7 +164,9 @@ def test_garbage_is_never_taken_for_something_else(
 
 @examples(100)
 @given(file=checkpoint_likes(most_rows=120), data=st.data())
-def test_garbage_never_makes_rows_disappear(pool: ThreadPoolExecutor, file: CheckpointLike, data: st.DataObject) -> None:
+def test_garbage_never_makes_rows_disappear(
+    pool: ThreadPoolExecutor, file: CheckpointLike, data: st.DataObject
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / NAME
         metadata = file.write(path)
@@ -173,7 +175,7 @@ def test_garbage_never_makes_rows_disappear(pool: ThreadPoolExecutor, file: Chec
         damage(path, parquet_file._chunk_range(column), data)
         rows = rows_of(Path(folder), pool)
         try:
-            found = sum(batch.num_rows for batch in rows.batches(group, [column.path_in_schema], rows=7))
+            found = sum(batch.num_rows for batch in rows.batches(group, [column.path_in_schema]))
         except EXPECTED_ERRORS:
             return
         assert found == rows.num_rows(group)
@@ -234,7 +236,7 @@ def test_pages_without_a_chosen_row_are_not_decoded(tmp_path: Path, pool: Thread
 # --- another writer --------------------------------------------------------------------------------------------
 
 
-@examples(8)
+@examples(40)
 @given(
     seed=st.integers(0, 999),
     codec=st.sampled_from(["UNCOMPRESSED", "SNAPPY", "ZSTD", "GZIP", "LZ4_RAW"]),
@@ -245,8 +247,9 @@ def test_pages_without_a_chosen_row_are_not_decoded(tmp_path: Path, pool: Thread
 )
 def test_files_of_another_writer(
     pool: ThreadPoolExecutor,
+    *,
     seed: int,
-    codec: Any,
+    codec: str,
     page_rows: int,
     dictionary: bool,
     way: str,
@@ -256,7 +259,9 @@ def test_files_of_another_writer(
     rows = int(dice.integers(1, 400))
     texts = pa.array([None if dice.random() < 0.2 else "é" * int(dice.integers(0, 40)) for _ in range(rows)])
     numbers = pa.array(dice.integers(0, 5, rows), mask=dice.random(rows) < 0.2)
-    struct = pa.StructArray.from_arrays([texts, numbers], names=["path", "size"], mask=pa.array(dice.random(rows) < 0.2))
+    struct = pa.StructArray.from_arrays(
+        [texts, numbers], names=["path", "size"], mask=pa.array(dice.random(rows) < 0.2)
+    )
     properties = WriterProperties(
         compression=codec,
         data_page_row_count_limit=page_rows,

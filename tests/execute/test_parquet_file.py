@@ -189,7 +189,7 @@ def test_columns_too_large_to_hold_are_read_through_windows(
     table = rows_of(20_000)
     monkeypatch.setattr(parquet_file, "HELD_BYTES", held)
     rows, _ = opened(table, pool, compression="NONE", use_dictionary=False, data_page_size=8_000)
-    found = fields(list(rows.batches(0, COLUMNS, 1_000)))
+    found = fields(list(rows.batches(0, COLUMNS)))
     assert found == picked(table.column("add").to_pylist())
 
 

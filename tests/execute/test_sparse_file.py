@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import random
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_sidecar.execute.sparse_file import SparseFile, merge
+from delta_sidecar.execute.sparse_file import SparseFile
 from delta_sidecar.store import TripClock, open_store, run_in
 from delta_sidecar.store.wrappers import RecordingStore
 
@@ -64,7 +63,7 @@ def test_any_reads_are_those_of_the_file(
         sparse.keep(start, CONTENT[start:end])
     if windows:
         spans = [(number * 50_000, (number + 1) * 50_000) for number in {number for number, _ in windows}]
-        sparse.open_windows(spans, windows[0][1])
+        sparse.load((), spans, windows[0][1])
     for verb, first, second in reads:
         if verb == "read":
             assert sparse.read(first) == plain.read(first)
@@ -85,7 +84,7 @@ def test_a_window_gives_a_range_from_its_start_to_its_end(
 ) -> None:
     start, end = 1_000, 250_000
     sparse = SparseFile(store, "f", SIZE, pool)
-    sparse.open_windows([(start, end)], width)
+    sparse.load((), [(start, end)], width)
     position = start
     for step in steps:
         sparse.seek(position)
@@ -99,12 +98,12 @@ def test_what_was_loaded_is_not_asked_for_again(store: RecordingStore, pool: Thr
     before = len(store.attempts)
     sparse.load([(0, 1_000), (1_000, 2_000), (200_000, 201_000)])
     asked = store.attempts[before:]
-    assert [(attempt.start, attempt.end) for attempt in asked] == [(0, 2_000), (200_000, 201_000)]
+    assert [(attempt.start, attempt.end) for attempt in asked] == [(0, 1_000), (1_000, 2_000), (200_000, 201_000)]
     for start in (0, 500, 1_900, 200_500):
         sparse.seek(start)
         assert sparse.read(100) == CONTENT[start : start + 100]
     sparse.load([(100, 900)])
-    assert len(store.attempts) == before + 2
+    assert len(store.attempts) == before + 3
 
 
 def test_ranges_that_are_loaded_together_are_one_trip(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
@@ -118,19 +117,6 @@ def test_ranges_that_are_loaded_together_are_one_trip(store: RecordingStore, poo
 
     run_in(clock, load)
     assert clock.depth in (3, 4), "a store that is not bound to a scan counts nothing"
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 100)).map(lambda r: (r[0], r[0] + r[1]))),
-    st.integers(0, 50),
-)
-def test_merged_ranges_cover_the_same_and_lie_apart(ranges: list[tuple[int, int]], gap: int) -> None:
-    merged = merge(ranges, gap)
-    assert merged == sorted(merged)
-    assert all(second[0] > first[1] + gap for first, second in itertools.pairwise(merged))
-    assert all(any(low <= start and end <= high for low, high in merged) for start, end in ranges)
-    assert {low for low, _ in merged} <= {start for start, _ in ranges}
-    assert {high for _, high in merged} <= {end for _, end in ranges}
 
 
 def test_it_is_a_file_to_read_only(store: RecordingStore, pool: ThreadPoolExecutor) -> None:

@@ -115,9 +115,7 @@ def test_the_last_checkpoint(data: bytes, version: int | None) -> None:
 
 
 def test_a_checksum_file() -> None:
-    data = (
-        b'{"tableSizeBytes":5,"numFiles":2,"metadata":{"id":"i","schemaString":"{}"},"protocol":{"minReaderVersion":1}}'
-    )
+    data = b'{"tableSizeBytes":5,"numFiles":2,"metadata":{"id":"i","partitionColumns":[],"schemaString":"{}"},"protocol":{"minReaderVersion":1}}'
     checksum = read_checksum(data, 9)
     assert checksum is not None
     assert (checksum.version, checksum.num_files, checksum.table_size_bytes) == (9, 2, 5)
@@ -134,6 +132,7 @@ def test_a_checksum_file() -> None:
         b'{"metadata":{"schemaString":"{}"}}',
         b'{"protocol":null,"metadata":{"schemaString":"{}"}}',
         b'{"protocol":{"minReaderVersion":1},"metadata":[]}',
+        b'{"protocol":{"minReaderVersion":1},"metadata":{"schemaString":"{}"}}',
     ],
 )
 def test_a_checksum_file_without_both_is_none(fields: bytes) -> None:
@@ -143,7 +142,8 @@ def test_a_checksum_file_without_both_is_none(fields: bytes) -> None:
 def test_counts_that_make_no_sense_are_unknown() -> None:
     fields: dict[str, Any] = {"numFiles": '"x"', "tableSizeBytes": "-5"}
     text = ",".join(f'"{name}":{value}' for name, value in fields.items())
-    data = f'{{{text},"metadata":{{"schemaString":"{{}}"}},"protocol":{{"minReaderVersion":1}}}}'.encode()
+    table = '"metadata":{"partitionColumns":[],"schemaString":"{}"},"protocol":{"minReaderVersion":1}'
+    data = f"{{{text},{table}}}".encode()
     checksum = read_checksum(data, 1)
     assert checksum is not None
     assert (checksum.num_files, checksum.table_size_bytes) == (None, None)

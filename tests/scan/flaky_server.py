@@ -28,8 +28,8 @@ class _Server(ThreadingHTTPServer):
 class FlakyServer:
     """Serves what is below a folder as the container `lake`.
 
-    `serve` says which folder, and with which dice: requests for an object, or for the listing, fail up to `RETRIES` times
-    in all, by a status or a body that breaks off, and are then answered.
+    `serve` says which folder, and with which dice: requests for an object, or for the listing, fail up to `RETRIES`
+    times in all, by a status or a body that breaks off, and are then answered.
     """
 
     def __init__(self) -> None:

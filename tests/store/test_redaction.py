@@ -4,6 +4,8 @@ from urllib.parse import quote
 
 import pytest
 
+from delta_sidecar import OptionError
+from delta_sidecar.store import open_store
 from delta_sidecar.store.redaction import Scrubber, redact_address
 
 KEY = "c2VjcmV0L2tleSt3aXRoL3NsYXNoZXM9PQ=="
@@ -51,3 +53,10 @@ def test_addresses() -> None:
     assert redact_address("https://user:SECRET@h/c") == "https://***@h/c"
     assert redact_address("abfss://c@a.dfs.core.windows.net/t") == "abfss://c@a.dfs.core.windows.net/t"
     assert "SECRET" not in redact_address("AccountName=a;AccountKey=SECRET")
+
+
+@pytest.mark.parametrize("address", ["acc.blob.core.windows.net/c/t?sv=1&sig=HIDDEN", "https:/acc.blob/c/t?sig=HIDDEN"])
+def test_a_signature_on_an_address_without_a_scheme_is_refused_and_not_shown(address: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        open_store(address)
+    assert "HIDDEN" not in str(caught.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,14 +22,13 @@ class Fetcher:
     """Fetches the first bytes of files through a pool of threads.
 
     `ahead` asks for a file that may not be there. `start` asks for one that is needed; what `ahead` already brought
-    is taken. A file that was absent when asked for ahead is asked for again.
+    is taken. A file that was absent when asked for ahead is asked for again. All calls come from the consumer's thread.
     """
 
     def __init__(self, store: Store, pool: ThreadPoolExecutor, clock: TripClock) -> None:
         self._store = store
         self._pool = pool
         self._clock = clock
-        self._lock = threading.Lock()
         self._ahead: dict[str, Pending] = {}
         self._kept: dict[str, _Kept] = {}
         self._kept_bytes = 0

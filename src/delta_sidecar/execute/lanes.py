@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from delta_sidecar.store import run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import ThreadPoolExecutor
 
     from delta_sidecar.store import TripClock
 
@@ -24,7 +24,7 @@ _ITEMS = 4
 
 
 def in_lanes(
-    pool: ThreadPoolExecutor,
+    workers: int,
     clock: TripClock,
     makers: Iterable[Callable[[], Iterator[T]]],
     *,
@@ -32,25 +32,33 @@ def in_lanes(
     budget: int,
     weigh: Callable[[T], int],
 ) -> Iterator[T]:
-    """Runs streams in a pool and gives their items, stream after stream.
+    """Runs streams in threads of their own and gives their items, stream after stream.
+
+    The threads do not keep a process alive: a stream that nobody takes from any more must not hold up its end.
 
     Args:
-        pool: Where they run. It must run at least as many at once as it takes to start them in order.
+        workers: How many streams run at once.
         clock: The consumer's clock of dependent round trips.
-        makers: Each makes one stream, in a thread of the pool.
+        makers: Each makes one stream.
         ahead: How many streams may be under way or wait for a thread.
         budget: How much may wait to be taken, over all streams. One item of the first stream always may.
         weigh: How much an item counts.
     """
     waiting: deque[_Lane[T]] = deque()
     scale = _Scale(budget)
+    queue: SimpleQueue[_Lane[T] | None] = SimpleQueue()
+    threads = 0
     remaining = iter(makers)
     try:
         while True:
             while len(waiting) < ahead and (maker := next(remaining, None)) is not None:
                 lane = _Lane(maker, scale, weigh, clock.fork())
-                lane.start(pool)
+                queue.put(lane)
                 waiting.append(lane)
+                if threads < workers:
+                    threads += 1
+                    name = f"delta-sidecar-decode_{threads}"
+                    threading.Thread(target=_work, args=(queue,), name=name, daemon=True).start()
             if not waiting:
                 return
             waiting[0].come_first()
@@ -62,6 +70,13 @@ def in_lanes(
     finally:
         for lane in waiting:
             lane.stop()
+        for _ in range(threads):
+            queue.put(None)
+
+
+def _work(queue: SimpleQueue[_Lane[T] | None]) -> None:
+    while (lane := queue.get()) is not None:
+        run_in(lane.clock, lane.produce)
 
 
 class _Scale:
@@ -87,9 +102,6 @@ class _Lane(Generic[T]):
         self._stopped = False
         self._error: BaseException | None = None
 
-    def start(self, pool: ThreadPoolExecutor) -> None:
-        self._future = pool.submit(run_in, self.clock, self._produce)
-
     def come_first(self) -> None:
         """Tells that the consumer waits for this stream: it must not wait for room in turn."""
         with self._scale.changed:
@@ -113,11 +125,11 @@ class _Lane(Generic[T]):
         with self._scale.changed:
             self._stopped = True
             self._scale.changed.notify_all()
-        self._future.cancel()
 
-    def _produce(self) -> None:
+    def produce(self) -> None:
+        """Runs the stream, in a thread of its own, as far as it is wanted."""
         try:
-            for item in self._maker():
+            for item in () if self._stopped else self._maker():
                 if not self._offer(item):
                     break
         except BaseException as error:  # noqa: BLE001 - handed to the consumer, whatever it is

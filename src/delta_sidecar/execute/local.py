@@ -34,12 +34,16 @@ from delta_sidecar.store import Store, TripClock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from numpy.typing import NDArray
+
+    from delta_sidecar.store import Page
 
 _AHEAD_BYTES = 32 << 20
 _DECODED_BYTES = 16 << 20
 _MOST_AHEAD = 256
+_MOST_DECODERS = 4
 _TIDY_BYTES = 4 << 20
 
 
@@ -80,8 +84,8 @@ class LocalExecutor:
         self._clock = TripClock()
         self._file_parallelism = file_parallelism
         self._row_groups_ahead = row_groups_ahead
-        self._requests = ThreadPoolExecutor(file_parallelism, thread_name_prefix="delta-sidecar-io")
-        self._decoders = ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="delta-sidecar-decode")
+        # Besides the commits, a listing and a checksum file are asked for at the same time.
+        self._requests = ThreadPoolExecutor(file_parallelism + 2, thread_name_prefix="delta-sidecar-io")
         self._fetcher = Fetcher(store, self._requests, self._clock)
         self._footers: dict[str, Footer] = {}
 
@@ -105,7 +109,6 @@ class LocalExecutor:
         self._fetcher.drop_ahead()
         self._footers.clear()
         self._requests.shutdown(wait=False, cancel_futures=True)
-        self._decoders.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, plan: Plan) -> Batches:
         if isinstance(plan, Filter | FilterOrdered):
@@ -126,13 +129,21 @@ class LocalExecutor:
                     yield kept
 
     def _list_files(self, plan: ListFiles) -> Batches:
+        pages = self._store.list(plan.prefix, after=plan.after)
+
+        # In a thread of the pool, for an interrupt cannot reach a thread that waits for a store.
+        def ask() -> tuple[TripClock, Future[Page | None]]:
+            clock = self._clock.fork()
+            return clock, self._requests.submit(run_in, clock, lambda: next(pages, None))
+
+        clock, asked = ask()
         for path in plan.ahead:
             self._fetcher.ahead(path)
-        pages = self._store.list(plan.prefix, after=plan.after)
-        # In a thread of the pool, for an interrupt cannot reach a thread that waits for a store.
-        while (page := self._requests.submit(run_in, self._clock, lambda: next(pages, None)).result()) is not None:
+        while (page := asked.result()) is not None:
+            self._clock.join(clock)
             sizes = int64s(_integers([found.size for found in page]))
             yield _batch(path=strings(found.path for found in page), size=sizes)
+            clock, asked = ask()
 
     def _read_files(self, plan: ReadFiles) -> Batches:
         started = [self._fetcher.start(path) for path in plan.paths]
@@ -150,16 +161,21 @@ class LocalExecutor:
         most = _MOST_AHEAD if plan.all_needed else self._file_parallelism
         for ref, pending in self._started(plan.files, most):
             self.counts.files_read += not pending.was_kept
+            is_empty = True
             try:
                 for block in line_blocks(self._chunks(ref, pending, keep=plan.keep)):
                     lines = any(text in block for text in plan.lines_with)
                     batch = parse_lines(block, plan.schema, ref.label, lines=lines)
                     if batch is not None:
+                        is_empty = False
                         self.counts.batches_decoded += 1
                         yield batch
                     if len(block) >= _TIDY_BYTES:
                         # Arrow's allocator keeps what a thread frees; over a long commit that adds up.
                         pa.default_memory_pool().release_unused()
+                if is_empty:
+                    msg = "there is no JSON object in it"
+                    raise pa.ArrowInvalid(msg)
             except (pa.ArrowException, StorageError) as error:
                 raise _unreadable(ref, error) from error
 
@@ -223,7 +239,7 @@ class LocalExecutor:
         if plan.columns:
             tasks = self._row_group_tasks(plan, functions)
             yield from in_lanes(
-                self._decoders,
+                min(_MOST_DECODERS, os.cpu_count() or 1),
                 self._clock,
                 tasks,
                 ahead=self._row_groups_ahead,

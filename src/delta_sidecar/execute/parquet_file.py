@@ -113,29 +113,42 @@ class ParquetRows:
         """How many rows a row group has."""
         return int(self._footer.metadata.row_group(group).num_rows)
 
-    def batches(self, group: int, columns: Sequence[str], rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    def fetch(self, group: int, columns: Sequence[str]) -> SparseFile:
+        """Fetches chosen columns of a row group, in one round trip; of large ones the beginning."""
+        sparse = SparseFile(self._store, self._path, self._footer.size, self._pool)
+        if self._footer.whole is not None:
+            sparse.keep(0, self._footer.whole)
+        else:
+            self._fetch(sparse, group, self.leaves(columns))
+        return sparse
+
+    def is_small(self, group: int, columns: Sequence[str]) -> bool:
+        """Whether chosen columns of a row group are not worth a second round trip."""
+        row_group = self._footer.metadata.row_group(group)
+        return bool(sum(row_group.column(leaf).total_compressed_size for leaf in self.leaves(columns)) <= _TOGETHER)
+
+    def batches(
+        self, group: int, columns: Sequence[str], fetched: SparseFile | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Reads chosen columns of a row group.
 
         Args:
             group: The row group.
             columns: Dotted names.
-            rows: Rows of a batch; by default as many as decode to a few megabytes.
+            fetched: The file with these columns fetched; by default they are fetched now.
         """
         leaves = self.leaves(columns)
-        sparse = SparseFile(self._store, self._path, self._footer.size, self._pool)
-        if self._footer.whole is not None:
-            sparse.keep(0, self._footer.whole)
-        else:
-            self._fetch(sparse, group, leaves)
+        sparse = fetched or self.fetch(group, columns)
         try:
             file = pq.ParquetFile(
                 pa.PythonFile(sparse, mode="r"),
                 metadata=self._footer.metadata,
+                coerce_int96_timestamp_unit="us",
                 pre_buffer=False,
                 buffer_size=_SLICE_BYTES,
             )
             batches = file.iter_batches(
-                batch_size=rows or self.batch_rows(group, columns),
+                batch_size=self.batch_rows(group, columns),
                 row_groups=[group],
                 columns=[self._leaves[leaf] for leaf in leaves],
                 use_threads=False,
@@ -152,14 +165,18 @@ class ParquetRows:
                 msg = f"row group {group} ends after {found} of {self.num_rows(group)} rows"
                 raise pa.ArrowInvalid(msg)
         finally:
-            sparse.close()
+            if fetched is None:
+                sparse.close()
             pa.default_memory_pool().release_unused()
 
-    def chosen(self, group: int, columns: Sequence[str], chosen: NDArray[np.bool_]) -> pa.RecordBatch:
+    def chosen(
+        self, group: int, columns: Sequence[str], chosen: NDArray[np.bool_], fetched: SparseFile | None = None
+    ) -> pa.RecordBatch:
         """Reads chosen columns of a few chosen rows of a row group, in one batch.
 
         Of large flat columns only the pages with such rows are decoded.
         """
+        sparse = fetched or self.fetch(group, columns)
         leaves = self.leaves(columns)
         by_page = {leaf: excerpt for leaf in leaves if (excerpt := self._excerpt(group, leaf)) is not None}
         rest = [self._leaves[leaf] for leaf in leaves if leaf not in by_page]
@@ -167,12 +184,14 @@ class ParquetRows:
         parts: dict[str, dict[str, pa.Array]] = {}
         for leaf, excerpt in by_page.items():
             try:
-                parts.setdefault(excerpt.path[0], {})[excerpt.path[1]] = self._by_page(group, leaf, excerpt, rows)
+                parts.setdefault(excerpt.path[0], {})[excerpt.path[1]] = self._by_page(
+                    sparse, group, leaf, excerpt, rows
+                )
             except UnusualPagesError:
                 rest.append(self._leaves[leaf])
         position = 0
         filtered = []
-        for batch in self.batches(group, rest) if rest else ():
+        for batch in self.batches(group, rest, sparse) if rest else ():
             filtered.append(batch.filter(booleans(chosen[position : position + batch.num_rows])))
             position += batch.num_rows
         return _joined(pa.Table.from_batches(filtered, None if filtered else pa.schema([])), parts)
@@ -183,12 +202,9 @@ class ParquetRows:
         worth_it = excerpt is not None and len(excerpt.path) == _NESTED and chunk.total_uncompressed_size >= _LARGE
         return excerpt if worth_it else None
 
-    def _by_page(self, group: int, leaf: int, excerpt: ColumnExcerpt, rows: NDArray[np.int64]) -> pa.Array:
-        sparse = SparseFile(self._store, self._path, self._footer.size, self._pool)
-        if self._footer.whole is not None:
-            sparse.keep(0, self._footer.whole)
-        else:
-            self._fetch(sparse, group, [leaf])
+    def _by_page(
+        self, sparse: SparseFile, group: int, leaf: int, excerpt: ColumnExcerpt, rows: NDArray[np.int64]
+    ) -> pa.Array:
         place = _chunk_range(self._footer.metadata.row_group(group).column(leaf))
         return select_rows(sparse, place, excerpt, rows, self.num_rows(group))
 
@@ -203,14 +219,15 @@ class ParquetRows:
         if sum(end - start for start, end in ranges) <= HELD_BYTES:
             sparse.load(ranges)
             return
-        window = max(256 << 10, HELD_BYTES // (4 * len(ranges)))
-        small = [(start, end) for start, end in ranges if end - start <= window]
-        sparse.load(small)
-        sparse.open_windows([(start, end) for start, end in ranges if end - start > window], window)
+        width = max(_NARROWEST, HELD_BYTES // (4 * len(ranges)))
+        small = [(start, end) for start, end in ranges if end - start <= width]
+        sparse.load(small, [(start, end) for start, end in ranges if end - start > width], width)
 
 
 _SLICE_BYTES = 256 << 10
 _LARGE = 256 << 10
+_NARROWEST = 256 << 10
+_TOGETHER = 1 << 20
 _TIDY_EVERY = 32
 _NESTED = 2
 

@@ -31,14 +31,16 @@ def selected_batches(rows: ParquetRows, group: int, plan: ScanParquet) -> Iterat
     if plan.test is None or not rows.leaves(plan.early):
         yield from rows.batches(group, columns)
         return
-    keep = np.concatenate([plan.test(batch) for batch in rows.batches(group, plan.early)])
+    # A small row group is fetched whole at once: the bytes cost less than a second round trip.
+    everything = rows.fetch(group, [*plan.early, *columns]) if rows.is_small(group, [*plan.early, *columns]) else None
+    keep = np.concatenate([plan.test(batch) for batch in rows.batches(group, plan.early, everything)])
     if not keep.any():
         return
     if keep.sum() <= min(_FEW_ROWS, len(keep) * _SPARSE):
-        yield rows.chosen(group, columns, keep)
+        yield rows.chosen(group, columns, keep, everything)
         return
     position = 0
-    for batch in rows.batches(group, columns):
+    for batch in rows.batches(group, columns, everything):
         mask = keep[position : position + batch.num_rows]
         position += batch.num_rows
         if mask.all():

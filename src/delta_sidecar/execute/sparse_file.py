@@ -20,7 +20,6 @@ Bytes = bytes | memoryview
 Range = tuple[int, int]
 
 _SMALLEST_READ = 64 << 10
-_MERGE_GAP = 64 << 10
 
 
 class SparseFile:
@@ -39,28 +38,29 @@ class SparseFile:
         self._windows: list[_Window] = []
         self._lock = threading.RLock()
 
-    def load(self, ranges: Sequence[Range]) -> None:
-        """Fetches ranges together, neighbours merged."""
-        merged = merge([wanted for wanted in ranges if not self._has(*wanted)])
-        if not merged:
-            return
-        parts = run_in(self._clock, lambda: self._store.get_ranges(self.path, merged))
-        for (start, _), data in zip(merged, parts, strict=True):
+    def load(self, ranges: Sequence[Range], windows: Sequence[Range] = (), width: int = 1) -> None:
+        """Fetches ranges, and the beginnings of large ones, together.
+
+        Args:
+            ranges: To be held whole.
+            windows: To be read through windows that move along.
+            width: The size of a window.
+        """
+        whole = [wanted for wanted in ranges if not self._has(*wanted)]
+        opened = [_Window(start, end, width) for start, end in windows]
+        wanted = whole + [(moving.start, min(moving.start + width, moving.end)) for moving in opened]
+        parts = run_in(self._clock, lambda: self._store.get_ranges(self.path, wanted)) if wanted else []
+        for (start, _), data in zip(whole, parts, strict=False):
             self.keep(start, data)
+        for moving, data in zip(opened, parts[len(whole) :], strict=True):
+            moving.put(moving.start, data)
+        self._windows += opened
 
     def keep(self, start: int, data: Bytes) -> None:
         """Takes bytes that are already here."""
         with self._lock:
             self._loaded.append((start, data))
             self._loaded.sort(key=lambda entry: entry[0])
-
-    def open_windows(self, ranges: Sequence[Range], window: int) -> None:
-        """Reads large ranges through windows of this size; the first of each are fetched together."""
-        self._windows = [_Window(start, end, window) for start, end in ranges]
-        first = [(w.start, min(w.start + window, w.end)) for w in self._windows]
-        parts = run_in(self._clock, lambda: self._store.get_ranges(self.path, first))
-        for moving, (start, _), data in zip(self._windows, first, parts, strict=True):
-            moving.put(start, data)
 
     def release(self) -> None:
         """Forgets everything that was loaded."""
@@ -153,17 +153,6 @@ class SparseFile:
 
     def _fetch(self, start: int, end: int) -> Bytes:
         return run_in(self._clock, lambda: self._store.get_range(self.path, start, end))
-
-
-def merge(ranges: Sequence[Range], gap: int = _MERGE_GAP) -> list[Range]:
-    """Joins ranges that overlap or nearly touch."""
-    merged: list[Range] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1] + gap:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
 
 
 class _Window:

@@ -59,9 +59,8 @@ def unique_ids(descriptors: pa.StructArray) -> pa.StringArray | None:
         return None
     # flatten() lays the struct's own nulls over its fields.
     fields = dict(zip((field.name for field in descriptors.type), descriptors.flatten(), strict=True))
-    place = pc.binary_join_element_wise(
-        scalar("@", pa.string()), fields["offset"].cast(pa.string()), scalar("", pa.string())
-    )
+    offset = fields.get("offset", pa.nulls(len(descriptors), pa.int32()))
+    place = pc.binary_join_element_wise(scalar("@", pa.string()), offset.cast(pa.string()), scalar("", pa.string()))
     joined = pc.binary_join_element_wise(
         fields["storageType"],
         fields["pathOrInlineDv"],

@@ -30,11 +30,14 @@ def last_checkpoint_version(data: bytes) -> int | None:
 def read_checksum(data: bytes, version: int) -> Checksum | None:
     """Reads a checksum file; None where it lacks the protocol or the metadata."""
     fields = _object(data)
+    metadata = fields.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("partitionColumns"), list):
+        return None
     try:
         return Checksum(
             version=version,
             protocol=Protocol.from_action(fields.get("protocol"), "checksum"),
-            metadata=Metadata.from_action(fields.get("metadata"), "checksum"),
+            metadata=Metadata.from_action(metadata, "checksum"),
             num_files=_count(fields.get("numFiles")),
             table_size_bytes=_count(fields.get("tableSizeBytes")),
         )

@@ -17,9 +17,19 @@ from delta_sidecar._arrow import int64s, numbers_of, scalar
 _EMPTY = scalar("", pa.string())
 
 
-def struct_text(column: pa.StructArray) -> pa.StringArray:
-    """Each row of a struct column as a JSON object; null for a null row."""
-    pieces = [_member(field.name, child) for field, child in zip(column.type, column.flatten(), strict=True)]
+def struct_text(
+    column: pa.StructArray, instants: frozenset[tuple[str, ...]] = frozenset(), path: tuple[str, ...] = ()
+) -> pa.StringArray:
+    """Each row of a struct column as a JSON object; null for a null row.
+
+    Args:
+        column: The structs.
+        instants: Paths, without their first name, of timestamps that are in UTC even where their type does not say so:
+            Parquet's oldest timestamps have no zone.
+        path: Where the structs stand.
+    """
+    children = zip(column.type, column.flatten(), strict=True)
+    pieces = [_member(field.name, child, instants, (*path, field.name)) for field, child in children]
     body = pc.binary_join_element_wise(*pieces, _EMPTY) if pieces else pa.nulls(len(column), pa.string())
     text = _wrap("{", pc.utf8_rtrim(pc.fill_null(body, _EMPTY), characters=","), "}")
     return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
@@ -37,15 +47,17 @@ def map_text(column: pa.MapArray) -> pa.StringArray:
     return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
 
 
-def _member(name: str, column: pa.Array) -> pa.StringArray:
-    text = _wrap(json.dumps(name, ensure_ascii=False) + ":", _value(column), ",")
-    return pc.fill_null(text, _EMPTY)
+def _member(name: str, column: pa.Array, instants: frozenset[tuple[str, ...]], path: tuple[str, ...]) -> pa.StringArray:
+    if pa.types.is_struct(column.type):
+        value = struct_text(column, instants, path)
+    else:
+        naive = pa.types.is_timestamp(column.type) and column.type.tz is None
+        value = _value(column.cast(pa.timestamp("us", "UTC")) if naive and path[1:] in instants else column)
+    return pc.fill_null(_wrap(json.dumps(name, ensure_ascii=False) + ":", value, ","), _EMPTY)
 
 
 def _value(column: pa.Array) -> pa.StringArray:
     kind = column.type
-    if pa.types.is_struct(kind):
-        return struct_text(column)
     if pa.types.is_floating(kind):
         text = column.cast(pa.float64()).cast(pa.string())
         odd = pc.invert(pc.is_finite(column))

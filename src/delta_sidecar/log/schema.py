@@ -51,6 +51,12 @@ class TableSchema:
         """Names of the partition columns as the log has them."""
         return tuple(self.physical_names[(name,)][0] for name in self.partition_columns)
 
+    def instants(self) -> frozenset[ColumnPath]:
+        """Physical paths of the timestamps that are moments in time, not readings of a clock."""
+        moment = pa.timestamp("us", "UTC")
+        paths = self.physical_names.items()
+        return frozenset(physical for logical, physical in paths if _type_at(self.logical, logical) == moment)
+
     def bounded_types(self) -> dict[ColumnPath, pa.DataType]:
         """Arrow type of every column that may have comparable bounds in the log, by its physical path."""
         types: dict[ColumnPath, pa.DataType] = {}
@@ -76,6 +82,9 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
         msg = f"the schema in metaData of {table} cannot be read: {error}"
         raise InvalidMetadataError(msg) from error
     partition_columns = tuple(_resolve(name, walk.names, table) for name in metadata.partition_columns)
+    if mode == "none":
+        # The log has partition values under the names in metaData, whatever case the schema has them in.
+        walk.names |= {(name,): (raw,) for name, raw in zip(partition_columns, metadata.partition_columns, strict=True)}
     return TableSchema(
         logical=pa.schema(list(logical)),
         physical=pa.schema(list(physical)),

@@ -3,6 +3,8 @@
 - Timestamps in statistics are cut to milliseconds: the upper bound goes up by one.
 - A string or binary upper bound may be cut to a prefix: it goes up behind everything that begins with it.
 - NaN takes no part in the order of numbers: a NaN bound is unknown, and behind bounds of floats NaN may hide.
+- Some writers send decimals through a double: with more digits than one holds, both bounds go outwards by what it
+  may have rounded away.
 - A partition timestamp without a zone may be of any zone: 14 hours either way.
 
 A bound whose type is not the column's (a column made wider, a layout of another reader) is converted where no
@@ -37,6 +39,7 @@ HIGHEST = b"\xff" * 16
 
 _ZONE_HOURS = 14
 _INT64_MOST = 2**63 - 1
+_DOUBLE_DIGITS = 15
 
 # In these kinds a bound is a value, unrounded: where both bounds agree, there is one value only.
 _UNROUNDED = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.BOOLEAN})
@@ -97,6 +100,8 @@ def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> Range
     single = None
     if kind in _UNROUNDED and lower is not None and upper is not None:
         single = _arrow.bits_of(pc.equal(lower, upper))
+    if kind is Kind.DECIMAL and type.precision > _DOUBLE_DIGITS:
+        lower, upper, single = _outward(lower, -1), _outward(upper, 1), None
     if upper is not None and kind is Kind.TIMESTAMP:
         upper = _moved(upper, max(PER_SECOND[type.unit] // 1000, 1))
     if upper is not None and kind is Kind.STRING:
@@ -156,6 +161,26 @@ def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> Range:  # noqa
         upper = pc.if_else(unsure, _moved(upper, reach), upper)
         single &= ~_arrow.bits_of(unsure)
     return Range(valid, ~valid, lower, upper, single=single, values=values)
+
+
+def _outward(bound: pa.Array | None, side: int) -> pa.Array | None:
+    """Moves decimal bounds by what a double may have rounded away; None where there is no room to."""
+    if bound is None:
+        return None
+    wide = pa.decimal256(76, bound.type.scale)
+    try:
+        reach = pc.multiply(pc.abs(bound.cast(pa.float64())), _arrow.scalar(2.0**-51, pa.float64()))
+        step = _arrow.scalar(10.0**-bound.type.scale, pa.float64())
+        margin = pc.add(reach, step).cast(pa.decimal256(60, bound.type.scale), safe=False)
+        wider = bound.cast(pa.decimal256(60, bound.type.scale))
+        moved = pc.add(wider, margin) if side > 0 else pc.subtract(wider, margin)
+        for limit in (_INT64_MOST, -_INT64_MOST, -_INT64_MOST - 1):
+            # What does not fit into an int64 some writers cut to its limit: the value may be anything beyond.
+            cut = pc.equal(wider, _arrow.scalar(limit, wider.type))
+            moved = pc.if_else(cut, _arrow.scalar(None, moved.type), moved)
+        return moved.cast(wide).cast(bound.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
 
 def _counted(bounds: ColumnBounds, rows: int) -> tuple[Mask, Mask]:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
+from delta_sidecar._arrow import valid_mask
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError, UnreadableFileError
 from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
 from delta_sidecar.log.names import SIDECAR_FOLDER
@@ -28,6 +30,7 @@ from delta_sidecar.plan import (
     StateMachinePhase,
 )
 from delta_sidecar.replay.failures import raise_unreachable
+from delta_sidecar.replay.files import struct_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TABLE_ACTIONS = 2
+_TELLING = {"protocol": ("minReaderVersion",), "metaData": ("id", "schemaString")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class CheckpointTopPhase(ConsumePhase[T]):
         """The row groups with such rows, and only these columns; the footers of all files."""
         refs = tuple(FileRef(path, size) for path, size in self.files.files)
         if self._is_json:
-            return ScanJson(refs, TOP_SCHEMA, lines_with=(b"protocol", b"metaData"), keep=True)
+            return ScanJson(refs, TOP_SCHEMA, lines_with=(b"",), keep=True)
         columns: tuple[str, ...] = ("sidecar.path", "sidecar.sizeInBytes")
         non_null: tuple[str, ...] = ("sidecar.path",)
         if self.with_table:
@@ -143,14 +147,15 @@ class CheckpointTopPhase(ConsumePhase[T]):
         if name not in batch.schema.names:
             return None
         column = batch.column(name)
-        rows = [row for row, valid in enumerate(column.is_valid().to_pylist()) if valid]
-        if not rows:
+        # Some writers give every row a struct, with nothing in it: a field tells.
+        fields = struct_fields(column)
+        told = [valid_mask(fields[field]) for field in _TELLING[name] if field in fields]
+        if not told or not np.logical_or.reduce(told).any():
             return None
+        rows = np.flatnonzero(np.logical_or.reduce(told))
         if self._is_json:
-            return line_action(batch.column(LINE)[rows[-1]].as_py(), name, self.files.files[0][0])
-        action = column[rows[-1]].as_py()
-        # Some writers give every row a struct whose fields are all null.
-        return action if any(value is not None for value in action.values()) else None
+            return line_action(batch.column(LINE)[int(rows[-1])].as_py(), name, self.files.files[0][0])
+        return column[int(rows[-1])].as_py()
 
     def _sidecars(self, column: pa.StructArray) -> list[FileRef]:
         refs = []

@@ -34,6 +34,10 @@ _ADD_COLUMNS = (
     "add.defaultRowCommitVersion",
     "add.clusteringProvider",
 )
+_SUBSTITUTES = (
+    Substitute("add.stats_parsed", "add.stats", "add.path"),
+    Substitute("add.partitionValues_parsed", "add.partitionValues.key_value.key", "add.path"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,6 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
         early=early,
         test=PartitionTest(rows.pruning) if rows.pruning is not None and early else None,
         non_null=("add.path",),
-        substitutes=(Substitute("add.stats_parsed", "add.stats", "add.path"),),
+        substitutes=_SUBSTITUTES,
     )
     return Filter(source, rows)

@@ -42,9 +42,11 @@ class FileColumns:
 
     Attributes:
         partition_columns: (logical, physical) names.
+        instants: Physical paths of the timestamps that are moments in time, not readings of a clock.
     """
 
     partition_columns: tuple[tuple[str, str], ...]
+    instants: frozenset[tuple[str, ...]] = frozenset()
 
     def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
         """Makes a batch.
@@ -60,7 +62,7 @@ class FileColumns:
             _field(add, "size", pa.int64(), rows),
             _field(add, "modificationTime", pa.int64(), rows),
             self._partition_map(add, rows),
-            _statistics(add, rows),
+            _statistics(add, rows, self.instants),
             _deletion_vectors(add.get("deletionVector"), rows),
             _tags(add.get("tags"), rows),
             _field(add, "baseRowId", pa.int64(), rows),
@@ -94,11 +96,22 @@ def partition_text(add: Mapping[str, pa.Array], physical: str, rows: int) -> pa.
     """The raw partition values of one column, from the struct of a parsed commit or the map of a checkpoint."""
     values = add.get("partitionValues")
     if values is None:
-        return pa.nulls(rows, pa.string())
+        return _parsed_partition_text(add.get("partitionValues_parsed"), physical, rows)
     if pa.types.is_map(values.type):
         return lookup(values, physical)
     index = values.type.get_field_index(physical)
     return pa.nulls(rows, pa.string()) if index < 0 else values.flatten()[index]
+
+
+def _parsed_partition_text(values: pa.StructArray | None, physical: str, rows: int) -> pa.StringArray:
+    """Partition values of a checkpoint that has them only as typed columns."""
+    index = -1 if values is None else values.type.get_field_index(physical)
+    if values is None or index < 0:
+        return pa.nulls(rows, pa.string())
+    column = values.flatten()[index]
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        return pc.replace_substring(column.cast(pa.string()), pattern=" ", replacement="T")
+    return column.cast(pa.string())
 
 
 def tags_in_lines(lines: pa.StringArray) -> pa.StringArray:
@@ -111,7 +124,7 @@ def tags_in_lines(lines: pa.StringArray) -> pa.StringArray:
 
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
-_ENTRY = rf"\s*{_STRING}\s*:\s*(?:{_STRING}|null)\s*"
+_ENTRY = rf"\s*{_STRING}\s*:\s*(?:{_STRING}|null|true|false|-?[0-9][0-9.eE+-]*)\s*"
 _TAGS = rf'"tags"\s*:\s*(?P<tags>\{{\s*(?:{_ENTRY}(?:,{_ENTRY})*)?\}})'
 
 
@@ -122,12 +135,12 @@ def _field(add: Mapping[str, pa.Array], name: str, kind: pa.DataType, rows: int)
     return column if column.type == kind else column.cast(kind)
 
 
-def _statistics(add: Mapping[str, pa.Array], rows: int) -> pa.StringArray:
+def _statistics(add: Mapping[str, pa.Array], rows: int, instants: frozenset[tuple[str, ...]]) -> pa.StringArray:
     text = _field(add, "stats", pa.string(), rows)
     parsed = add.get("stats_parsed")
     if parsed is None or text.null_count == 0 or not pa.types.is_struct(parsed.type):
         return text
-    return pc.coalesce(text, struct_text(parsed))
+    return pc.coalesce(text, struct_text(parsed, instants))
 
 
 def _deletion_vectors(column: pa.Array | None, rows: int) -> pa.Array:

@@ -91,7 +91,9 @@ def bind_predicate(snapshot: Snapshot, predicate: Predicate | None) -> Pruning |
 
 def _start(snapshot: Snapshot, predicate: Predicate | None, *, forward: bool) -> _ScanState:
     names = snapshot.columns
-    columns = FileColumns(tuple(zip(names.partition_columns, names.physical_partition_columns, strict=True)))
+    columns = FileColumns(
+        tuple(zip(names.partition_columns, names.physical_partition_columns, strict=True)), names.instants()
+    )
     return _ScanState(
         snapshot=snapshot,
         pruning=bind_predicate(snapshot, predicate),
@@ -162,10 +164,16 @@ class _ScanState(BaseContinuation[Scan], ListingContinuation[Scan]):
         return self.on_segment(segment)
 
     def on_segment(self, segment: LogSegment) -> StateMachinePhase[Scan]:
-        """Goes on with the next older base: the commits down to it come first."""
-        commits = tuple(entry for entry in segment.tail(segment.base_version) if entry[0] <= self.base_version)
+        """Goes on with another base: in reverse the commits down to it come first; forward begins again.
+
+        The other base may even be newer, where a listing came to show it. In reverse that does no harm, for what was
+        given out is also remembered; the keys that forward remembered would hide files of it.
+        """
         state = replace(self, snapshot=replace(self.snapshot, segment=segment), base_version=segment.base_version)
-        return state.remember_tail(commits) if self.forward else state.replay_tail(commits)
+        commits = segment.tail(segment.base_version)
+        if self.forward:
+            return replace(state, seen=SeenSet()).remember_tail(commits)
+        return state.replay_tail(tuple(entry for entry in commits if entry[0] <= self.base_version))
 
     def after_base(self) -> StateMachinePhase[Scan]:
         commits = self.snapshot.segment.tail(self.base_version)

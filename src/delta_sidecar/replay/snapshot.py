@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from delta_sidecar._arrow import valid_mask
-from delta_sidecar.errors import MissingMetadataError, MissingProtocolError
+from delta_sidecar.errors import InvalidMetadataError, MissingMetadataError, MissingProtocolError
 from delta_sidecar.log.actions import TABLE_SCHEMA, Metadata, Protocol, line_action
 from delta_sidecar.log.features import check_readable
-from delta_sidecar.log.hints import read_checksum
+from delta_sidecar.log.hints import Checksum, read_checksum
 from delta_sidecar.log.names import checksum_path, commit_path
 from delta_sidecar.log.schema import TableSchema, read_schema
 from delta_sidecar.plan import (
@@ -181,13 +181,20 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
         for batch in data:
             content = batch.column("data")[0].as_py()
             checksum = read_checksum(content, self.version) if content is not None else None
-            if checksum is not None:
+            if checksum is not None and self._is_usable(checksum):
                 known = replace(self.search, protocol=checksum.protocol, metadata=checksum.metadata)
                 commits = self.search.segment.tail(self.version)
                 if not commits:
                     return known.done(None)
                 return Consume(TableInTailPhase(known, commits))
         return self.search.in_tail()
+
+    def _is_usable(self, checksum: Checksum) -> bool:
+        try:
+            read_schema(checksum.metadata, checksum.protocol, self.search.opening.table)
+        except InvalidMetadataError:
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +207,7 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
     def plan(self) -> ScanJson:
         """The commits; a replay reads them again, so what is fetched is kept."""
         files = tuple(FileRef(path, size, version) for version, path, size in self.commits)
-        return ScanJson(files, TABLE_SCHEMA, lines_with=(b'"protocol"', b'"metaData"'), keep=True, all_needed=True)
+        return ScanJson(files, TABLE_SCHEMA, lines_with=(b"",), keep=True, all_needed=True)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:
         """Takes the newest of each; what a checksum file said stands where the commits say nothing."""

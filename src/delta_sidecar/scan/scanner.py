@@ -20,7 +20,7 @@ from delta_sidecar.store import RequestCounts, RequestLog, Store, open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,13 @@ class LazyDeltaScanner:
         """Reads the version, protocol and metadata of the table; no file of it is listed."""
         run = self._run = _Run()
         with closing(self._executor(run)) as executor:
-            run.snapshot = StateMachineIterator(open_snapshot(self._opening()), executor).run_to_terminal()
+            try:
+                run.snapshot = StateMachineIterator(open_snapshot(self._opening()), executor).run_to_terminal()
+            finally:
+                run.requests.cancel()
             return run.snapshot
 
-    def scan_files(self) -> Iterator[DeltaFile]:
+    def scan_files(self) -> Generator[DeltaFile, None, None]:
         """Streams the files as values."""
         with closing(self._batches(_Run())) as batches:
             for batch in batches:
@@ -113,11 +116,11 @@ class LazyDeltaScanner:
 
     def _batches(self, run: _Run) -> Batches:
         self._run = run
-        if self.config.limit == 0:
-            return
         with closing(self._executor(run)) as executor:
             try:
                 run.snapshot = StateMachineIterator(open_snapshot(self._opening()), executor).run_to_terminal()
+                if self.config.limit == 0:
+                    return
                 chain = reverse_scan if self.config.strategy is ScanStrategy.REVERSE else forward_scan
                 predicate = self.config.parsed_predicate
                 with closing(StateMachineIterator(chain(run.snapshot, predicate), executor)) as machine:

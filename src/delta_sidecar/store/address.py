@@ -87,9 +87,17 @@ _HOST = re.compile(
 )
 
 
+_SIGNED = re.compile(r"[?&]sig=", re.IGNORECASE)
+
+
 def _local(path: str) -> Address:
     if not path:
         raise _bad(path, "it is empty")
+    if _SIGNED.search(path):
+        place = path.partition("?")[0]
+        raise _bad(
+            place, "it carries a signature (?...sig=) but no scheme; write https://account.blob.core.windows.net/..."
+        )
     absolute = str(Path(path).absolute())
     return Address("local", absolute, "", absolute)
 
