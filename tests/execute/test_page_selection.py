@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from delta_sidecar.execute.sparse_file import SparseFile
 
 NAME = "rows.parquet"
 # What the executor expects of a file that cannot be read; anything else would reach the user as it is.
@@ -40,12 +39,6 @@ EXPECTED_ERRORS = (pa.ArrowException, OSError, StorageError)
 def pool() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(2) as threads:
         yield threads
-
-
-def windowed(self: ParquetRows, sparse: SparseFile, group: int, leaves: Sequence[int]) -> None:
-    """Reads every column through a window, however small the column is."""
-    row_group = self._footer.metadata.row_group(group)
-    sparse.load((), [parquet_file._chunk_range(row_group.column(leaf)) for leaf in leaves], 37)
 
 
 @contextmanager
@@ -59,7 +52,8 @@ def reading(way: str) -> Iterator[None]:
         patches.append(mock.patch.object(page_selection, "_HEADER_BYTES", 8))
         patches.append(mock.patch.object(page_selection, "_AT_ONCE", 300))
     if way == "windows":
-        patches.append(mock.patch.object(ParquetRows, "_fetch", windowed))
+        patches.append(mock.patch.object(parquet_file, "HELD_BYTES", 1))
+        patches.append(mock.patch.object(parquet_file, "_NARROWEST", 37))
     for patch in patches:
         patch.start()
     try:
@@ -167,7 +161,7 @@ def test_garbage_is_never_taken_for_something_else(
 def test_garbage_never_makes_rows_disappear(
     pool: ThreadPoolExecutor, file: CheckpointLike, data: st.DataObject
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, reading("ranges"):
         path = Path(folder) / NAME
         metadata = file.write(path)
         group = data.draw(st.integers(0, metadata.num_row_groups - 1))

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from delta_sidecar._arrow import booleans
 from delta_sidecar.execute.page_selection import UnusualPagesError, excerpt_of, select_rows
+from delta_sidecar.execute.plain_types import plain_batch
 from delta_sidecar.execute.sparse_file import Range, SparseFile
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class ParquetRows:
             found = 0
             for count, batch in enumerate(batches, start=1):
                 found += batch.num_rows
-                yield batch
+                yield plain_batch(batch)
                 if count % _TIDY_EVERY == 0:
                     # Arrow's allocator keeps what a thread frees; over a long file that adds up.
                     pa.default_memory_pool().release_unused()
