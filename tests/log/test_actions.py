@@ -115,7 +115,8 @@ def test_the_last_checkpoint(data: bytes, version: int | None) -> None:
 
 
 def test_a_checksum_file() -> None:
-    data = b'{"tableSizeBytes":5,"numFiles":2,"metadata":{"id":"i","partitionColumns":[],"schemaString":"{}"},"protocol":{"minReaderVersion":1}}'
+    table = b'"metadata":{"id":"i","partitionColumns":[],"schemaString":"{}"},"protocol":{"minReaderVersion":1}'
+    data = b'{"tableSizeBytes":5,"numFiles":2,' + table + b"}"
     checksum = read_checksum(data, 9)
     assert checksum is not None
     assert (checksum.version, checksum.num_files, checksum.table_size_bytes) == (9, 2, 5)

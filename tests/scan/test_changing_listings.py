@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from delta_sidecar.store.wrappers.recording import Attempt
+
 PATIENCE = 10
 
 
@@ -27,7 +29,7 @@ class LateStore:
         self.late = late
         self.listings = 0
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.inner, name)
 
     def bind(self, log: RequestLog) -> LateStore:
@@ -76,7 +78,7 @@ def test_the_listing_does_not_wait_for_what_is_asked_for_on_speculation(tmp_path
         table.commit([add(f"{number}.parquet")])
     listed = threading.Event()
 
-    def hold(request: Any) -> None:
+    def hold(request: Attempt) -> None:
         if request.kind == "list":
             listed.set()
         elif not request.path.endswith("_last_checkpoint"):

@@ -501,8 +501,6 @@ def paths_by_strategy(table: TableBuilder) -> list[list[str]]:
 
 
 TIDY = {
-    "empty": (b"", []),
-    "only white space": (b"\n \n\t\n", []),
     "no last newline": (line(), ["new.parquet"]),
     "blank lines": (b"\n\n" + line() + b"\n\n\n" + line(path="b") + b"\n\n", ["b", "new.parquet"]),
     "blank lines and tags": (
@@ -545,6 +543,8 @@ def test_blank_lines_do_not_matter_beside_protocol_and_metadata(tmp_path: Path) 
 
 
 BROKEN = {
+    "nothing": b"",
+    "only white space": b"\n \n\t",
     "no path": line(path=None),
     "no fields": b'{"add":{}}',
     "a remove without a path": b'{"remove":{"dataChange":true}}',

@@ -250,13 +250,15 @@ class LocalExecutor:
     def _row_group_tasks(
         self, plan: ScanParquet, functions: tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
     ) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
+        is_first = True
         for ref, footer in self._read_footers(plan.files):
             rows = ParquetRows(self._store, ref.path, footer, self._requests)
             groups = rows.row_groups(plan.non_null)
             if not plan.check:
                 self.counts.row_groups_skipped += footer.metadata.num_row_groups - len(groups)
             for group in groups:
-                yield _RowGroupTask(self.counts, ref, rows, group, plan, functions)
+                yield _RowGroupTask(self.counts, ref, rows, group, plan, functions, is_first)
+                is_first = False
 
     def _read_footers(self, files: Sequence[FileRef]) -> Iterator[tuple[FileRef, Footer]]:
         """Footers in order, those of the next files already asked for."""
@@ -298,11 +300,12 @@ class _RowGroupTask:
     group: int
     plan: ScanParquet
     functions: tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
+    is_first: bool
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
         found = False
         try:
-            for batch in selected_batches(self.rows, self.group, self.plan):
+            for batch in selected_batches(self.rows, self.group, self.plan, is_first=self.is_first):
                 found = True
                 self.counts.batches_decoded += 1
                 kept: pa.RecordBatch | None = batch

@@ -20,8 +20,18 @@ _FEW_ROWS = 16_384
 _SPARSE = 0.1
 
 
-def selected_batches(rows: ParquetRows, group: int, plan: ScanParquet) -> Iterator[pa.RecordBatch]:
-    """Reads a row group's columns: for all rows, or for those that pass the plan's test."""
+def selected_batches(
+    rows: ParquetRows, group: int, plan: ScanParquet, *, is_first: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Reads a row group's columns: for all rows, or for those that pass the plan's test.
+
+    Args:
+        rows: The file.
+        group: The row group.
+        plan: What is wanted.
+        is_first: Whether somebody waits for the first row: a small row group is then fetched whole at once, for its
+            bytes cost less than a second round trip.
+    """
     substitutes = tuple(
         substitute.column
         for substitute in plan.substitutes
@@ -31,8 +41,8 @@ def selected_batches(rows: ParquetRows, group: int, plan: ScanParquet) -> Iterat
     if plan.test is None or not rows.leaves(plan.early):
         yield from rows.batches(group, columns)
         return
-    # A small row group is fetched whole at once: the bytes cost less than a second round trip.
-    everything = rows.fetch(group, [*plan.early, *columns]) if rows.is_small(group, [*plan.early, *columns]) else None
+    wanted = [*plan.early, *columns]
+    everything = rows.fetch(group, wanted) if is_first and rows.is_small(group, wanted) else None
     keep = np.concatenate([plan.test(batch) for batch in rows.batches(group, plan.early, everything)])
     if not keep.any():
         return
