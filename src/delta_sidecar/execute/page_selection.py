@@ -33,6 +33,7 @@ _AT_ONCE = 2 << 20
 _PHYSICAL_TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6}
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4_RAW": 7}
 _CONVERTED_TYPES = {"UTF8": 0}
+_PLAIN = ("NONE", "UTF8")
 
 
 class UnusualPagesError(ValueError):
@@ -42,7 +43,7 @@ class UnusualPagesError(ValueError):
 def excerpt_of(column: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData) -> ColumnExcerpt | None:
     """How to read pages of a column by themselves; None where it cannot be done."""
     kind, codec = _PHYSICAL_TYPES.get(chunk.physical_type), _CODECS.get(chunk.compression)
-    if column.max_repetition_level or kind is None or codec is None:
+    if column.max_repetition_level or kind is None or codec is None or column.converted_type not in _PLAIN:
         return None
     path = tuple(column.path.split("."))
     converted = _CONVERTED_TYPES.get(column.converted_type)

@@ -101,13 +101,24 @@ class _Listed(ListingContinuation[Snapshot]):
 
 @dataclass(frozen=True, slots=True)
 class _Search(BaseContinuation[Snapshot], ListingContinuation[Snapshot]):
-    """What is known so far of the table, and where to look for the rest."""
+    """What is known so far of the table, and where to look for the rest.
+
+    Attributes:
+        opening: What is asked for.
+        segment: The listed log.
+        excluded: Names of checkpoints that proved unusable.
+        protocol: The protocol, once it is known.
+        metadata: The metadata, once it is known.
+        looked_down_to: The version down to which commits were looked through; None before a base proved unusable.
+        torn: Why the log is listed again.
+    """
 
     opening: Opening
     segment: LogSegment
     excluded: frozenset[str] = frozenset()
     protocol: Protocol | None = None
     metadata: Metadata | None = None
+    looked_down_to: int | None = None
     torn: Exception | None = None
 
     def in_tail(self, down_to: int | None = None, up_to: int | None = None) -> StateMachinePhase[Snapshot]:
@@ -131,7 +142,7 @@ class _Search(BaseContinuation[Snapshot], ListingContinuation[Snapshot]):
 
     def distrusted(self, files: CheckpointFiles, error: Exception) -> StateMachinePhase[Snapshot]:
         left = replace(self.segment, checkpoints=self.segment.checkpoints[1:])
-        less = replace(self, segment=left, excluded=self.excluded | {files.name})
+        less = replace(self, segment=left, excluded=self.excluded | {files.name}, looked_down_to=files.version)
         if left.checkpoints or left.from_start:
             return less.in_tail(up_to=files.version)
         failure = no_base_left(self.opening.table, files, error)
@@ -145,7 +156,7 @@ class _Search(BaseContinuation[Snapshot], ListingContinuation[Snapshot]):
 
     def listed(self, segment: LogSegment) -> StateMachinePhase[Snapshot]:
         # Everything above the old base has been looked through.
-        return replace(self, segment=segment).in_tail(up_to=max(self.segment.base_version, segment.base_version))
+        return replace(self, segment=segment).in_tail(up_to=self.looked_down_to)
 
     def done(self, base: TrustedCheckpoint | None) -> StateMachinePhase[Snapshot]:
         table, version = self.opening.table, self.segment.version
@@ -186,7 +197,7 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
                 commits = self.search.segment.tail(self.version)
                 if not commits:
                     return known.done(None)
-                return Consume(TableInTailPhase(known, commits))
+                return Consume(TableInTailPhase(known, commits, newer=True))
         return self.search.in_tail()
 
     def _is_usable(self, checksum: Checksum) -> bool:
@@ -199,10 +210,17 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
 
 @dataclass(frozen=True, slots=True)
 class TableInTailPhase(ConsumePhase[Snapshot]):
-    """Looks for protocol and metadata in commits, newest first, and stops when both are found."""
+    """Looks for protocol and metadata in commits, newest first, and stops when both are found.
+
+    Attributes:
+        search: What is known so far.
+        commits: Where to look.
+        newer: Whether the commits are newer than what is known, and so override it.
+    """
 
     search: _Search
     commits: tuple[tuple[int, str, int], ...]
+    newer: bool = False
 
     def plan(self) -> ScanJson:
         """The commits; a replay reads them again, so what is fetched is kept."""
@@ -223,10 +241,10 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
                     found[name] = (version, action)
         source = self.search.opening.table
         known = self.search
-        if "protocol" in found:
+        if "protocol" in found and (known.protocol is None or self.newer):
             version, action = found["protocol"]
             known = replace(known, protocol=Protocol.from_action(action, f"commit {version} of {source}"))
-        if "metaData" in found:
+        if "metaData" in found and (known.metadata is None or self.newer):
             version, action = found["metaData"]
             known = replace(known, metadata=Metadata.from_action(action, f"commit {version} of {source}"))
         return known.in_base()

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
+from delta_sidecar.errors import AuthenticationError, ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.store.client import ClientSpec, RequestLimit, client_for
 from delta_sidecar.store.failures import explain
 from delta_sidecar.store.gate import gate_for
@@ -178,6 +178,9 @@ class RemoteStore:
     def _pages(self, folder: str, after: str | None) -> Iterator[Page]:
         stream: Iterator[_RawPage] | None = None
         trip = 0
+        seen = None if after is None else self._root + after
+        resumed = ""
+        tries = _LISTING_TRIES
 
         def following() -> _RawPage:
             nonlocal stream
@@ -187,7 +190,7 @@ class RemoteStore:
                     self._obstore.list(
                         self._client,
                         prefix=(self._root + folder).removesuffix("/") or None,
-                        offset=None if after is None else self._root + after,
+                        offset=seen,
                         chunk_size=PAGE_SIZE,
                     )
                 )
@@ -195,13 +198,28 @@ class RemoteStore:
 
         while True:
             previous, trip = trip, self._log.begin(trip)
-            page = self._send("list", folder, following, trip=trip, doing="list", first=previous == 0)
+            try:
+                page = self._send("list", folder, following, trip=trip, doing="list", first=previous == 0)
+            except (AuthenticationError, ObjectNotFoundError):
+                raise
+            except StorageError:
+                # The client asks again for a request that fails, not for an answer that breaks off.
+                tries -= 1
+                if not tries:
+                    raise
+                stream, resumed = None, seen or ""
+                continue
             if not page:
                 return
+            paths = [raw["path"] for raw in page]
+            # Where to go on if the next answer breaks off. Out of order nobody can tell, and the failure stands.
+            tries = tries if paths == sorted(paths) and paths[0] > (seen or "") else 1
+            seen = max(paths)
             shown = [
                 _meta(path, raw)
                 for raw in page
                 if (path := raw["path"].removeprefix(self._root)) > (after or "")
+                and raw["path"] > resumed
                 and not is_folder_marker(path, raw["size"])
             ]
             if shown:
@@ -257,6 +275,7 @@ class _Body:
     data: memoryview
 
 
+_LISTING_TRIES = 4
 _SHORT_BODY_TRIES = 3
 
 _PARALLEL_RANGES = 16
