@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from delta_sidecar.execute.sparse_file import SparseFile
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SIZE = 300_000
 CONTENT = random.Random(7).randbytes(SIZE)  # noqa: S311 - repeatable, not secret
-PATIENTLY = settings(deadline=None, max_examples=40)
+PATIENTLY = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 RANGES = st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, 60_000)).map(lambda r: (r[0], min(r[0] + r[1], SIZE))))
 READS = st.lists(
@@ -33,8 +33,9 @@ READS = st.lists(
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def store() -> RecordingStore:
+    # One for each test: what an earlier one reads ahead may still be under way.
     inner = open_store(f"memory://{uuid.uuid4().hex}")
     inner.put("f", CONTENT)
     return RecordingStore(inner)

@@ -149,8 +149,11 @@ def test_bound_predicates_bind_and_pickle_to_themselves(tree: Predicate) -> None
 @relaxed
 @given(st.data())
 def test_equality_with_a_value_beside_the_bounds_drops_the_file(data: st.DataObject) -> None:
-    """The power of pruning: whatever lies outside of known bounds is dropped."""
-    path = data.draw(st.sampled_from([("i",), ("l",), ("d",), ("dec",), ("wide",), ("st", "x")]))
+    """The power of pruning: whatever lies outside of known bounds is dropped.
+
+    Decimals of many digits are not among them: their bounds may have gone through a double and are widened.
+    """
+    path = data.draw(st.sampled_from([("i",), ("l",), ("d",), ("dec",), ("st", "x")]))
     values = sorted(data.draw(st.lists(VALUES[path], min_size=3, max_size=8, unique=True)))
     type_ = TYPES[path]
     below, *inside, above = values

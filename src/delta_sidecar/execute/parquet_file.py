@@ -220,9 +220,9 @@ class ParquetRows:
         if sum(end - start for start, end in ranges) <= HELD_BYTES:
             sparse.load(ranges)
             return
-        width = max(_NARROWEST, HELD_BYTES // (4 * len(ranges)))
-        small = [(start, end) for start, end in ranges if end - start <= width]
-        sparse.load(small, [(start, end) for start, end in ranges if end - start > width], width)
+        large = [(start, end) for start, end in ranges if end - start > HELD_BYTES // (2 * len(ranges))]
+        width = max(_NARROWEST, HELD_BYTES // (4 * len(large)))
+        sparse.load([place for place in ranges if place not in large], large, width)
 
 
 _SLICE_BYTES = 256 << 10
