@@ -1,6 +1,6 @@
 """Bases: what a replay can end on.
 
-A base has a version. It must be trusted before its first row is used, which takes reading: `trust` gives the phase for
+A base has a version. It must be trusted before its first row is used, which takes reading: `CheckpointTopPhase` does
 it. The bases of a log are tried from the newest down; where one proves unusable the commits up to it join the tail of
 the next.
 """
@@ -24,7 +24,6 @@ from delta_sidecar.plan import (
     Consume,
     ConsumePhase,
     FileRef,
-    ReadFiles,
     ScanJson,
     ScanParquet,
     StateMachinePhase,
@@ -177,7 +176,7 @@ class CheckpointLeavesPhase(ConsumePhase[T]):
     sidecars: tuple[FileRef, ...]
     then: BaseContinuation[T]
 
-    def plan(self) -> ScanParquet | ReadFiles:
+    def plan(self) -> ScanParquet:
         """Footers only."""
         return ScanParquet(self.sidecars, (), check=True)
 
