@@ -17,6 +17,7 @@ from deltalake import CommitProperties, DeltaTable, WriterProperties, write_delt
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from tests.execute.checkpoint_like import COLUMNS, CheckpointLike, checkpoint_likes
+from tests.execute.choosing import chosen
 from tests.scan.effort import examples
 
 from delta_sidecar.errors import StorageError
@@ -82,6 +83,8 @@ def thrift_structs(draw: st.DrawFn) -> bytes:
 
 
 ways = st.sampled_from(["whole", "ranges", "windows"])
+cuts = st.just([]) | st.lists(st.integers(1, 200), max_size=4)
+shares = st.sampled_from([1.0, 1.0, 0.3])
 
 
 def rows_of(folder: Path, pool: ThreadPoolExecutor, name: str = NAME) -> ParquetRows:
@@ -121,7 +124,7 @@ def test_chosen_rows_are_those_of_the_whole_row_group(
         columns = data.draw(st.lists(st.sampled_from([*COLUMNS, "txn"]), min_size=1, unique=True))
         mask = data.draw(masks(metadata.row_group(group).num_rows))
         with counted() as pages:
-            found = rows.chosen(group, columns, mask)
+            found = chosen(rows, group, columns, mask, cuts=data.draw(cuts), sparse=data.draw(shares))
         assert values(found) == values(plain(Path(folder) / NAME, group, columns, mask))
         event("by page" if pages.call_count else "in the ordinary way")
 
@@ -144,7 +147,7 @@ def test_garbage_is_never_taken_for_something_else(
         damage(path, parquet_file._chunk_range(column), data)
         rows = rows_of(Path(folder), pool)
         try:
-            found = values(rows.chosen(group, [name], mask))
+            found = values(chosen(rows, group, [name], mask, cuts=data.draw(cuts), sparse=data.draw(shares)))
         except EXPECTED_ERRORS as error:
             event(type(error).__name__)
             return
@@ -205,7 +208,7 @@ def test_large_columns_are_read_through_windows(tmp_path: Path, pool: ThreadPool
     mask = np.zeros(rows, dtype=np.bool_)
     mask[[0, 1, 9_999, 15_000, 15_001, rows - 1]] = True
     with mock.patch.object(parquet_file, "HELD_BYTES", 1 << 10), counted() as pages:
-        found = rows_of(tmp_path, pool).chosen(0, ["add"], mask)
+        found = chosen(rows_of(tmp_path, pool), 0, ["add"], mask)
     assert pages.call_count == 2
     assert values(found) == values(plain(tmp_path / NAME, 0, ["add"], mask))
 
@@ -220,7 +223,7 @@ def test_pages_without_a_chosen_row_are_not_decoded(tmp_path: Path, pool: Thread
         mock.patch.object(parquet_file, "_LARGE", 0),
         mock.patch.object(page_selection, "_decode", wraps=page_selection._decode) as decode,
     ):
-        found = rows_of(tmp_path, pool).chosen(0, ["add.path"], mask)
+        found = chosen(rows_of(tmp_path, pool), 0, ["add.path"], mask)
     assert values(found) == {"add.path": [repr(b"%050d" % 5_000)]}
     (_, _, pages, spans, _, _), _ = decode.call_args
     assert len(pages) == 1
@@ -284,7 +287,7 @@ def test_checkpoints_of_another_writer(tmp_path: Path, pool: ThreadPoolExecutor)
             rows = rows_of(path.parent, pool, name)
             for row in range(rows.num_rows(0)):
                 mask = np.arange(rows.num_rows(0)) == row
-                assert values(rows.chosen(0, columns, mask)) == values(plain(path, 0, columns, mask))
+                assert values(chosen(rows, 0, columns, mask)) == values(plain(path, 0, columns, mask))
             assert pages.call_count
 
 
@@ -295,7 +298,7 @@ def same_rows(
         rows = rows_of(folder, pool, name)
         for group in range(rows._footer.metadata.num_row_groups):
             mask = data.draw(masks(rows.num_rows(group)))
-            assert values(rows.chosen(group, columns, mask)) == values(plain(folder / name, group, columns, mask))
+            assert values(chosen(rows, group, columns, mask)) == values(plain(folder / name, group, columns, mask))
 
 
 # --- what is expected ------------------------------------------------------------------------------------------
@@ -343,7 +346,7 @@ def storage(kind: pa.DataType) -> pa.DataType:
 
 @contextmanager
 def counted() -> Iterator[mock.Mock]:
-    with mock.patch.object(parquet_file, "select_rows", wraps=parquet_file.select_rows) as pages:
+    with mock.patch.object(parquet_file, "PageReader", wraps=parquet_file.PageReader) as pages:
         yield pages
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.execute.choosing import chosen
 
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute import parquet_file
@@ -225,11 +226,11 @@ def test_chosen_rows_are_those_of_the_whole(
             start += rows.num_rows(group)
             chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
             # A test never passes a row without the action.
-            chosen = np.array([value is not None and chance.random() < share for value in inside])
-            if not chosen.any():
+            mask = np.array([value is not None and chance.random() < share for value in inside])
+            if not mask.any():
                 continue
-            found = rows.chosen(group, COLUMNS, chosen)
-            wanted = [value for value, keep in zip(inside, chosen, strict=True) if keep]
+            found = chosen(rows, group, COLUMNS, mask)
+            wanted = [value for value, keep in zip(inside, mask, strict=True) if keep]
             assert [_plain(value) for value in found.column("add").to_pylist()] == [
                 _plain(value) for value in picked(wanted)
             ]

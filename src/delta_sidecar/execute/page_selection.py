@@ -50,50 +50,79 @@ def excerpt_of(column: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData) -> Column
     return ColumnExcerpt(path, column.max_definition_level, kind, converted, codec)
 
 
-def select_rows(
-    sparse: SparseFile, place: Range, excerpt: ColumnExcerpt, rows: NDArray[np.int64], total: int
-) -> pa.Array:
-    """Reads chosen rows of a column chunk.
+class PageReader:
+    """Reads rows of one column chunk that are asked for in ascending order, and goes through its pages once."""
 
-    Args:
-        sparse: The file.
-        place: Where the chunk is.
-        excerpt: How its pages are read.
-        rows: The rows, in ascending order.
-        total: How many rows the chunk has.
+    def __init__(self, sparse: SparseFile, place: Range, excerpt: ColumnExcerpt, total: int) -> None:
+        """Makes a reader; nothing is read yet.
 
-    Raises:
-        UnusualPagesError: The pages do not add up; nothing is known then.
-    """
-    dictionary = b""
-    found: list[pa.Array] = []
-    held: list[bytes] = []
-    spans: list[tuple[int, int]] = []
-    uncompressed = first = 0
-    for header, page_start in _pages(sparse, place):
-        length = header.length + header.compressed
-        if header.kind == DICTIONARY_PAGE:
-            dictionary = sparse.read_at(page_start, page_start + length)
-            continue
-        if header.kind not in (DATA_PAGE, DATA_PAGE_V2):
-            continue
-        span = first, first + header.values
-        first = span[1]
-        low, high = np.searchsorted(rows, span)
-        if low == high:
-            continue
-        held.append(sparse.read_at(page_start, page_start + length))
-        spans.append(span)
-        uncompressed += header.uncompressed
-        if uncompressed > _AT_ONCE:
-            found.append(_decode(excerpt, dictionary, held, spans, uncompressed, rows))
-            held, spans, uncompressed = [], [], 0
-    if first != total:
-        msg = f"pages with {first} values in a chunk with {total}"
-        raise UnusualPagesError(msg)
-    if held:
-        found.append(_decode(excerpt, dictionary, held, spans, uncompressed, rows))
-    return found[0] if len(found) == 1 else pa.concat_arrays(found)
+        Args:
+            sparse: The file.
+            place: Where the chunk is.
+            excerpt: How its pages are read.
+            total: How many rows the chunk has.
+        """
+        self._sparse = sparse
+        self._excerpt = excerpt
+        self._total = total
+        self._pages = _pages(sparse, place)
+        self._page: tuple[PageHeader, int] | None = None
+        self._first = 0
+        self._dictionary = b""
+
+    def take(self, rows: NDArray[np.int64]) -> pa.Array:
+        """Reads rows, none of them before one that was asked for earlier.
+
+        Raises:
+            UnusualPagesError: The pages do not add up; nothing is known then.
+        """
+        found: list[pa.Array] = []
+        held: list[bytes] = []
+        spans: list[tuple[int, int]] = []
+        uncompressed = 0
+        while self._first <= rows[-1]:
+            header, at = self._next_page()
+            span = self._first, self._first + header.values
+            low, high = np.searchsorted(rows, span)
+            if low < high:
+                held.append(self._sparse.read_at(at, at + header.length + header.compressed))
+                spans.append(span)
+                uncompressed += header.uncompressed
+            if uncompressed > _AT_ONCE:
+                found.append(_decode(self._excerpt, self._dictionary, held, spans, uncompressed, rows))
+                held, spans, uncompressed = [], [], 0
+            if span[1] > rows[-1]:
+                break
+            self._page, self._first = None, span[1]
+        if held:
+            found.append(_decode(self._excerpt, self._dictionary, held, spans, uncompressed, rows))
+        return found[0] if len(found) == 1 else pa.concat_arrays(found)
+
+    def finish(self) -> None:
+        """Goes through the pages that are left.
+
+        Raises:
+            UnusualPagesError: They do not add up to the rows of the chunk.
+        """
+        while self._first < self._total:
+            header, _ = self._next_page()
+            self._page, self._first = None, self._first + header.values
+        if self._first != self._total or next(self._pages, None) is not None:
+            msg = f"pages with {self._first} values or more in a chunk with {self._total}"
+            raise UnusualPagesError(msg)
+
+    def _next_page(self) -> tuple[PageHeader, int]:
+        """The data page that is under way, or the next one."""
+        while self._page is None:
+            header, at = next(self._pages, (None, 0))
+            if header is None:
+                msg = f"pages with {self._first} values in a chunk with {self._total}"
+                raise UnusualPagesError(msg)
+            if header.kind == DICTIONARY_PAGE:
+                self._dictionary = self._sparse.read_at(at, at + header.length + header.compressed)
+            elif header.kind in (DATA_PAGE, DATA_PAGE_V2):
+                self._page = header, at
+        return self._page
 
 
 def _pages(sparse: SparseFile, place: Range) -> Iterator[tuple[PageHeader, int]]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_sidecar._arrow import booleans
-from delta_sidecar.execute.page_selection import UnusualPagesError, excerpt_of, select_rows
+from delta_sidecar.execute.page_selection import PageReader, excerpt_of
 from delta_sidecar.execute.plain_types import plain_batch
 from delta_sidecar.execute.sparse_file import Range, SparseFile
 
@@ -18,9 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
-    from numpy.typing import NDArray
-
-    from delta_sidecar.execute.page_headers import ColumnExcerpt
     from delta_sidecar.store import Store
 
 FOOTER_BYTES = 256 << 10
@@ -114,19 +109,20 @@ class ParquetRows:
         """How many rows a row group has."""
         return int(self._footer.metadata.row_group(group).num_rows)
 
-    def fetch(self, group: int, columns: Sequence[str]) -> SparseFile:
-        """Fetches chosen columns of a row group, in one round trip; of large ones the beginning."""
+    def fetch(self, group: int, columns: Sequence[str], held: int = HELD_BYTES) -> SparseFile:
+        """Fetches chosen columns of a row group, in one round trip; of large ones the beginning.
+
+        Args:
+            group: The row group.
+            columns: Dotted names.
+            held: If they are larger than this together, the large ones are read through windows.
+        """
         sparse = SparseFile(self._store, self._path, self._footer.size, self._pool)
         if self._footer.whole is not None:
             sparse.keep(0, self._footer.whole)
         else:
-            self._fetch(sparse, group, self.leaves(columns))
+            self._fetch(sparse, group, self.leaves(columns), held)
         return sparse
-
-    def is_small(self, group: int, columns: Sequence[str]) -> bool:
-        """Whether chosen columns of a row group are not worth a second round trip."""
-        row_group = self._footer.metadata.row_group(group)
-        return bool(sum(row_group.column(leaf).total_compressed_size for leaf in self.leaves(columns)) <= _TOGETHER)
 
     def batches(
         self, group: int, columns: Sequence[str], fetched: SparseFile | None = None
@@ -170,54 +166,27 @@ class ParquetRows:
                 sparse.close()
             pa.default_memory_pool().release_unused()
 
-    def chosen(
-        self, group: int, columns: Sequence[str], chosen: NDArray[np.bool_], fetched: SparseFile | None = None
-    ) -> pa.RecordBatch:
-        """Reads chosen columns of a few chosen rows of a row group, in one batch.
-
-        Of large flat columns only the pages with such rows are decoded.
-        """
-        sparse = fetched or self.fetch(group, columns)
-        leaves = self.leaves(columns)
-        by_page = {leaf: excerpt for leaf in leaves if (excerpt := self._excerpt(group, leaf)) is not None}
-        rest = [self._leaves[leaf] for leaf in leaves if leaf not in by_page]
-        rows = np.flatnonzero(chosen)
-        parts: dict[str, dict[str, pa.Array]] = {}
-        for leaf, excerpt in by_page.items():
-            try:
-                parts.setdefault(excerpt.path[0], {})[excerpt.path[1]] = self._by_page(
-                    sparse, group, leaf, excerpt, rows
-                )
-            except UnusualPagesError:
-                rest.append(self._leaves[leaf])
-        position = 0
-        filtered = []
-        for batch in self.batches(group, rest, sparse) if rest else ():
-            filtered.append(batch.filter(booleans(chosen[position : position + batch.num_rows])))
-            position += batch.num_rows
-        return _joined(pa.Table.from_batches(filtered, None if filtered else pa.schema([])), parts)
-
-    def _excerpt(self, group: int, leaf: int) -> ColumnExcerpt | None:
+    def pages(self, group: int, leaf: int, fetched: SparseFile) -> PageReader | None:
+        """A reader of the pages of a large flat column; None where the ordinary way is as good."""
         chunk = self._footer.metadata.row_group(group).column(leaf)
         excerpt = excerpt_of(self._footer.metadata.schema.column(leaf), chunk)
-        worth_it = excerpt is not None and len(excerpt.path) == _NESTED and chunk.total_uncompressed_size >= _LARGE
-        return excerpt if worth_it else None
+        if excerpt is None or len(excerpt.path) != _NESTED or chunk.total_uncompressed_size < _LARGE:
+            return None
+        return PageReader(fetched, _chunk_range(chunk), excerpt, self.num_rows(group))
 
-    def _by_page(
-        self, sparse: SparseFile, group: int, leaf: int, excerpt: ColumnExcerpt, rows: NDArray[np.int64]
-    ) -> pa.Array:
-        place = _chunk_range(self._footer.metadata.row_group(group).column(leaf))
-        return select_rows(sparse, place, excerpt, rows, self.num_rows(group))
+    def name(self, leaf: int) -> str:
+        """The dotted name of a leaf column."""
+        return str(self._leaves[leaf])
 
     def batch_rows(self, group: int, columns: Sequence[str]) -> int:
         """How many rows of a row group decode to a few megabytes."""
         a_row = self.uncompressed_bytes(group, columns) / max(1, self.num_rows(group))
         return max(_FEWEST_ROWS, min(_MOST_ROWS, int(BATCH_BYTES / max(1.0, a_row))))
 
-    def _fetch(self, sparse: SparseFile, group: int, leaves: Sequence[int]) -> None:
+    def _fetch(self, sparse: SparseFile, group: int, leaves: Sequence[int], held: int) -> None:
         row_group = self._footer.metadata.row_group(group)
         ranges = [_chunk_range(row_group.column(leaf)) for leaf in leaves]
-        if sum(end - start for start, end in ranges) <= HELD_BYTES:
+        if sum(end - start for start, end in ranges) <= held:
             sparse.load(ranges)
             return
         large = [(start, end) for start, end in ranges if end - start > HELD_BYTES // (2 * len(ranges))]
@@ -228,20 +197,8 @@ class ParquetRows:
 _SLICE_BYTES = 256 << 10
 _LARGE = 256 << 10
 _NARROWEST = 256 << 10
-_TOGETHER = 1 << 20
 _TIDY_EVERY = 32
 _NESTED = 2
-
-
-def _joined(table: pa.Table, parts: dict[str, dict[str, pa.Array]]) -> pa.RecordBatch:
-    """Puts columns that were read by themselves back into the structs that they belong to."""
-    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-    for name, fields in parts.items():
-        if name in columns:
-            struct = columns[name]
-            fields |= dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
-        columns[name] = pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 def _has_values(row_group: pq.RowGroupMetaData, leaf: int) -> bool:

@@ -38,6 +38,11 @@ class SparseFile:
         self._windows: list[_Window] = []
         self._lock = threading.RLock()
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether something of it is read through windows."""
+        return bool(self._windows)
+
     def load(self, ranges: Sequence[Range], windows: Sequence[Range] = (), width: int = 1) -> None:
         """Fetches ranges, and the beginnings of large ones, together.
 
