@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from delta_sidecar.log.actions import commit_schema
-from delta_sidecar.plan import FILE_LABEL, LINE, Consume, Filter, FilterOrdered, PartialResult, Terminus
+from delta_sidecar.plan import Consume, Filter, FilterOrdered, PartialResult, Terminus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
 
     from delta_sidecar.plan import Plan, StateMachinePhase
 
@@ -71,37 +69,6 @@ def source(plan: Plan) -> Plan:
     return plan
 
 
-def listing(entries: Sequence[tuple[str, int]]) -> list[pa.RecordBatch]:
-    paths, sizes = [path for path, _ in entries], [size for _, size in entries]
-    arrays = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64())]
-    return [pa.RecordBatch.from_arrays(arrays, names=["path", "size"])]
-
-
-def read(contents: dict[str, bytes | None]) -> list[pa.RecordBatch]:
-    """Gives the answer to a `ReadFiles`; None stands for a file that is too large."""
-    return [
-        pa.RecordBatch.from_pydict(
-            {"path": [path], "size": [len(data or b"x" * 99)], "data": pa.array([data], pa.binary())}
-        )
-        for path, data in contents.items()
-    ]
-
-
-def json_batch(
-    version: int, actions: Sequence[dict[str, Any]], schema: pa.Schema | None = None, *, lines: bool = True
-) -> pa.RecordBatch:
-    """Gives a block of a commit as a `ScanJson` gives it."""
-    schema = commit_schema() if schema is None else schema
-    columns = [_column([action.get(field.name) for action in actions], field.type) for field in schema]
-    texts = [json.dumps(action) if lines else None for action in actions]
-    arrays = [*columns, pa.array([version] * len(actions), pa.int64()), pa.array(texts, pa.string())]
-    return pa.RecordBatch.from_arrays(arrays, names=[*schema.names, FILE_LABEL, LINE])
-
-
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.array(values, kind)
-
-
 def pickled(step: StateMachinePhase[Any]) -> StateMachinePhase[Any]:
     """Sends a step through a pickle, as if it went to another process."""
     copy = pickle.loads(pickle.dumps(step))  # noqa: S301 - its own bytes
@@ -129,3 +96,14 @@ def follow(step: StateMachinePhase[Any], executor: CannedExecutor) -> tuple[list
             if step is None:
                 raise
     return names, batches, pickled(step).value
+
+
+def ended(step: StateMachinePhase[Any]) -> Any:  # noqa: ANN401
+    assert isinstance(step, Terminus)
+    return step.value
+
+
+def consumed(step: StateMachinePhase[Any], kind: type) -> Any:  # noqa: ANN401
+    assert isinstance(step, Consume)
+    assert type(step.phase) is kind
+    return pickle.loads(pickle.dumps(step.phase))  # noqa: S301
