@@ -44,7 +44,7 @@ def test_nothing_is_empty() -> None:
 def test_an_incomplete_multi_part_checkpoint_is_none() -> None:
     builder = built(*commits(0, 1, 2, 3), part(3, 1, 3), part(3, 3, 3), part(3, 2, 2))
     assert builder.checkpoints(3) == []
-    assert builder.build(3).base_version == -1
+    assert builder.build(3).checkpoints == ()
     builder.add(part(3, 2, 3), 5)
     (checkpoint,) = builder.checkpoints(3)
     assert [path for path, _ in checkpoint.files] == [part(3, number, 3) for number in (1, 2, 3)]
@@ -94,19 +94,20 @@ def test_missing_commits_are_those_after_the_newest_base() -> None:
 def test_a_base_with_a_gap_after_it_is_none() -> None:
     segment = built(*commits(0, 1, 3, 4, 5), classic(1), classic(4), classic(2)).build(5)
     assert [checkpoint.version for checkpoint in segment.checkpoints] == [4, 2]
-    assert (segment.base_version, segment.from_start) == (4, False)
+    assert not segment.from_start
     assert segment.tail(4) == ((5, commit_path(5), len(commit_path(5))),)
 
 
 def test_the_log_without_a_checkpoint_starts_at_zero() -> None:
     segment = built(*commits(0, 1, 2), checksum_path(1), checksum_path(9)).build(1)
-    assert (segment.version, segment.base_version, segment.from_start, segment.checksums) == (1, -1, True, {1})
+    assert (segment.version, segment.checkpoints, segment.from_start, segment.checksums) == (1, (), True, {1})
     assert [version for version, _, _ in segment.tail(-1)] == [1, 0]
 
 
 def test_a_checkpoint_may_stand_alone() -> None:
     segment = built(classic(7)).build(7)
-    assert (segment.version, segment.base_version, segment.from_start, segment.tail(7)) == (7, 7, False, ())
+    assert (segment.version, segment.from_start, segment.tail(7)) == (7, False, ())
+    assert [checkpoint.version for checkpoint in segment.checkpoints] == [7]
 
 
 def test_sizes_of_checkpoint_sidecars_are_kept_by_name() -> None:
@@ -120,7 +121,7 @@ def test_a_builder_pickles_in_the_middle() -> None:
     builder = pickle.loads(pickle.dumps(built(*commits(0, 1), part(1, 1, 2))))  # noqa: S301
     builder.add(part(1, 2, 2), 1)
     builder.add(commit_path(2), 1)
-    assert builder.build(2).base_version == 1
+    assert builder.build(2).checkpoints[0].version == 1
 
 
 NAMES = st.one_of(

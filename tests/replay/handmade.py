@@ -13,14 +13,14 @@ from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.log.segment import LogSegment, LogSegmentBuilder
 from delta_sidecar.plan import FILE_LABEL, LINE, ScanJson, ScanParquet, Terminus
-from delta_sidecar.replay.bases import BaseContinuation, TrustedCheckpoint
+from delta_sidecar.replay.bases import Base, TrustContinuation
+from delta_sidecar.replay.choice import BaseChoice
 from delta_sidecar.replay.opening import ListingContinuation, Opening
 from delta_sidecar.replay.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from delta_sidecar.log.segment import CheckpointFiles
     from delta_sidecar.plan import Plan, StateMachinePhase
 
 OPENING = Opening("memory://t", None, 3)
@@ -55,7 +55,7 @@ def snapshot_of(versions: range, checkpoint: int | None = None, *, complete: boo
     segment = segment_of(entries, max(versions), complete=complete)
     proto = Protocol.from_action(PROTOCOL["protocol"], "test")
     meta = Metadata.from_action(METADATA["metaData"], "test")
-    return Snapshot("t", segment.version, proto, meta, read_schema(meta, proto, "t"), segment)
+    return Snapshot("t", segment.version, proto, meta, read_schema(meta, proto, "t"), BaseChoice.of(segment))
 
 
 def listing(entries: Sequence[tuple[str, int]]) -> list[pa.RecordBatch]:
@@ -140,17 +140,17 @@ def paths(batch: pa.RecordBatch | None) -> list[str]:
     return [] if batch is None else batch.column("raw_path").to_pylist()
 
 
-class Ends(ListingContinuation[Any], BaseContinuation[Any]):
+class Ends(ListingContinuation[Any], TrustContinuation[Any]):
     """A continuation that ends where it is called, with what it was told."""
 
     def listed(self, segment: LogSegment) -> StateMachinePhase[Any]:
         return Terminus(("listed", segment))
 
-    def trusted(self, base: TrustedCheckpoint) -> StateMachinePhase[Any]:
+    def trusted(self, base: Base) -> StateMachinePhase[Any]:
         return Terminus(("trusted", base))
 
-    def distrusted(self, files: CheckpointFiles, error: Exception) -> StateMachinePhase[Any]:
-        return Terminus(("distrusted", files.name, type(error)))
+    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[Any]:
+        return Terminus(("distrusted", base.name, type(error)))
 
 
 ENDS = Ends()

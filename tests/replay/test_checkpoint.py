@@ -25,7 +25,8 @@ from delta_sidecar.errors import CorruptCheckpointError, ObjectNotFoundError, St
 from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol
 from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.plan import FileRef, ScanJson, ScanParquet
-from delta_sidecar.replay.bases import CheckpointLeavesPhase, CheckpointTopPhase, TrustedCheckpoint
+from delta_sidecar.replay.checkpoint import CheckpointLeavesPhase, CheckpointTopPhase
+from delta_sidecar.replay.choice import BaseChoice, bases_of
 from delta_sidecar.replay.scan import reverse_scan
 from delta_sidecar.replay.snapshot import Snapshot
 
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 
 def top_phase(entries: list[tuple[str, int]], version: int, *, with_table: bool) -> CheckpointTopPhase[Any]:
-    segment = segment_of(entries, version)
-    return CheckpointTopPhase(segment, segment.checkpoints[0], ENDS, with_table)
+    step = bases_of(segment_of(entries, version))[0].trust(ENDS, with_table=with_table)
+    return consumed(step, CheckpointTopPhase)
 
 
 def test_checkpoint_top_phase_reads_only_what_is_not_about_files() -> None:
@@ -114,8 +115,8 @@ def test_checkpoint_top_phase_of_a_json_checkpoint() -> None:
     assert (plan.files, plan.schema, plan.keep) == ((FileRef(path, 9),), TOP_SCHEMA, True)
     actions = [{"checkpointMetadata": {"version": 4}}, PROTOCOL, METADATA, {"sidecar": {"path": "s", "sizeInBytes": 1}}]
     leaves = consumed(phase.next(iter([json_batch(0, actions, TOP_SCHEMA)])), CheckpointLeavesPhase)
-    assert leaves.checkpoint.protocol == Protocol(1, 2)
-    assert leaves.checkpoint.metadata.partition_columns == ("day",)
+    assert leaves.base.protocol == Protocol(1, 2)
+    assert leaves.base.metadata.partition_columns == ("day",)
     assert leaves.sidecars == (FileRef("_delta_log/_sidecars/s", 1),)
 
 
@@ -133,7 +134,7 @@ def test_a_torn_checkpoint_is_no_base_and_one_out_of_reach_is_an_error(cause: Ex
     error.__cause__ = cause
     entries = [*commits(0, 4), (checkpoint_path(4), 9)]
     top = top_phase(entries, 4, with_table=True)
-    leaves = CheckpointLeavesPhase(TrustedCheckpoint(top.files, ()), (), ENDS)
+    leaves = CheckpointLeavesPhase(top.base, (), ENDS)
     expected = ("distrusted", f"{4:020}.checkpoint.parquet", UnreadableFileError)
     for phase in (top, leaves):
         if torn:
@@ -160,7 +161,7 @@ def test_checkpoint_replay_phase_reads_json_and_parquet_leaves_one_after_the_oth
     path = f"{LOG_FOLDER}{2:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
     base = snapshot_of(range(3))
     segment = segment_of([*((commit_path(version), 1) for version in range(3)), (path, 9)], 2)
-    snapshot = Snapshot("t", 2, base.protocol, base.metadata, base.columns, segment)
+    snapshot = Snapshot("t", 2, base.protocol, base.metadata, base.columns, BaseChoice.of(segment))
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
         if isinstance(plan, ScanJson) and plan.schema == TOP_SCHEMA:

@@ -75,7 +75,7 @@ def test_file_listing_phase_pins_the_newest_version() -> None:
     entries = [*commits(7, 9), (checkpoint_path(7), 9), (checksum_path(8), 1)]
     said, segment = ended(FileListingPhase(OPENING, ENDS, 7).next(iter(listing(entries))))
     assert said == "listed"
-    assert (segment.version, segment.base_version, segment.complete) == (9, 7, False)
+    assert (segment.version, segment.checkpoints[0].version, segment.complete) == (9, 7, False)
     assert segment.tail(7) == tuple((version, commit_path(version), 100 + version) for version in (9, 8))
     assert segment.checksums == {8}
 
@@ -85,7 +85,7 @@ def test_file_listing_phase_takes_pages_in_any_order() -> None:
     entries += [(checkpoint_path(4, ".0000000002.0000000002"), 6)]
     pages = [page for entry in reversed(entries) for page in listing([entry])]
     _, segment = ended(FileListingPhase(OPENING, ENDS).next(iter(pages)))
-    assert (segment.version, segment.base_version, segment.from_start) == (9, 4, True)
+    assert (segment.version, segment.checkpoints[0].version, segment.from_start) == (9, 4, True)
     assert segment.checkpoints[0].files == ((entries[-2][0], 5), (entries[-1][0], 6))
 
 

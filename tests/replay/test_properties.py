@@ -18,7 +18,7 @@ from tests.scan.effort import examples
 from delta_sidecar.log.actions import KEYS_SCHEMA, commit_schema
 from delta_sidecar.plan import FILE_LABEL, LINE
 from delta_sidecar.replay import seen as seen_module
-from delta_sidecar.replay.checkpoint import BaseRows
+from delta_sidecar.replay.checkpoint_rows import BaseRows
 from delta_sidecar.replay.commits import LiveAdds, TailKeys
 from delta_sidecar.replay.files import FileColumns
 from delta_sidecar.replay.seen import SeenSet

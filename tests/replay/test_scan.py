@@ -25,9 +25,8 @@ from delta_sidecar.log.keys import file_keys
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import ListFiles, PartialResult, ReadFiles, ScanJson, ScanParquet
 from delta_sidecar.predicate import parse
-from delta_sidecar.replay.bases import CheckpointTopPhase
+from delta_sidecar.replay.checkpoint import CheckpointReplayPhase, CheckpointTopPhase
 from delta_sidecar.replay.scan import (
-    CheckpointReplayPhase,
     CommitReplayPhase,
     TailKeysPhase,
     forward_scan,
@@ -65,7 +64,7 @@ def test_tail_keys_phase_remembers_every_key_and_goes_to_the_base() -> None:
     assert isinstance(replay.phase, CheckpointReplayPhase)
     assert replay.phase.is_parallelizable()
     keys = file_keys({"path": pa.array(["a", "b", "c"])})
-    assert replay.phase.rows.seen.contains(keys).tolist() == [True, True, False]
+    assert replay.phase.reading.seen.contains(keys).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("chain", [reverse_scan, forward_scan])

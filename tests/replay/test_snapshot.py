@@ -210,4 +210,5 @@ def test_a_whole_snapshot_runs_without_a_store_and_pickles_at_every_step() -> No
     assert names == ["LastCheckpointPhase", "FileListingPhase", "TableInTailPhase", "CheckpointTopPhase"]
     assert batches == []
     assert (snapshot.version, snapshot.metadata.id, snapshot.schema.names) == (6, "tail", ["z"])
-    assert snapshot.checkpoint.version == 4
+    (base,) = snapshot.choice.bases
+    assert (base.version, base.metadata.id) == (4, "old")

@@ -57,11 +57,6 @@ class LogSegment:
     sidecar_sizes: Mapping[str, int]
     complete: bool
 
-    @property
-    def base_version(self) -> int:
-        """The version of the newest base; -1 where replay starts at version 0."""
-        return self.checkpoints[0].version if self.checkpoints else -1
-
     def tail(self, base_version: int) -> tuple[tuple[int, str, int], ...]:
         """(version, path, size) of the commits after a base, newest first."""
         return tuple(

@@ -1,101 +1,242 @@
-"""Replay of a checkpoint: its rows that the tail did not speak of and that may match."""
+"""Checkpoints as a base.
+
+    trust:   CheckpointTopPhase -> (CheckpointLeavesPhase)
+    replay:  CheckpointReplayPhase...
+
+The top is read for what is not about files: the names of V2-checkpoint sidecars and, where they are asked for, protocol
+and metadata. The footers of all files must parse before the first row is used.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 import numpy as np
+import pyarrow as pa
 
-from delta_sidecar._arrow import booleans, valid_mask
-from delta_sidecar.log.actions import commit_schema
-from delta_sidecar.log.keys import file_keys
-from delta_sidecar.plan import LINE, FileRef, Filter, Plan, ScanJson, ScanParquet, Substitute
-from delta_sidecar.replay.commits import select
-from delta_sidecar.replay.files import struct_fields, tags_in_lines
+from delta_sidecar._arrow import valid_mask
+from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError, UnreadableFileError
+from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
+from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.plan import (
+    LINE,
+    Consume,
+    ConsumePhase,
+    FileRef,
+    PartialResult,
+    PartialResultPhase,
+    Plan,
+    ScanJson,
+    ScanParquet,
+    StateMachinePhase,
+)
+from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation, TrustContinuation
+from delta_sidecar.replay.checkpoint_rows import BaseRows, base_plan
+from delta_sidecar.replay.failures import explain_base_failure, raise_unreachable
+from delta_sidecar.replay.files import struct_fields
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Mapping
 
-    from delta_sidecar.replay.files import FileColumns
-    from delta_sidecar.replay.pruning import Pruning
-    from delta_sidecar.replay.seen import SeenSet
+    from delta_sidecar.log.segment import CheckpointFiles
 
-_ADD_COLUMNS = (
-    "add.path",
-    "add.partitionValues",
-    "add.size",
-    "add.modificationTime",
-    "add.stats",
-    "add.deletionVector",
-    "add.tags",
-    "add.baseRowId",
-    "add.defaultRowCommitVersion",
-    "add.clusteringProvider",
-)
-_SUBSTITUTES = (
-    Substitute("add.stats_parsed", "add.stats", "add.path"),
-    Substitute("add.partitionValues_parsed", "add.partitionValues.key_value.key", "add.path"),
-)
+T = TypeVar("T")
+
+_TABLE_ACTIONS = 2
+_TELLING = {"protocol": ("minReaderVersion",), "metaData": ("id", "schemaString")}
 
 
 @dataclass(frozen=True, slots=True)
-class BaseRows:
-    """Lets through the files of a base that a frozen seen-set does not hide, whatever order they come in."""
+class CheckpointBase(Base):
+    """A checkpoint.
 
-    seen: SeenSet
-    columns: FileColumns
-    pruning: Pruning | None
+    Attributes:
+        files: Its own files: the parts, or the one top file.
+        sidecar_sizes: Size of each listed V2-checkpoint sidecar, by name.
+        leaves: The files that may have `add` rows, V2-checkpoint sidecars too; None before it is trusted.
+    """
 
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Takes rows of a checkpoint; gives its live files that may match."""
-        if "add" not in batch.schema.names:
-            return None
-        actions = batch.column("add")
-        fields = struct_fields(actions)
-        present = valid_mask(actions) & valid_mask(fields["path"])
-        if not present.any():
-            return None
-        if LINE in batch.schema.names:
-            fields["tags"] = tags_in_lines(batch.column(LINE))
-        if not present.all():
-            chosen = booleans(present)
-            fields = {name: column.filter(chosen) for name, column in fields.items()}
-        live = np.ones(len(fields["path"]), dtype=np.bool_)
-        if len(self.seen):
-            live = ~self.seen.contains(file_keys(fields))
-        return select(fields, live, self.columns, self.pruning) if live.any() else None
+    files: tuple[FileRef, ...] = field(repr=False)
+    sidecar_sizes: Mapping[str, int] = field(repr=False)
+    leaves: tuple[FileRef, ...] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, listed: CheckpointFiles, sidecar_sizes: Mapping[str, int]) -> CheckpointBase:
+        """Makes one of what a listing shows."""
+        files = tuple(FileRef(path, size) for path, size in listed.files)
+        return cls(listed.version, listed.name, files, sidecar_sizes)
+
+    def trust(self, then: TrustContinuation[T], *, with_table: bool) -> StateMachinePhase[T]:
+        """Reads its top, unless that was done and told what is asked for."""
+        if self.leaves is None or (with_table and self.metadata is None):
+            return Consume(CheckpointTopPhase(self, then, with_table=with_table))
+        return then.trusted(self)
+
+    def replay(self, reading: Reading, then: ReplayContinuation[T]) -> StateMachinePhase[T]:
+        """Goes through its leaves, those in JSON first."""
+        if self.leaves is None:
+            msg = f"{self.name} is not trusted yet: replay what `trust` gives"
+            raise RuntimeError(msg)
+        texts = tuple(leaf for leaf in self.leaves if leaf.path.endswith(".json"))
+        tables = tuple(leaf for leaf in self.leaves if not leaf.path.endswith(".json"))
+        parts = tuple(part for part in (texts, tables) if part)
+        return PartialResult(CheckpointReplayPhase(reading, parts, then))
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionTest:
-    """Tells which rows of a checkpoint are worth decoding, by partition values and struct statistics."""
+class CheckpointTopPhase(ConsumePhase[T]):
+    """Reads the footers of a checkpoint's files and, of its rows, what is not about files.
 
-    pruning: Pruning
+    Attributes:
+        base: The checkpoint.
+        then: What goes on.
+        with_table: Whether protocol and metadata are wanted too.
+    """
 
-    def __call__(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Takes rows with only these columns."""
-        actions = batch.column("add")
-        present = valid_mask(actions)
-        return present & self.pruning.by_partition(struct_fields(actions), batch.num_rows)
+    base: CheckpointBase
+    then: TrustContinuation[T]
+    with_table: bool
+
+    def plan(self) -> ScanJson | ScanParquet:
+        """The row groups with such rows, and only these columns; the footers of all files."""
+        if self._is_json:
+            return ScanJson(self.base.files, TOP_SCHEMA, lines_with=(b"",), keep=True)
+        columns: tuple[str, ...] = ("sidecar.path", "sidecar.sizeInBytes")
+        non_null: tuple[str, ...] = ("sidecar.path",)
+        if self.with_table:
+            columns += ("protocol", "metaData")
+            non_null += ("protocol.minReaderVersion", "metaData.id", "metaData.schemaString")
+        return ScanParquet(self.base.files, columns, non_null=non_null, check=True)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Collects what is there."""
+        found: dict[str, Any] = {}
+        sidecars: list[FileRef] = []
+        with_table = self.with_table or self._is_json
+        for batch in data:
+            for name in ("protocol", "metaData"):
+                action = self._action(batch, name) if with_table else None
+                if action is not None:
+                    found[name] = action
+            if "sidecar" in batch.schema.names:
+                sidecars += self._sidecars(batch.column("sidecar"))
+        if with_table and len(found) < _TABLE_ACTIONS:
+            missing = "protocol" if "protocol" not in found else "metaData"
+            error = UnreadableFileError(f"{self._source}: it has no {missing}", self._source)
+            return self.then.distrusted(self.base, error)
+        base = replace(
+            self.base,
+            leaves=(*self.base.files, *sidecars),
+            protocol=Protocol.from_action(found["protocol"], self._source) if "protocol" in found else None,
+            metadata=Metadata.from_action(found["metaData"], self._source) if "metaData" in found else None,
+        )
+        if not sidecars:
+            return self.then.trusted(base)
+        return Consume(CheckpointLeavesPhase(base, tuple(sidecars), self.then))
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """A torn checkpoint is no base; the store being out of reach is another matter."""
+        return _distrusted_if_torn(self.base, error, self.then)
+
+    @property
+    def _source(self) -> str:
+        return self.base.files[0].path
+
+    @property
+    def _is_json(self) -> bool:
+        return self._source.endswith(".json")
+
+    def _action(self, batch: pa.RecordBatch, name: str) -> object:
+        if name not in batch.schema.names:
+            return None
+        column = batch.column(name)
+        # Some writers give every row a struct, with nothing in it: a field tells.
+        fields = struct_fields(column)
+        told = [valid_mask(fields[field]) for field in _TELLING[name] if field in fields]
+        if not told or not np.logical_or.reduce(told).any():
+            return None
+        rows = np.flatnonzero(np.logical_or.reduce(told))
+        if self._is_json:
+            return line_action(batch.column(LINE)[int(rows[-1])].as_py(), name, self._source)
+        return column[int(rows[-1])].as_py()
+
+    def _sidecars(self, column: pa.StructArray) -> list[FileRef]:
+        refs = []
+        for row in column.drop_null().to_pylist():
+            if row.get("path") is None:
+                continue
+            # The protocol keeps these files in one folder, so that only the name counts, whatever else is in front.
+            name = unquote(row["path"]).rpartition("/")[2]
+            size = self.base.sidecar_sizes.get(name, row.get("sizeInBytes"))
+            refs.append(FileRef(f"{SIDECAR_FOLDER}{name}", size))
+        return refs
 
 
-def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
-    """What a replay of files of a checkpoint reads; they are all JSON or all Parquet."""
-    if leaf[0].path.endswith(".json"):
-        physical = tuple(name for _, name in rows.columns.partition_columns)
-        return Filter(ScanJson(leaf, commit_schema(physical), lines_with=(b'"tags"',)), rows)
-    early: tuple[str, ...] = ()
-    if rows.pruning is not None:
-        early = ("add.partitionValues",) if rows.pruning.partitions else ()
-        early += rows.pruning.struct_columns if rows.pruning.statistics else ()
-    source = ScanParquet(
-        leaf,
-        _ADD_COLUMNS,
-        early=early,
-        test=PartitionTest(rows.pruning) if rows.pruning is not None and early else None,
-        non_null=("add.path",),
-        substitutes=_SUBSTITUTES,
-    )
-    return Filter(source, rows)
+@dataclass(frozen=True, slots=True)
+class CheckpointLeavesPhase(ConsumePhase[T]):
+    """Reads the footers of the V2-checkpoint sidecars that a checkpoint names."""
+
+    base: CheckpointBase
+    sidecars: tuple[FileRef, ...]
+    then: TrustContinuation[T]
+
+    def plan(self) -> ScanParquet:
+        """Footers only."""
+        return ScanParquet(self.sidecars, (), check=True)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """They all parse."""
+        for _ in data:
+            pass
+        return self.then.trusted(self.base)
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """A checkpoint without one of its files is no base."""
+        return _distrusted_if_torn(self.base, error, self.then)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReplayPhase(PartialResultPhase[T]):
+    """Lets the live files of a checkpoint through. The seen-set does not change any more."""
+
+    reading: Reading
+    parts: tuple[tuple[FileRef, ...], ...]
+    then: ReplayContinuation[T] = field(repr=False)
+
+    def plan(self) -> Plan:
+        """The first kind of files that is left."""
+        reading = self.reading
+        return base_plan(self.parts[0], BaseRows(reading.seen, reading.columns, reading.pruning))
+
+    def is_parallelizable(self) -> bool:
+        """Yes."""
+        return True
+
+    def next(self) -> StateMachinePhase[T]:
+        """The other kind of files, or what comes after the base."""
+        if len(self.parts) > 1:
+            return PartialResult(replace(self, parts=self.parts[1:]))
+        return self.then.replayed()
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """Rows of it may have been given out: the scan fails, and the error names the file."""
+        raise explain_base_failure(self.reading.table, error) from error
+
+
+def is_torn(error: Exception) -> bool:
+    """Whether a file is absent, cut short or not what it should be, rather than out of reach."""
+    if not isinstance(error, UnreadableFileError):
+        return False
+    cause = error.__cause__
+    if isinstance(cause, ObjectNotFoundError | ObjectTruncatedError | pa.ArrowException):
+        return True
+    return isinstance(cause, OSError) and not isinstance(cause, StorageError)
+
+
+def _distrusted_if_torn(base: Base, error: Exception, then: TrustContinuation[T]) -> StateMachinePhase[T] | None:
+    if is_torn(error):
+        return then.distrusted(base, error)
+    raise_unreachable(error)
+    return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from delta_sidecar.errors import (
@@ -16,9 +14,6 @@ from delta_sidecar.errors import (
     StorageError,
     UnreadableFileError,
 )
-
-if TYPE_CHECKING:
-    from delta_sidecar.log.segment import CheckpointFiles
 
 
 def explain_commit_failure(table: str, error: Exception) -> Exception:
@@ -71,10 +66,10 @@ def raise_unreachable(error: Exception) -> None:
         raise kind(msg) from error
 
 
-def no_base_left(table: str, files: CheckpointFiles, error: Exception) -> Exception:
+def no_base_left(table: str, name: str, error: Exception) -> Exception:
     """Says that the last base proved unusable."""
     msg = (
-        f"{table} cannot be read: checkpoint {files.name} cannot be used ({error}), and the log before it has been "
+        f"{table} cannot be read: {name} cannot be used ({error}), and the log before it has been "
         f"cleaned up. Restore the file, or write a new checkpoint with the table's writer."
     )
     return CorruptCheckpointError(msg)

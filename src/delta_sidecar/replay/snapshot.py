@@ -1,9 +1,9 @@
 """A table at one version: the protocol and metadata in force, and the log that makes it up.
 
-    LastCheckpointPhase -> FileListingPhase -> ChecksumPhase? -> TableInTailPhase? -> CheckpointTopPhase? -> Snapshot
+    LastCheckpointPhase -> FileListingPhase -> ChecksumPhase? -> TableInTailPhase? -> (phases of the base)? -> Snapshot
 
 Protocol and metadata come from the cheapest source: the newest checksum file and the commits after it, the tail, and
-only then the checkpoint. Nothing is emitted before they are known, and a table that asks for more than this library
+only then the base. Nothing is emitted before they are known, and a table that asks for more than this library
 can do is refused here.
 """
 
@@ -32,16 +32,18 @@ from delta_sidecar.plan import (
     StateMachinePhase,
     Terminus,
 )
-from delta_sidecar.replay.bases import BaseContinuation, CheckpointTopPhase, TrustedCheckpoint
-from delta_sidecar.replay.failures import explain_commit_failure, no_base_left
-from delta_sidecar.replay.opening import FileListingPhase, LastCheckpointPhase, ListingContinuation, Opening
+from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
+from delta_sidecar.replay.failures import explain_commit_failure
+from delta_sidecar.replay.opening import LastCheckpointPhase, ListingContinuation, Opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-    from delta_sidecar.log.segment import CheckpointFiles, LogSegment
+    from delta_sidecar.log.segment import LogSegment
+    from delta_sidecar.replay.bases import Base
+    from delta_sidecar.replay.commits import Commits
 
 _CHECKSUM_BYTES = 4 << 20
 
@@ -56,9 +58,7 @@ class Snapshot:
         protocol: The protocol in force.
         metadata: The metadata in force.
         columns: The table's columns, under logical and physical names.
-        segment: The part of the log that makes it up.
-        checkpoint: The base, where it had to be opened to get here.
-        excluded: Names of checkpoints that proved unusable on the way.
+        choice: The part of the log that makes it up, and the bases to replay it from.
     """
 
     table: str
@@ -66,9 +66,7 @@ class Snapshot:
     protocol: Protocol
     metadata: Metadata
     columns: TableSchema = field(repr=False)
-    segment: LogSegment = field(repr=False)
-    checkpoint: TrustedCheckpoint | None = field(default=None, repr=False)
-    excluded: frozenset[str] = field(default=frozenset(), repr=False)
+    choice: BaseChoice = field(repr=False)
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,75 +89,56 @@ class _Listed(ListingContinuation[Snapshot]):
     """Looks for protocol and metadata once the log is listed."""
 
     opening: Opening
-    excluded: frozenset[str] = frozenset()
 
     def listed(self, segment: LogSegment) -> StateMachinePhase[Snapshot]:
-        search = _Search(self.opening, segment, self.excluded)
-        version = _best_checksum(self.opening, segment)
+        search = _Search(self.opening.table, BaseChoice.of(segment), self.opening.speculation)
+        version = search.best_checksum()
         return search.in_tail() if version is None else Consume(ChecksumPhase(search, version))
 
 
 @dataclass(frozen=True, slots=True)
-class _Search(BaseContinuation[Snapshot], ListingContinuation[Snapshot]):
+class _Search(ChoosesBase[Snapshot]):
     """What is known so far of the table, and where to look for the rest.
 
     Attributes:
-        opening: What is asked for.
-        segment: The listed log.
-        excluded: Names of checkpoints that proved unusable.
+        speculation: How many commits are asked for before it is known that they are needed.
         protocol: The protocol, once it is known.
         metadata: The metadata, once it is known.
-        looked_down_to: The version down to which commits were looked through; None before a base proved unusable.
-        torn: Why the log is listed again.
     """
 
-    opening: Opening
-    segment: LogSegment
-    excluded: frozenset[str] = frozenset()
+    speculation: int
     protocol: Protocol | None = None
     metadata: Metadata | None = None
-    looked_down_to: int | None = None
-    torn: Exception | None = None
 
-    def in_tail(self, down_to: int | None = None, up_to: int | None = None) -> StateMachinePhase[Snapshot]:
-        """Looks through the commits after a version, by default after the base."""
-        low = self.segment.base_version if down_to is None else down_to
-        high = self.segment.version if up_to is None else up_to
-        commits = tuple(entry for entry in self.segment.tail(low) if entry[0] <= high)
+    def best_checksum(self) -> int | None:
+        """The checksum file that costs least: the base's own where the tail is on its way, else the newest."""
+        segment, base = self.choice.segment, self.choice.base_version
+        usable = [version for version in segment.checksums if version >= base]
+        if base in usable and not segment.complete and segment.version - base <= self.speculation:
+            return base
+        return max(usable, default=None)
+
+    def in_tail(self, up_to: int | None = None) -> StateMachinePhase[Snapshot]:
+        """Looks through the commits after the base."""
+        commits = self.choice.tail(up_to)
         return Consume(TableInTailPhase(self, commits)) if commits else self.in_base()
 
     def in_base(self) -> StateMachinePhase[Snapshot]:
         """Looks into the base, if something is still unknown."""
-        if self.protocol is not None and self.metadata is not None:
-            return self.done(None)
-        if self.segment.checkpoints:
-            return Consume(CheckpointTopPhase(self.segment, self.segment.checkpoints[0], self, with_table=True))
-        return self.done(None)
+        is_known = self.protocol is not None and self.metadata is not None
+        if is_known or not self.choice.bases:
+            return self.done()
+        return self.choice.bases[0].trust(self, with_table=True)
 
-    def trusted(self, base: TrustedCheckpoint) -> StateMachinePhase[Snapshot]:
+    def trusted(self, base: Base) -> StateMachinePhase[Snapshot]:
         known = replace(self, protocol=self.protocol or base.protocol, metadata=self.metadata or base.metadata)
-        return known.done(base)
+        return replace(known, choice=self.choice.learned(base)).done()
 
-    def distrusted(self, files: CheckpointFiles, error: Exception) -> StateMachinePhase[Snapshot]:
-        left = replace(self.segment, checkpoints=self.segment.checkpoints[1:])
-        less = replace(self, segment=left, excluded=self.excluded | {files.name}, looked_down_to=files.version)
-        if left.checkpoints or left.from_start:
-            return less.in_tail(up_to=files.version)
-        failure = no_base_left(self.opening.table, files, error)
-        if left.complete:
-            raise failure from error
-        pinned = replace(self.opening, version=self.segment.version)
-        return Consume(FileListingPhase(pinned, replace(less, torn=failure), None, less.excluded))
+    def onto(self, choice: BaseChoice) -> StateMachinePhase[Snapshot]:
+        return replace(self, choice=choice).in_tail(up_to=self.choice.base_version)
 
-    def unreachable(self) -> Exception | None:
-        return self.torn
-
-    def listed(self, segment: LogSegment) -> StateMachinePhase[Snapshot]:
-        # Everything above the old base has been looked through.
-        return replace(self, segment=segment).in_tail(up_to=self.looked_down_to)
-
-    def done(self, base: TrustedCheckpoint | None) -> StateMachinePhase[Snapshot]:
-        table, version = self.opening.table, self.segment.version
+    def done(self) -> StateMachinePhase[Snapshot]:
+        table, version = self.table, self.choice.segment.version
         if self.protocol is None:
             msg = f"{table} has no protocol action up to version {version}: its log is not complete"
             raise MissingProtocolError(msg)
@@ -168,9 +147,7 @@ class _Search(BaseContinuation[Snapshot], ListingContinuation[Snapshot]):
             msg = f"{table} has no metaData action up to version {version}: its log is not complete"
             raise MissingMetadataError(msg)
         columns = read_schema(self.metadata, self.protocol, table)
-        return Terminus(
-            Snapshot(table, version, self.protocol, self.metadata, columns, self.segment, base, self.excluded)
-        )
+        return Terminus(Snapshot(table, version, self.protocol, self.metadata, columns, self.choice))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +159,9 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
 
     def plan(self) -> ReadFiles:
         """The file, and the commits that are read next: those after it, and some to begin the replay with."""
-        segment = self.search.segment
-        begun = max(segment.base_version, segment.version - self.search.opening.speculation)
+        choice = self.search.choice
+        segment = choice.segment
+        begun = max(choice.base_version, segment.version - self.search.speculation)
         ahead = tuple(FileRef(path, size, version) for version, path, size in segment.tail(min(self.version, begun)))
         return ReadFiles((checksum_path(self.version),), max_bytes=_CHECKSUM_BYTES, ahead=ahead)
 
@@ -194,15 +172,15 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
             checksum = read_checksum(content, self.version) if content is not None else None
             if checksum is not None and self._is_usable(checksum):
                 known = replace(self.search, protocol=checksum.protocol, metadata=checksum.metadata)
-                commits = self.search.segment.tail(self.version)
+                commits = self.search.choice.segment.tail(self.version)
                 if not commits:
-                    return known.done(None)
+                    return known.done()
                 return Consume(TableInTailPhase(known, commits, newer=True))
         return self.search.in_tail()
 
     def _is_usable(self, checksum: Checksum) -> bool:
         try:
-            read_schema(checksum.metadata, checksum.protocol, self.search.opening.table)
+            read_schema(checksum.metadata, checksum.protocol, self.search.table)
         except InvalidMetadataError:
             return False
         return True
@@ -219,7 +197,7 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
     """
 
     search: _Search
-    commits: tuple[tuple[int, str, int], ...]
+    commits: Commits
     newer: bool = False
 
     def plan(self) -> ScanJson:
@@ -239,7 +217,7 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
                 action = _last_action(batch, name, version) if at == version else None
                 if action is not None:
                     found[name] = (version, action)
-        source = self.search.opening.table
+        source = self.search.table
         known = self.search
         if "protocol" in found and (known.protocol is None or self.newer):
             version, action = found["protocol"]
@@ -251,7 +229,7 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
 
     def recover(self, error: Exception) -> StateMachinePhase[Snapshot] | None:
         """A commit of the tail that cannot be read fails the table; the error names it."""
-        raise explain_commit_failure(self.search.opening.table, error) from error
+        raise explain_commit_failure(self.search.table, error) from error
 
 
 def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:
@@ -261,14 +239,3 @@ def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:
         return None
     line = batch.column(LINE)[int(present[-1])].as_py()
     return None if line is None else line_action(line, name, commit_path(version))
-
-
-def _best_checksum(opening: Opening, segment: LogSegment) -> int | None:
-    """The checksum file that costs least: the base's own where the tail is on its way, else the newest."""
-    usable = [version for version in segment.checksums if version >= segment.base_version]
-    if not usable:
-        return None
-    base = segment.base_version
-    if base in usable and not segment.complete and segment.version - base <= opening.speculation:
-        return base
-    return max(usable)

@@ -1,0 +1,101 @@
+"""The rows of a checkpoint: what is read of them, and which are live and may match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from delta_sidecar._arrow import booleans, valid_mask
+from delta_sidecar.log.actions import commit_schema
+from delta_sidecar.log.keys import file_keys
+from delta_sidecar.plan import LINE, FileRef, Filter, Plan, ScanJson, ScanParquet, Substitute
+from delta_sidecar.replay.commits import select
+from delta_sidecar.replay.files import struct_fields, tags_in_lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from delta_sidecar.replay.files import FileColumns
+    from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.seen import SeenSet
+
+_ADD_COLUMNS = (
+    "add.path",
+    "add.partitionValues",
+    "add.size",
+    "add.modificationTime",
+    "add.stats",
+    "add.deletionVector",
+    "add.tags",
+    "add.baseRowId",
+    "add.defaultRowCommitVersion",
+    "add.clusteringProvider",
+)
+_SUBSTITUTES = (
+    Substitute("add.stats_parsed", "add.stats", "add.path"),
+    Substitute("add.partitionValues_parsed", "add.partitionValues.key_value.key", "add.path"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRows:
+    """Lets through the files of a base that a frozen seen-set does not hide, whatever order they come in."""
+
+    seen: SeenSet
+    columns: FileColumns
+    pruning: Pruning | None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Takes rows of a checkpoint; gives its live files that may match."""
+        if "add" not in batch.schema.names:
+            return None
+        actions = batch.column("add")
+        fields = struct_fields(actions)
+        present = valid_mask(actions) & valid_mask(fields["path"])
+        if not present.any():
+            return None
+        if LINE in batch.schema.names:
+            fields["tags"] = tags_in_lines(batch.column(LINE))
+        if not present.all():
+            chosen = booleans(present)
+            fields = {name: column.filter(chosen) for name, column in fields.items()}
+        live = np.ones(len(fields["path"]), dtype=np.bool_)
+        if len(self.seen):
+            live = ~self.seen.contains(file_keys(fields))
+        return select(fields, live, self.columns, self.pruning) if live.any() else None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTest:
+    """Tells which rows of a checkpoint are worth decoding, by partition values and struct statistics."""
+
+    pruning: Pruning
+
+    def __call__(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Takes rows with only these columns."""
+        actions = batch.column("add")
+        present = valid_mask(actions)
+        return present & self.pruning.by_partition(struct_fields(actions), batch.num_rows)
+
+
+def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
+    """What a replay of files of a checkpoint reads; they are all JSON or all Parquet."""
+    if leaf[0].path.endswith(".json"):
+        physical = tuple(name for _, name in rows.columns.partition_columns)
+        return Filter(ScanJson(leaf, commit_schema(physical), lines_with=(b'"tags"',)), rows)
+    early: tuple[str, ...] = ()
+    if rows.pruning is not None:
+        early = ("add.partitionValues",) if rows.pruning.partitions else ()
+        early += rows.pruning.struct_columns if rows.pruning.statistics else ()
+    source = ScanParquet(
+        leaf,
+        _ADD_COLUMNS,
+        early=early,
+        test=PartitionTest(rows.pruning) if rows.pruning is not None and early else None,
+        non_null=("add.path",),
+        substitutes=_SUBSTITUTES,
+    )
+    return Filter(source, rows)

@@ -1,0 +1,124 @@
+"""Which base a replay ends on: what a listed log offers, and the way down the list.
+
+Bases are tried from the first down. Where one proves unusable the commits up to it join the tail of the next; where
+none is left, a log of which only the end was listed is listed again, all of it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from delta_sidecar.plan import Consume, StateMachinePhase
+from delta_sidecar.replay.bases import Base, TrustContinuation
+from delta_sidecar.replay.checkpoint import CheckpointBase
+from delta_sidecar.replay.failures import no_base_left
+from delta_sidecar.replay.opening import FileListingPhase, ListingContinuation, Opening
+
+if TYPE_CHECKING:
+    from delta_sidecar.log.segment import LogSegment
+    from delta_sidecar.replay.commits import Commits
+
+T = TypeVar("T")
+
+
+def bases_of(segment: LogSegment) -> tuple[Base, ...]:
+    """The bases that a listed log offers, in the order in which they are tried: the newest checkpoint first."""
+    return tuple(CheckpointBase.of(files, segment.sidecar_sizes) for files in segment.checkpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseChoice:
+    """A listed log, and the bases that its replay can end on.
+
+    Attributes:
+        segment: The listed log.
+        bases: Those that are left, the first to be tried first; what was learned of one stays with it.
+        unusable: Names of those that proved unusable.
+    """
+
+    segment: LogSegment
+    bases: tuple[Base, ...]
+    unusable: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, segment: LogSegment) -> BaseChoice:
+        """All that a log offers."""
+        return cls(segment, bases_of(segment))
+
+    @property
+    def base_version(self) -> int:
+        """The version of the first base; -1 where replay starts at version 0."""
+        return self.bases[0].version if self.bases else -1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to end on: a base, or the start of the log."""
+        return bool(self.bases) or self.segment.from_start
+
+    def tail(self, up_to: int | None = None) -> Commits:
+        """The commits after the first base, newest first; only those up to a version where one is given."""
+        commits = self.segment.tail(self.base_version)
+        return commits if up_to is None else tuple(entry for entry in commits if entry[0] <= up_to)
+
+    def learned(self, base: Base) -> BaseChoice:
+        """Keeps what was learned of the first base."""
+        return replace(self, bases=(base, *self.bases[1:]))
+
+    def without(self, base: Base) -> BaseChoice:
+        """Leaves a base out."""
+        left = tuple(other for other in self.bases if other.name != base.name)
+        return replace(self, bases=left, unusable=self.unusable | {base.name})
+
+    def listed(self, segment: LogSegment) -> BaseChoice:
+        """What another listing of the same log offers."""
+        offered = tuple(base for base in bases_of(segment) if base.name not in self.unusable)
+        return replace(self, segment=segment, bases=offered)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoosesBase(TrustContinuation[T]):
+    """Something that ends on a base, and goes down the list until one is trusted.
+
+    Attributes:
+        table: The table's address, for messages.
+        choice: The log, and the bases that are left.
+    """
+
+    table: str
+    choice: BaseChoice
+
+    @abstractmethod
+    def onto(self, choice: BaseChoice) -> StateMachinePhase[T]:
+        """Goes on with another first base. The commits after the one of `self.choice` have been gone through."""
+
+    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[T]:
+        """Goes on to the next base.
+
+        Raises:
+            CorruptCheckpointError: There is none.
+        """
+        left = self.choice.without(base)
+        if left.is_open:
+            return self.onto(left)
+        failure = no_base_left(self.table, base.name, error)
+        if left.segment.complete:
+            raise failure from error
+        pinned = Opening(self.table, left.segment.version)
+        return Consume(FileListingPhase(pinned, _ListedAgain(self, left, failure), None, left.unusable))
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedAgain(ListingContinuation[T]):
+    """Goes on once the whole log is listed, or says why it had to be."""
+
+    then: ChoosesBase[T]
+    left: BaseChoice
+    failure: Exception
+
+    def listed(self, segment: LogSegment) -> StateMachinePhase[T]:
+        return self.then.onto(self.left.listed(segment))
+
+    def unreachable(self) -> Exception | None:
+        return self.failure

@@ -1,0 +1,232 @@
+"""Bases of any kind: the list of them, and the way down it, with batches made by hand and no store."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from tests.builder import add, remove
+from tests.replay.canned import CannedExecutor, ended, follow, source
+from tests.replay.handmade import (
+    ENDS,
+    OPENING,
+    answers,
+    checkpoint_batch,
+    checkpoint_path,
+    commits,
+    listing,
+    paths,
+    segment_of,
+    snapshot_of,
+    top_batch,
+)
+from tests.replay.plain_base import PlainBase, plain_answer
+
+from delta_sidecar.errors import CorruptCheckpointError, UnreadableFileError
+from delta_sidecar.log.actions import Metadata
+from delta_sidecar.plan import Consume, ListFiles, ReadFiles, ScanJson, ScanParquet
+from delta_sidecar.replay import choice
+from delta_sidecar.replay.checkpoint import CheckpointBase
+from delta_sidecar.replay.choice import BaseChoice, bases_of
+from delta_sidecar.replay.scan import forward_scan, reverse_scan
+from delta_sidecar.replay.snapshot import open_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from delta_sidecar.log.segment import LogSegment
+    from delta_sidecar.plan import Plan
+    from delta_sidecar.replay.bases import Base
+    from delta_sidecar.replay.snapshot import Snapshot
+
+CHAINS = pytest.mark.parametrize("chain", [reverse_scan, forward_scan])
+
+
+def on_plain(version: int, checkpoint: int | None = None, first: int = 0) -> Snapshot:
+    """Gives a snapshot at version 5 with a plain base before all others."""
+    snapshot = snapshot_of(range(first, 6), checkpoint)
+    segment = snapshot.choice.segment
+    return replace(snapshot, choice=BaseChoice(segment, (PlainBase(version, "plain"), *bases_of(segment))))
+
+
+def answering(
+    tail: dict[int, list[dict[str, Any]]],
+    plain: int | None,
+    rows: list[list[str]],
+    base: list[pa.RecordBatch] | None = None,
+) -> Callable[[Plan], Any]:
+    """Answers plans over commits, a plain base that says it is of a version, and a checkpoint."""
+    others = answers(tail, base or [])
+
+    def answer(plan: Plan) -> Any:  # noqa: ANN401
+        plan = source(plan)
+        is_plain = isinstance(plan, ReadFiles) or (isinstance(plan, ScanParquet) and plan.files[0].path == "plain.rows")
+        return plain_answer(plan, plain, rows) if is_plain else others(plan)
+
+    return answer
+
+
+HISTORY = {
+    0: [add("a"), add("b")],
+    1: [add("c"), remove("a")],
+    2: [add("d")],
+    3: [add("e"), remove("d")],
+    4: [add("b", size=7)],
+    5: [add("f"), remove("c")],
+}
+LIVE = ["b", "e", "f"]
+STATE = {0: ["a", "b"], 1: ["b", "c"], 2: ["b", "c", "d"], 3: ["b", "c", "e"], 4: ["b", "c", "e"], 5: LIVE}
+
+
+@CHAINS
+@pytest.mark.parametrize("version", range(6))
+def test_a_scan_ends_on_a_base_that_is_no_checkpoint(chain: Any, version: int) -> None:  # noqa: ANN401
+    executor = CannedExecutor(answering(HISTORY, version, [STATE[version][:1], STATE[version][1:]]))
+    names, batches, scan = follow(chain(on_plain(version), None), executor)
+    assert sorted(path for batch in batches for path in paths(batch)) == LIVE
+    assert (scan.base_version, scan.unusable) == (version, frozenset())
+    own = ["PlainTrustPhase", "PlainReplayPhase"]
+    tail = ["CommitReplayPhase"] if version < 5 else []
+    assert names == (["TailKeysPhase"] * len(tail) + own + tail if chain is forward_scan else tail + own)
+
+
+@CHAINS
+@pytest.mark.parametrize("says", [None, 77])
+@pytest.mark.parametrize("version", [1, 3, 4])
+def test_a_base_that_is_distrusted_gives_way_to_the_next_whatever_its_version(
+    chain: Any,  # noqa: ANN401
+    says: int | None,
+    version: int,
+) -> None:
+    snapshot = on_plain(version, checkpoint=3)
+    answer = answering(HISTORY, says, [["never"]], [checkpoint_batch(*STATE[3])])
+    names, batches, scan = follow(chain(snapshot, None), CannedExecutor(answer))
+    assert sorted(path for batch in batches for path in paths(batch)) == LIVE
+    assert (scan.base_version, scan.unusable) == (3, {"plain"})
+    assert "PlainReplayPhase" not in names
+    assert [base.name for base in scan.snapshot.choice.bases] == [f"{3:020}.checkpoint.parquet"]
+
+
+@CHAINS
+def test_every_base_may_be_distrusted_where_the_log_goes_back_to_its_start(chain: Any) -> None:  # noqa: ANN401
+    torn = UnreadableFileError("x", checkpoint_path(2))
+    torn.__cause__ = pa.ArrowInvalid("torn")
+
+    def answer(plan: Plan) -> Any:  # noqa: ANN401
+        return torn if isinstance(plan, ScanParquet) else answering(HISTORY, None, [])(plan)
+
+    names, batches, scan = follow(chain(on_plain(4, checkpoint=2), None), CannedExecutor(answer))
+    assert sorted(path for batch in batches for path in paths(batch)) == LIVE
+    assert (scan.base_version, scan.unusable) == (-1, {"plain", f"{2:020}.checkpoint.parquet"})
+    assert names.index("PlainTrustPhase") < names.index("CheckpointTopPhase")
+
+
+@CHAINS
+def test_the_last_base_that_is_distrusted_is_named(chain: Any) -> None:  # noqa: ANN401
+    with pytest.raises(CorruptCheckpointError, match=r"plain cannot be used \(it says \[\]\)"):
+        follow(chain(on_plain(3, first=4), None), CannedExecutor(answering(HISTORY, None, [])))
+
+
+# --- protocol and metadata ---
+
+
+def with_plain_base(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """Lets every log offer a plain base before its checkpoints."""
+
+    def offered(segment: LogSegment) -> tuple[Base, ...]:
+        return (PlainBase(version, "plain"), *bases_of(segment))
+
+    monkeypatch.setattr(choice, "bases_of", offered)
+
+
+@pytest.mark.parametrize("says", [4, None])
+def test_a_snapshot_takes_the_table_of_the_first_base_that_is_trusted(
+    monkeypatch: pytest.MonkeyPatch, says: int | None
+) -> None:
+    with_plain_base(monkeypatch, 4)
+    row = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    row["metaData"] = {"id": "checkpoint", "schemaString": '{"type":"struct","fields":[]}'}
+
+    def answer(plan: Plan) -> Any:  # noqa: ANN401
+        if isinstance(plan, ListFiles):
+            return listing([*commits(0, 5), (checkpoint_path(2), 9)])
+        if isinstance(plan, ScanJson):
+            return []
+        if isinstance(plan, ScanParquet):
+            return [top_batch([row])]
+        return plain_answer(plan, says, []) if plan.paths == ("plain.txt",) else []
+
+    executor = CannedExecutor(answer)
+    names, _, snapshot = follow(open_snapshot(OPENING), executor)
+    looked_at = [[ref.label for ref in plan.files] for plan in executor.plans if isinstance(plan, ScanJson)]
+    start = ["LastCheckpointPhase", "FileListingPhase", "TableInTailPhase", "PlainTrustPhase"]
+    first = snapshot.choice.bases[0]
+    assert first.metadata == snapshot.metadata
+    if says is None:
+        assert names == [*start, "TableInTailPhase", "CheckpointTopPhase"]
+        assert looked_at == [[5], [4, 3]], "no commit is looked through twice"
+        assert (type(first), snapshot.choice.unusable) == (CheckpointBase, {"plain"})
+    else:
+        assert names == start
+        assert (type(first), snapshot.choice.unusable, len(snapshot.choice.bases)) == (PlainBase, frozenset(), 2)
+        answer_scan = answering({5: [add("f")]}, None, [["b"]])
+        names, batches, _ = follow(reverse_scan(snapshot, None), CannedExecutor(answer_scan))
+        assert names == ["CommitReplayPhase", "PlainReplayPhase"], "what is trusted stays trusted"
+        assert [path for batch in batches for path in paths(batch)] == ["f", "b"]
+
+
+# --- the list ---
+
+
+def test_a_log_offers_its_checkpoints_newest_first() -> None:
+    entries = [*commits(2, 6), (checkpoint_path(1), 8), (checkpoint_path(4), 9), (checkpoint_path(2), 7)]
+    bases = bases_of(segment_of(entries, 6))
+    assert [(type(base), base.version, base.name) for base in bases] == [
+        (CheckpointBase, version, f"{version:020}.checkpoint.parquet") for version in (4, 2, 1)
+    ]
+
+
+def test_a_choice_counts_the_tail_from_its_first_base() -> None:
+    offered = BaseChoice.of(segment_of([*commits(0, 6), (checkpoint_path(4), 9), (checkpoint_path(2), 7)], 6))
+    newest, older = offered.bases
+    assert (offered.base_version, [version for version, _, _ in offered.tail()]) == (4, [6, 5])
+    left = offered.without(newest)
+    assert (left.bases, left.base_version, left.unusable) == ((older,), 2, {newest.name})
+    assert [version for version, _, _ in left.tail(up_to=4)] == [4, 3]
+    none = left.without(older)
+    assert (none.bases, none.base_version, none.is_open) == ((), -1, True)
+    assert [version for version, _, _ in none.tail(up_to=1)] == [1, 0]
+
+
+def test_a_choice_is_closed_without_a_base_and_without_the_start() -> None:
+    offered = BaseChoice.of(segment_of([*commits(3, 6), (checkpoint_path(2), 7)], 6))
+    assert offered.is_open
+    assert not offered.without(offered.bases[0]).is_open
+
+
+def test_another_listing_does_not_bring_back_what_proved_unusable() -> None:
+    few = BaseChoice.of(segment_of([*commits(5, 6), (checkpoint_path(4), 7)], 6))
+    left = few.without(few.bases[0])
+    again = left.listed(segment_of([*commits(0, 6), (checkpoint_path(4), 7), (checkpoint_path(2), 7)], 6))
+    assert ([base.version for base in again.bases], again.unusable) == ([2], left.unusable)
+
+
+def test_a_checkpoint_is_read_once_and_again_only_for_its_table() -> None:
+    (base,) = bases_of(segment_of([(checkpoint_path(4), 9)], 4))
+    step = base.trust(ENDS, with_table=False)
+    assert isinstance(step, Consume)
+    _, trusted = ended(step.phase.next(iter([])))
+    assert ended(trusted.trust(ENDS, with_table=False)) == ("trusted", trusted)
+    assert isinstance(trusted.trust(ENDS, with_table=True), Consume)
+    with pytest.raises(RuntimeError, match="not trusted yet"):
+        base.replay(None, ENDS)  # type: ignore[arg-type]
+
+
+def test_a_base_shows_nothing_of_the_table_and_pickles() -> None:
+    (base,) = bases_of(segment_of([(checkpoint_path(4), 9)], 4))
+    known = replace(base, metadata=Metadata("x", "{}", (), {"key": "a secret"}))
+    assert repr(known) == f"CheckpointBase(version=4, name='{4:020}.checkpoint.parquet')"
+    assert pickle.loads(pickle.dumps(known)) == known  # noqa: S301
