@@ -15,6 +15,7 @@
         CorruptCheckpointError        a checkpoint that cannot be read, with nothing older to fall back to
       UnreadableFileError             a file could not be fetched or decoded; its cause says why
       PredicateError                  a predicate with bad syntax, an unknown column or a mistyped value
+      ScanClosedError                 a stream that was stopped before its end is taken from
       OptionError                     an unknown option or a bad value for one
       StorageError                    the object store did not do what was asked
         AuthenticationError           the store refused the credentials
@@ -120,6 +121,13 @@ class UnreadableFileError(DeltaSidecarError):
 
 class PredicateError(DeltaSidecarError):
     """A predicate has bad syntax, names an unknown column or compares it with a value of the wrong type."""
+
+
+class ScanClosedError(DeltaSidecarError):
+    """Somebody takes from a scan that its scanner's `close` stopped before the end."""
+
+    def __init__(self, message: str = "the scan was stopped before its end: its scanner has been closed") -> None:
+        super().__init__(message)
 
 
 class OptionError(DeltaSidecarError):

@@ -7,8 +7,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 from unittest import mock
 
-import pyarrow as pa
-
 from delta_sidecar.execute import row_selection
 from delta_sidecar.execute.row_selection import ChosenRows
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from delta_sidecar.execute.parquet_file import ParquetRows
@@ -29,7 +28,7 @@ def chosen(
     *,
     cuts: Sequence[int] = (),
     sparse: float = 1.0,
-) -> pa.Table:
+) -> list[pa.RecordBatch]:
     """Reads the chosen rows.
 
     Args:
@@ -47,4 +46,4 @@ def chosen(
             if mask[start:end].any():
                 found += late.take(start, mask[start:end])
         late.finish()
-    return pa.Table.from_batches(found)
+    return found

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_sidecar.errors import ObjectNotFoundError, StorageError, UnreadableFileError
-from delta_sidecar.execute import LocalExecutor, fetcher, json_lines, local
+from delta_sidecar.execute import LocalExecutor, fetcher, json_lines, json_scan
 from delta_sidecar.plan import (
     FILE_LABEL,
     LINE,
@@ -112,9 +112,9 @@ def test_a_large_json_file_comes_in_blocks(
     first: int,
     block: int,
 ) -> None:
-    for module in (json_lines, local):
+    for module in (json_lines, json_scan):
         monkeypatch.setattr(module, "BLOCK_BYTES", block)
-    for module in (fetcher, local):
+    for module in (fetcher, json_scan):
         monkeypatch.setattr(module, "FIRST_BYTES", first)
     rows = [{"n": number, "s": "x" * (number % 30)} for number in range(60)]
     ref = put_lines(inner, "j1", rows)

@@ -125,7 +125,7 @@ def test_chosen_rows_are_those_of_the_whole_row_group(
         mask = data.draw(masks(metadata.row_group(group).num_rows))
         with counted() as pages:
             found = chosen(rows, group, columns, mask, cuts=data.draw(cuts), sparse=data.draw(shares))
-        assert values(found) == values(plain(Path(folder) / NAME, group, columns, mask))
+        assert values(*found) == values(plain(Path(folder) / NAME, group, columns, mask))
         event("by page" if pages.call_count else "in the ordinary way")
 
 
@@ -147,7 +147,7 @@ def test_garbage_is_never_taken_for_something_else(
         damage(path, parquet_file._chunk_range(column), data)
         rows = rows_of(Path(folder), pool)
         try:
-            found = values(chosen(rows, group, [name], mask, cuts=data.draw(cuts), sparse=data.draw(shares)))
+            found = values(*chosen(rows, group, [name], mask, cuts=data.draw(cuts), sparse=data.draw(shares)))
         except EXPECTED_ERRORS as error:
             event(type(error).__name__)
             return
@@ -210,7 +210,7 @@ def test_large_columns_are_read_through_windows(tmp_path: Path, pool: ThreadPool
     with mock.patch.object(parquet_file, "HELD_BYTES", 1 << 10), counted() as pages:
         found = chosen(rows_of(tmp_path, pool), 0, ["add"], mask)
     assert pages.call_count == 2
-    assert values(found) == values(plain(tmp_path / NAME, 0, ["add"], mask))
+    assert values(*found) == values(plain(tmp_path / NAME, 0, ["add"], mask))
 
 
 def test_pages_without_a_chosen_row_are_not_decoded(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
@@ -224,7 +224,7 @@ def test_pages_without_a_chosen_row_are_not_decoded(tmp_path: Path, pool: Thread
         mock.patch.object(page_selection, "_decode", wraps=page_selection._decode) as decode,
     ):
         found = chosen(rows_of(tmp_path, pool), 0, ["add.path"], mask)
-    assert values(found) == {"add.path": [repr(b"%050d" % 5_000)]}
+    assert values(*found) == {"add.path": [repr(b"%050d" % 5_000)]}
     (_, _, pages, spans, _, _), _ = decode.call_args
     assert len(pages) == 1
     assert spans[0][1] - spans[0][0] < rows / 10
@@ -287,7 +287,7 @@ def test_checkpoints_of_another_writer(tmp_path: Path, pool: ThreadPoolExecutor)
             rows = rows_of(path.parent, pool, name)
             for row in range(rows.num_rows(0)):
                 mask = np.arange(rows.num_rows(0)) == row
-                assert values(chosen(rows, 0, columns, mask)) == values(plain(path, 0, columns, mask))
+                assert values(*chosen(rows, 0, columns, mask)) == values(plain(path, 0, columns, mask))
             assert pages.call_count
 
 
@@ -298,7 +298,7 @@ def same_rows(
         rows = rows_of(folder, pool, name)
         for group in range(rows._footer.metadata.num_row_groups):
             mask = data.draw(masks(rows.num_rows(group)))
-            assert values(chosen(rows, group, columns, mask)) == values(plain(folder / name, group, columns, mask))
+            assert values(*chosen(rows, group, columns, mask)) == values(plain(folder / name, group, columns, mask))
 
 
 # --- what is expected ------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def leaf_names(path: Path) -> list[str]:
     return [schema.column(index).path for index in range(len(schema))]
 
 
-def values(batch: pa.Table | pa.RecordBatch) -> dict[str, list[Any]]:
+def values(*batches: pa.Table | pa.RecordBatch) -> dict[str, list[Any]]:
     """The values of all fields that are no structs. A null in a struct's place is a null in all its fields."""
     found: dict[str, list[Any]] = {}
 
@@ -325,11 +325,12 @@ def values(batch: pa.Table | pa.RecordBatch) -> dict[str, list[Any]]:
             for field, child in zip(column.type, column.flatten(), strict=True):
                 walk(f"{name}.{field.name}", child)
         else:
-            found[name] = [repr(value) for value in column.cast(storage(column.type)).to_pylist()]
+            found.setdefault(name, []).extend(repr(value) for value in column.cast(storage(column.type)).to_pylist())
 
-    for name in batch.schema.names:
-        column = batch.column(name)
-        walk(name, column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    for batch in batches:
+        for name in batch.schema.names:
+            column = batch.column(name)
+            walk(name, column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     return found
 
 

@@ -231,7 +231,7 @@ def test_chosen_rows_are_those_of_the_whole(
                 continue
             found = chosen(rows, group, COLUMNS, mask)
             wanted = [value for value, keep in zip(inside, mask, strict=True) if keep]
-            assert [_plain(value) for value in found.column("add").to_pylist()] == [
+            assert [_plain(value) for batch in found for value in batch.column("add").to_pylist()] == [
                 _plain(value) for value in picked(wanted)
             ]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from delta_sidecar.execute.sparse_file import SparseFile
+from delta_sidecar.execute.sparse_file import SparseFile, Window
 from delta_sidecar.store import TripClock, open_store, run_in
 from delta_sidecar.store.wrappers import RecordingStore
 
@@ -63,8 +63,9 @@ def test_any_reads_are_those_of_the_file(
     for start, end in kept:
         sparse.keep(start, CONTENT[start:end])
     if windows:
-        spans = [(number * 50_000, (number + 1) * 50_000) for number in {number for number, _ in windows}]
-        sparse.load((), spans, windows[0][1])
+        width = windows[0][1]
+        starts = {number * 50_000 for number, _ in windows}
+        sparse.load((), [Window(start, start + 50_000, min(width * 2, 50_000), width) for start in starts])
     for verb, first, second in reads:
         if verb == "read":
             assert sparse.read(first) == plain.read(first)
@@ -85,7 +86,7 @@ def test_a_window_gives_a_range_from_its_start_to_its_end(
 ) -> None:
     start, end = 1_000, 250_000
     sparse = SparseFile(store, "f", SIZE, pool)
-    sparse.load((), [(start, end)], width)
+    sparse.load((), [Window(start, end, width, width)])
     position = start
     for step in steps:
         sparse.seek(position)

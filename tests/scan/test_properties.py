@@ -27,7 +27,7 @@ from tests.scan.flaky_server import FlakyServer
 from tests.scan.reading import STRATEGIES, key_of, keys_of, scan, scanner, store_of
 
 from delta_sidecar import DeltaFile, DeltaSidecarError, LazyDeltaScanner, LazyScanConfig, ObjectNotFoundError
-from delta_sidecar.execute import fetcher, local, parquet_file, row_selection, sparse_file
+from delta_sidecar.execute import fetcher, json_scan, parquet_file, parquet_scan, row_selection, sparse_file
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.predicate import parse
 from delta_sidecar.replay import scan as replay_scan
@@ -520,10 +520,10 @@ def small_sizes(*, apart: bool = True) -> Iterator[None]:
         for place, name, value in (
             (fetcher, "FIRST_BYTES", 300),
             (fetcher, "AHEAD_BYTES", 200),
-            (local, "FIRST_BYTES", 300),
-            (local, "BLOCK_BYTES", 250),
-            (local, "_AHEAD_BYTES", 700),
-            (local, "_DECODED_BYTES", 1),
+            (json_scan, "FIRST_BYTES", 300),
+            (json_scan, "BLOCK_BYTES", 250),
+            (json_scan, "AHEAD_BYTES", 700),
+            (parquet_scan, "_DECODED_BYTES", 1),
             (parquet_file, "FOOTER_BYTES", 700),
             (parquet_file, "HELD_BYTES", 64),
             (parquet_file, "BATCH_BYTES", 64),
@@ -534,6 +534,7 @@ def small_sizes(*, apart: bool = True) -> Iterator[None]:
             (sparse_file, "_SMALLEST_READ", 16),
             (parquet_file, "_NARROWEST", 16),
             (parquet_file, "_TOGETHER", 0 if apart else 1 << 20),
+            (row_selection, "_STRIP_ROWS", 3),
             (replay_scan, "SeenSet", lambda: SeenSet(key_bytes=0)),
         ):
             stack.enter_context(mock.patch.object(place, name, value))

@@ -62,8 +62,8 @@ def in_lanes(
             if not waiting:
                 return
             waiting[0].come_first()
-            for item in waiting[0].items():
-                clock.join(waiting[0].clock)
+            for item, made_at in waiting[0].items():
+                clock.join(made_at)
                 yield item
             clock.join(waiting[0].clock)
             waiting.popleft()
@@ -96,7 +96,7 @@ class _Lane(Generic[T]):
         self._maker = maker
         self._scale = scale
         self._weigh = weigh
-        self._items: deque[tuple[T, int]] = deque()
+        self._items: deque[tuple[T, int, TripClock]] = deque()
         self._first = False
         self._done = False
         self._stopped = False
@@ -108,16 +108,17 @@ class _Lane(Generic[T]):
             self._first = True
             self._scale.changed.notify_all()
 
-    def items(self) -> Iterator[T]:
+    def items(self) -> Iterator[tuple[T, TripClock]]:
+        """Items, each with the trips that it took; those of later ones may be under way already."""
         while True:
             with self._scale.changed:
                 self._scale.changed.wait_for(lambda: self._items or self._done)
                 if not self._items:
                     break
-                item, weight = self._items.popleft()
+                item, weight, made_at = self._items.popleft()
                 self._scale.held -= weight
                 self._scale.changed.notify_all()
-            yield item
+            yield item, made_at
         if self._error is not None:
             raise self._error
 
@@ -140,12 +141,12 @@ class _Lane(Generic[T]):
                 self._scale.changed.notify_all()
 
     def _offer(self, item: T) -> bool:
-        weight = self._weigh(item)
+        weight, made_at = self._weigh(item), self.clock.fork()
         with self._scale.changed:
             self._scale.changed.wait_for(lambda: self._stopped or self._has_room(weight))
             if self._stopped:
                 return False
-            self._items.append((item, weight))
+            self._items.append((item, weight, made_at))
             self._scale.held += weight
             self._scale.changed.notify_all()
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 
 from delta_sidecar.execute.page_selection import PageReader, excerpt_of
 from delta_sidecar.execute.plain_types import plain_batch
-from delta_sidecar.execute.sparse_file import Range, SparseFile
+from delta_sidecar.execute.sparse_file import Range, SparseFile, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +46,8 @@ def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) ->
     if size < _MAGIC_BYTES:
         msg = f"{size} bytes are no Parquet file"
         raise pa.ArrowInvalid(msg)
-    start = max(0, size - FOOTER_BYTES)
+    # A footer grows with the file; one guess too small costs a round trip.
+    start = max(0, size - max(FOOTER_BYTES, size >> _FOOTER_SHARE))
     data = store.get_range(path, start, size)
     sparse = SparseFile(store, path, size, pool)
     sparse.keep(start, data)
@@ -109,19 +111,19 @@ class ParquetRows:
         """How many rows a row group has."""
         return int(self._footer.metadata.row_group(group).num_rows)
 
-    def fetch(self, group: int, columns: Sequence[str], held: int = HELD_BYTES) -> SparseFile:
+    def fetch(self, group: int, columns: Sequence[str], first_rows: int = 0) -> SparseFile:
         """Fetches chosen columns of a row group, in one round trip; of large ones the beginning.
 
         Args:
             group: The row group.
             columns: Dotted names.
-            held: If they are larger than this together, the large ones are read through windows.
+            first_rows: So many rows at least are fetched, and all of them if that isn't much more.
         """
         sparse = SparseFile(self._store, self._path, self._footer.size, self._pool)
         if self._footer.whole is not None:
             sparse.keep(0, self._footer.whole)
         else:
-            self._fetch(sparse, group, self.leaves(columns), held)
+            self._fetch(sparse, group, self.leaves(columns), first_rows)
         return sparse
 
     def batches(
@@ -183,20 +185,31 @@ class ParquetRows:
         a_row = self.uncompressed_bytes(group, columns) / max(1, self.num_rows(group))
         return max(_FEWEST_ROWS, min(_MOST_ROWS, int(BATCH_BYTES / max(1.0, a_row))))
 
-    def _fetch(self, sparse: SparseFile, group: int, leaves: Sequence[int], held: int) -> None:
-        row_group = self._footer.metadata.row_group(group)
-        ranges = [_chunk_range(row_group.column(leaf)) for leaf in leaves]
-        if sum(end - start for start, end in ranges) <= held:
+    def _fetch(self, sparse: SparseFile, group: int, leaves: Sequence[int], first_rows: int) -> None:
+        chunks = [self._footer.metadata.row_group(group).column(leaf) for leaf in leaves]
+        ranges = [_chunk_range(chunk) for chunk in chunks]
+        if sum(end - start for start, end in ranges) <= (_TOGETHER if first_rows else HELD_BYTES):
             sparse.load(ranges)
             return
-        large = [(start, end) for start, end in ranges if end - start > HELD_BYTES // (2 * len(ranges))]
-        width = max(_NARROWEST, HELD_BYTES // (4 * len(large)))
-        sparse.load([place for place in ranges if place not in large], large, width)
+        large = [end - start > HELD_BYTES // (2 * len(ranges)) for start, end in ranges]
+        width = max(_NARROWEST, HELD_BYTES // (4 * sum(large)))
+        share = first_rows / self.num_rows(group)
+        windows = []
+        for chunk, (start, end) in itertools.compress(zip(chunks, ranges, strict=True), large):
+            first = width
+            if first_rows:
+                # The last of the rows may be the first one of a page.
+                first = chunk.data_page_offset - start + int((end - chunk.data_page_offset) * share) + _PAGE
+            windows.append(Window(start, end, min(max(width, first), end - start), width))
+        sparse.load([place for place, windowed in zip(ranges, large, strict=True) if not windowed], windows)
 
 
 _SLICE_BYTES = 256 << 10
 _LARGE = 256 << 10
 _NARROWEST = 256 << 10
+_TOGETHER = 16 << 20
+_PAGE = 1 << 20
+_FOOTER_SHARE = 10
 _TIDY_EVERY = 32
 _NESTED = 2
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import ScanParquet
 
 _STRIP_ROWS = 131_072
-_TOGETHER = 16 << 20
+_FIRST_ROWS = 16_384
 _SPARSE = 0.1
 
 
@@ -47,16 +47,17 @@ def selected_batches(
         if rows.has_fewer_values(group, substitute.missing, substitute.beside)
     )
     columns = [column for column in plan.columns + substitutes if rows.has_values(group, column)]
-    if plan.test is None or not rows.leaves(plan.early):
-        yield from rows.batches(group, columns)
-        return
+    early = plan.early if plan.test is not None and rows.leaves(plan.early) else ()
     with ExitStack() as stack:
         fetched = None
         if is_first:
-            fetched = stack.enter_context(closing(rows.fetch(group, [*plan.early, *columns], _TOGETHER)))
+            fetched = stack.enter_context(closing(rows.fetch(group, [*early, *columns], _FIRST_ROWS)))
+        if plan.test is None or not early:
+            yield from rows.batches(group, columns, fetched)
+            return
         late = stack.enter_context(closing(ChosenRows(rows, group, columns, fetched)))
-        early = rows.batches(group, plan.early, fetched)
-        for start, keep in _strips(map(plan.test, early), 1 if is_first else _STRIP_ROWS):
+        tested = map(plan.test, rows.batches(group, early, fetched))
+        for start, keep in _strips(tested, 1 if is_first else _STRIP_ROWS):
             if keep.any():
                 yield from late.take(start, keep)
         late.finish()

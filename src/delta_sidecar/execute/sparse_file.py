@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta_sidecar.store import Store, TripClock, current_clock, run_in
@@ -20,6 +21,23 @@ Bytes = bytes | memoryview
 Range = tuple[int, int]
 
 _SMALLEST_READ = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A large range to be read bit by bit.
+
+    Attributes:
+        start: Where it begins.
+        end: Where it ends.
+        first: How much of it is fetched at once in the beginning.
+        width: How much later on.
+    """
+
+    start: int
+    end: int
+    first: int
+    width: int
 
 
 class SparseFile:
@@ -43,23 +61,20 @@ class SparseFile:
         """Whether something of it is read through windows."""
         return bool(self._windows)
 
-    def load(self, ranges: Sequence[Range], windows: Sequence[Range] = (), width: int = 1) -> None:
+    def load(self, ranges: Sequence[Range], windows: Sequence[Window] = ()) -> None:
         """Fetches ranges, and the beginnings of large ones, together.
 
         Args:
             ranges: To be held whole.
             windows: To be read through windows that move along.
-            width: The size of a window.
         """
         whole = [wanted for wanted in ranges if not self._has(*wanted)]
-        opened = [_Window(start, end, width) for start, end in windows]
-        wanted = whole + [(moving.start, min(moving.start + width, moving.end)) for moving in opened]
+        wanted = whole + [(window.start, window.start + window.first) for window in windows]
         parts = run_in(self._clock, lambda: self._store.get_ranges(self.path, wanted)) if wanted else []
         for (start, _), data in zip(whole, parts, strict=False):
             self.keep(start, data)
-        for moving, data in zip(opened, parts[len(whole) :], strict=True):
-            moving.put(moving.start, data)
-        self._windows += opened
+        for window, data in zip(windows, parts[len(whole) :], strict=True):
+            self._windows.append(_Window(window, data))
 
     def keep(self, start: int, data: Bytes) -> None:
         """Takes bytes that are already here."""
@@ -163,13 +178,13 @@ class SparseFile:
 class _Window:
     """The bytes of a large range around its reader's position, and the next ones on their way."""
 
-    def __init__(self, start: int, end: int, width: int) -> None:
-        self.start = start
-        self.end = end
-        self._width = width
-        self._at = start
-        self._data: Bytes = b""
-        self._before: tuple[int, Bytes] = (start, b"")
+    def __init__(self, window: Window, data: Bytes) -> None:
+        self.start = window.start
+        self.end = window.end
+        self._width = window.width
+        self._at = window.start
+        self._data = data
+        self._before: tuple[int, Bytes] = (window.start, b"")
         self._next: tuple[int, TripClock, Future[Bytes]] | None = None
 
     def put(self, start: int, data: Bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -16,11 +17,13 @@ from delta_sidecar.replay.scan import Scan, forward_scan, reverse_scan
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
 from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
 from delta_sidecar.scan.files import DeltaFile, delta_files
+from delta_sidecar.scan.stream import BatchStream
 from delta_sidecar.store import RequestCounts, RequestLog, Store, open_store
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Generator, Iterator, Mapping
+    from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class ScanMetrics:
 
     Attributes:
         requests: Requests by kind, bytes and dependent round trips.
+        trips_to_first_file: Round trips, one after another, until the first file; None before it. Requests that only
+            read ahead do not count.
         files_emitted: Files given out.
         batches_emitted: Batches given out.
         commits_read: Commits of which something was read.
@@ -41,6 +46,7 @@ class ScanMetrics:
     """
 
     requests: RequestCounts
+    trips_to_first_file: int | None
     files_emitted: int
     batches_emitted: int
     commits_read: int
@@ -57,6 +63,7 @@ class LazyDeltaScanner:
 
     Nothing is read before the first file, batch or snapshot is asked for. A consumer that is slow, breaks off, closes
     or drops its iterator slows or stops the requests. Each scan stands by itself and pins the version that it reads.
+    `close`, or the end of a `with` block, stops whatever is still under way.
     """
 
     def __init__(
@@ -81,6 +88,13 @@ class LazyDeltaScanner:
         self.config = config or LazyScanConfig()
         self._store = store if store is not None else open_store(table_url, storage_options)
         self._run = _Run()
+        self._streams: WeakSet[BatchStream] = WeakSet()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"LazyDeltaScanner({self._store.url!r}, {self.config!r})"
@@ -89,6 +103,14 @@ class LazyDeltaScanner:
     def metrics(self) -> ScanMetrics:
         """What the latest scan has done so far."""
         return self._run.metrics()
+
+    def close(self) -> None:
+        """Stops every scan of this scanner that is under way, from any thread.
+
+        Who goes on taking from one of them gets a `ScanClosedError`.
+        """
+        for stream in list(self._streams):
+            stream.stop()
 
     def snapshot(self) -> Snapshot:
         """Reads the version, protocol and metadata of the table; no file of it is listed."""
@@ -102,7 +124,7 @@ class LazyDeltaScanner:
 
     def scan_files(self) -> Generator[DeltaFile, None, None]:
         """Streams the files as values."""
-        with closing(self._batches(_Run())) as batches:
+        with closing(self._stream()) as batches:
             for batch in batches:
                 yield from delta_files(batch)
 
@@ -110,9 +132,16 @@ class LazyDeltaScanner:
         """Streams the files as Arrow batches of `path, raw_path, size, modification_time, partition_values, ...`.
 
         Nothing is read ahead beyond a bounded amount, so that a reader nobody takes from comes to rest by itself; its
-        threads end with its last batch or when it is dropped. (Arrow's own `close` does not reach them.)
+        threads end with its last batch, when it is dropped, or with this scanner's `close`. (Arrow does not pass its
+        own reader's `close` on.)
         """
-        return pa.RecordBatchReader.from_batches(FILE_SCHEMA, self._batches(_Run()))
+        return pa.RecordBatchReader.from_batches(FILE_SCHEMA, self._stream())
+
+    def _stream(self) -> BatchStream:
+        run = _Run()
+        stream = BatchStream(self._batches(run), run.requests)
+        self._streams.add(stream)
+        return stream
 
     def _batches(self, run: _Run) -> Batches:
         self._run = run
@@ -124,17 +153,21 @@ class LazyDeltaScanner:
                 chain = reverse_scan if self.config.strategy is ScanStrategy.REVERSE else forward_scan
                 predicate = self.config.parsed_predicate
                 with closing(StateMachineIterator(chain(run.snapshot, predicate), executor)) as machine:
-                    yield from self._sliced(run, machine)
+                    yield from self._sliced(run, machine, executor)
             finally:
                 run.requests.cancel()
 
-    def _sliced(self, run: _Run, machine: StateMachineIterator[Scan]) -> Iterator[pa.RecordBatch]:
+    def _sliced(
+        self, run: _Run, machine: StateMachineIterator[Scan], executor: LocalExecutor
+    ) -> Iterator[pa.RecordBatch]:
         limit = self.config.limit
         for found in machine:
             for start in range(0, found.num_rows, self.config.batch_size):
                 batch = found.slice(start, self.config.batch_size)
                 if limit is not None:
                     batch = batch.slice(0, limit - run.files_emitted)
+                if run.trips_to_first_file is None:
+                    run.trips_to_first_file = executor.trips
                 run.files_emitted += batch.num_rows
                 run.batches_emitted += 1
                 yield batch
@@ -161,6 +194,7 @@ class _Run:
 
     requests: RequestLog = field(default_factory=RequestLog)
     counts: ExecutionCounts = field(default_factory=ExecutionCounts)
+    trips_to_first_file: int | None = None
     files_emitted: int = 0
     batches_emitted: int = 0
     snapshot: Snapshot | None = None
@@ -169,6 +203,7 @@ class _Run:
     def metrics(self) -> ScanMetrics:
         return ScanMetrics(
             requests=self.requests.snapshot(),
+            trips_to_first_file=self.trips_to_first_file,
             files_emitted=self.files_emitted,
             batches_emitted=self.batches_emitted,
             commits_read=self.counts.files_read,

@@ -1,0 +1,88 @@
+"""What the parts of an executor share."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from delta_sidecar.errors import UnreadableFileError
+from delta_sidecar.store import TripClock, run_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from delta_sidecar.plan import FileRef
+    from delta_sidecar.store import Store
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ExecutionCounts:
+    """What running plans came to, beyond the requests.
+
+    Attributes:
+        files_read: Files of JSON lines that were fetched.
+        row_groups_read: Row groups of which rows were decoded.
+        row_groups_skipped: Row groups passed over: by their statistics, or since none of their rows passed a test.
+        batches_decoded: Batches that came out of files.
+    """
+
+    files_read: int = 0
+    row_groups_read: int = 0
+    row_groups_skipped: int = 0
+    batches_decoded: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0) -> None:
+        """Counts, from any thread."""
+        with self._lock:
+            self.files_read += files
+            self.row_groups_read += read
+            self.row_groups_skipped += skipped
+            self.batches_decoded += batches
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the plans of one scan are run with.
+
+    Attributes:
+        store: The table's store, bound to the account of the scan.
+        pool: Threads that wait for the store.
+        clock: The consumer's clock of dependent round trips.
+        counts: What it comes to.
+        file_parallelism: How many small files are fetched at once.
+    """
+
+    store: Store
+    pool: ThreadPoolExecutor
+    clock: TripClock
+    counts: ExecutionCounts
+    file_parallelism: int
+
+    def submit(self, request: Callable[[], T]) -> Asked[T]:
+        """Asks something of the store in a thread of the pool."""
+        clock = self.clock.fork()
+        return Asked(clock, self.pool.submit(run_in, clock, request))
+
+    def take(self, asked: Asked[T]) -> T:
+        """Waits for the answer."""
+        found = asked.future.result()
+        self.clock.join(asked.clock)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """A request under way."""
+
+    clock: TripClock
+    future: Future[T]
+
+
+def unreadable(ref: FileRef, error: Exception) -> UnreadableFileError:
+    """The error for a file of a plan that cannot be fetched or decoded."""
+    return UnreadableFileError(f"{ref.path}: {error}", ref.path, ref.label)

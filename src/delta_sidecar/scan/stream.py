@@ -1,0 +1,49 @@
+"""The batches of one scan, taken by one consumer and stopped from anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from delta_sidecar.errors import ScanClosedError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from delta_sidecar.plan import Batches
+    from delta_sidecar.store import RequestLog
+
+
+class BatchStream:
+    """Gives the batches of a scan. One that was stopped before its end says so: it never looks complete."""
+
+    def __init__(self, batches: Batches, requests: RequestLog) -> None:
+        self._batches = batches
+        self._requests = requests
+        self._stopped = False
+
+    def __iter__(self) -> BatchStream:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._stopped:
+            raise ScanClosedError
+        try:
+            return next(self._batches)
+        except Exception as error:
+            if self._stopped:
+                raise ScanClosedError from error
+            raise
+
+    def close(self) -> None:
+        """Stops for the consumer, who is done."""
+        self._batches.close()
+
+    def stop(self) -> None:
+        """Stops from outside, from any thread: no request follows, and who takes on gets an error."""
+        self._stopped = True
+        self._requests.cancel()
+        try:
+            self._batches.close()
+        except ValueError:
+            # The consumer waits in it right now; its next request ends it.
+            return
