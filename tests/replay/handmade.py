@@ -116,9 +116,9 @@ ADD = pa.struct(
 )
 
 
-def checkpoint_batch(*names: str | None, day: str = "d") -> pa.RecordBatch:
+def checkpoint_batch(*names: str | None, day: str = "d", size: int = 1) -> pa.RecordBatch:
     rows = [
-        None if name is None else {"path": name, "partitionValues": [("day", day)], "size": 1, "modificationTime": 1}
+        None if name is None else {"path": name, "partitionValues": [("day", day)], "size": size, "modificationTime": 1}
         for name in names
     ]
     return pa.RecordBatch.from_arrays([pa.array(rows, ADD)], names=["add"])

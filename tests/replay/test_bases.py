@@ -23,7 +23,7 @@ from tests.replay.handmade import (
     snapshot_of,
     top_batch,
 )
-from tests.replay.plain_base import PlainBase, plain_answer
+from tests.replay.plain_base import PlainBase, plain_answer, plain_base, row_groups
 
 from delta_sidecar.errors import CorruptCheckpointError, UnreadableFileError
 from delta_sidecar.log.actions import Metadata
@@ -49,13 +49,14 @@ def on_plain(version: int, checkpoint: int | None = None, first: int = 0) -> Sna
     """Gives a snapshot at version 5 with a plain base before all others."""
     snapshot = snapshot_of(range(first, 6), checkpoint)
     segment = snapshot.choice.segment
-    return replace(snapshot, choice=BaseChoice(segment, (PlainBase(version, "plain"), *bases_of(segment))))
+    plain = plain_base(version, row_groups(STATE[version]))
+    return replace(snapshot, choice=BaseChoice(segment, (plain, *bases_of(segment))))
 
 
 def answering(
     tail: dict[int, list[dict[str, Any]]],
     plain: int | None,
-    rows: list[list[str]],
+    groups: list[dict[str, int]],
     base: list[pa.RecordBatch] | None = None,
 ) -> Callable[[Plan], Any]:
     """Answers plans over commits, a plain base that says it is of a version, and a checkpoint."""
@@ -64,7 +65,7 @@ def answering(
     def answer(plan: Plan) -> Any:  # noqa: ANN401
         plan = source(plan)
         is_plain = isinstance(plan, ReadFiles) or (isinstance(plan, ScanParquet) and plan.files[0].path == "plain.rows")
-        return plain_answer(plan, plain, rows) if is_plain else others(plan)
+        return plain_answer(plan, plain, groups) if is_plain else others(plan)
 
     return answer
 
@@ -78,17 +79,17 @@ HISTORY = {
     5: [add("f"), remove("c")],
 }
 LIVE = ["b", "e", "f"]
-STATE = {0: ["a", "b"], 1: ["b", "c"], 2: ["b", "c", "d"], 3: ["b", "c", "e"], 4: ["b", "c", "e"], 5: LIVE}
+STATE = {version: dict.fromkeys(paths, 1) for version, paths in enumerate(["ab", "bc", "bcd", "bce", "bce", "bef"])}
 
 
 @CHAINS
 @pytest.mark.parametrize("version", range(6))
 def test_a_scan_ends_on_a_base_that_is_no_checkpoint(chain: Any, version: int) -> None:  # noqa: ANN401
-    executor = CannedExecutor(answering(HISTORY, version, [STATE[version][:1], STATE[version][1:]]))
+    executor = CannedExecutor(answering(HISTORY, version, row_groups(STATE[version])))
     names, batches, scan = follow(chain(on_plain(version), None), executor)
     assert sorted(path for batch in batches for path in paths(batch)) == LIVE
     assert (scan.base_version, scan.unusable) == (version, frozenset())
-    own = ["PlainTrustPhase", "PlainReplayPhase"]
+    own = ["PlainTrustPhase", *["PlainReplayPhase"] * len(row_groups(STATE[version]))]
     tail = ["CommitReplayPhase"] if version < 5 else []
     assert names == (["TailKeysPhase"] * len(tail) + own + tail if chain is forward_scan else tail + own)
 
@@ -102,7 +103,7 @@ def test_a_base_that_is_distrusted_gives_way_to_the_next_whatever_its_version(
     version: int,
 ) -> None:
     snapshot = on_plain(version, checkpoint=3)
-    answer = answering(HISTORY, says, [["never"]], [checkpoint_batch(*STATE[3])])
+    answer = answering(HISTORY, says, [], [checkpoint_batch(*STATE[3])])
     names, batches, scan = follow(chain(snapshot, None), CannedExecutor(answer))
     assert sorted(path for batch in batches for path in paths(batch)) == LIVE
     assert (scan.base_version, scan.unusable) == (3, {"plain"})
@@ -137,7 +138,7 @@ def with_plain_base(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     """Lets every log offer a plain base before its checkpoints."""
 
     def offered(segment: LogSegment) -> tuple[Base, ...]:
-        return (PlainBase(version, "plain"), *bases_of(segment))
+        return (plain_base(version, [{"b": 1}]), *bases_of(segment))
 
     monkeypatch.setattr(choice, "bases_of", offered)
 
@@ -172,7 +173,7 @@ def test_a_snapshot_takes_the_table_of_the_first_base_that_is_trusted(
     else:
         assert names == start
         assert (type(first), snapshot.choice.unusable, len(snapshot.choice.bases)) == (PlainBase, frozenset(), 2)
-        answer_scan = answering({5: [add("f")]}, None, [["b"]])
+        answer_scan = answering({5: [add("f")]}, None, [{"b": 1}])
         names, batches, _ = follow(reverse_scan(snapshot, None), CannedExecutor(answer_scan))
         assert names == ["CommitReplayPhase", "PlainReplayPhase"], "what is trusted stays trusted"
         assert [path for batch in batches for path in paths(batch)] == ["f", "b"]

@@ -12,9 +12,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import numpy as np
+
+from delta_sidecar._arrow import booleans
+from delta_sidecar.plan import Filter
+
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from delta_sidecar.log.actions import Metadata, Protocol
-    from delta_sidecar.plan import StateMachinePhase
+    from delta_sidecar.plan import Plan, StateMachinePhase
+    from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.seen import SeenSet
@@ -52,7 +60,8 @@ class Base(ABC):
         """Lets the live files through that may match. Only a trusted base can.
 
         Args:
-            reading: Which files those are. Its seen-set does not change any more.
+            reading: Which files those are; every plan goes through `Reading.rest`. Its seen-set does not change any
+                more.
             then: What goes on after them.
         """
 
@@ -67,6 +76,7 @@ class Reading:
         columns: Makes the batches that are let through.
         pruning: Tells which files may match; None: all may.
         forward: Whether the oldest files are wanted first.
+        decided: Each tells of a batch of files which ones a base decided on before it broke off.
     """
 
     table: str
@@ -74,6 +84,11 @@ class Reading:
     columns: FileColumns
     pruning: Pruning | None
     forward: bool
+    decided: tuple[RowTest, ...] = ()
+
+    def rest(self, plan: Plan) -> Plan:
+        """A plan of files without those that are decided on."""
+        return Filter(plan, _Undecided(self.decided)) if self.decided else plan
 
 
 class TrustContinuation(ABC, Generic[T]):
@@ -94,3 +109,25 @@ class ReplayContinuation(ABC, Generic[T]):
     @abstractmethod
     def replayed(self) -> StateMachinePhase[T]:
         """Goes on once its live files are through."""
+
+    @abstractmethod
+    def broken(self, base: Base, error: Exception, decided: RowTest) -> StateMachinePhase[T]:
+        """Goes on where a base broke off and can tell how far it came.
+
+        Args:
+            base: The base.
+            error: Why it broke off.
+            decided: Tells of a batch of files, whatever part of the log they are from, which ones the base came past:
+                if such a file is in the base, live and may match, it was let through.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Undecided:
+    decided: tuple[RowTest, ...]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        left = ~np.logical_or.reduce([test(batch) for test in self.decided])
+        if left.all():
+            return batch
+        return batch.filter(booleans(left)) if left.any() else None

@@ -208,7 +208,7 @@ class CheckpointReplayPhase(PartialResultPhase[T]):
     def plan(self) -> Plan:
         """The first kind of files that is left."""
         reading = self.reading
-        return base_plan(self.parts[0], BaseRows(reading.seen, reading.columns, reading.pruning))
+        return reading.rest(base_plan(self.parts[0], BaseRows(reading.seen, reading.columns, reading.pruning)))
 
     def is_parallelizable(self) -> bool:
         """Yes."""

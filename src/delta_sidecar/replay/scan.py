@@ -5,12 +5,15 @@
 
 What its phases are is the base's own business. Where one proves unusable before its first row, the commits up to it
 are replayed too and the next base is taken; in reverse, what was already given out stays right, for it came from newer
-commits.
+commits. One that breaks off later, and can tell how far it came, is followed by the next base as well, which goes on
+with the files that it did not come to.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from delta_sidecar.plan import (
@@ -34,10 +37,11 @@ from delta_sidecar.replay.pruning import Pruning, pruning_for
 from delta_sidecar.replay.seen import SeenSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
+    from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.snapshot import Snapshot
 
 
@@ -102,15 +106,17 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
     reading: Reading
 
     def replay_tail(self, up_to: int | None = None) -> StateMachinePhase[Scan]:
-        commits = self.choice.tail(up_to)
-        return PartialResult(CommitReplayPhase(self, commits, self.live_adds())) if commits else self.to_base()
+        return self.replay(self.choice.tail(up_to), self.to_base)
 
     def remember_tail(self) -> StateMachinePhase[Scan]:
         commits = self.choice.tail()
         return Consume(TailKeysPhase(self, commits)) if commits else self.to_base()
 
-    def live_adds(self) -> LiveAdds:
-        return LiveAdds(self.reading.seen, self.reading.columns, self.reading.pruning)
+    def replay(self, commits: Commits, then: Callable[[], StateMachinePhase[Scan]]) -> StateMachinePhase[Scan]:
+        """Goes through commits, and then on."""
+        reading = self.reading
+        live = LiveAdds(reading.seen, reading.columns, reading.pruning)
+        return PartialResult(CommitReplayPhase(reading, commits, live, then)) if commits else then()
 
     def to_base(self) -> StateMachinePhase[Scan]:
         return self.choice.bases[0].trust(self, with_table=False) if self.choice.bases else self.replayed()
@@ -125,18 +131,38 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
         given out is also remembered; the keys that forward remembered would hide files of it.
         """
         state = replace(self, choice=choice)
-        return state.afresh().remember_tail() if self.reading.forward else state.replay_tail(self.choice.base_version)
-
-    def afresh(self) -> _ScanState:
-        return replace(self, reading=replace(self.reading, seen=SeenSet()))
+        if self.reading.forward:
+            return state.forgetful().remember_tail()
+        return state.replay_tail(self.choice.base_version)
 
     def replayed(self) -> StateMachinePhase[Scan]:
         commits = self.choice.tail()
         if self.reading.forward and commits:
             # Which adds of the tail are live is found as in reverse, from the newest commit down.
-            state = self.afresh()
-            return PartialResult(CommitReplayPhase(state, commits, state.live_adds(), is_last=True))
+            state = self.forgetful()
+            return state.replay(commits, state.end)
         return self.end()
+
+    def broken(self, base: Base, error: Exception, decided: RowTest) -> StateMachinePhase[Scan]:
+        """Goes on with the next base and passes over what this one decided on.
+
+        It decided on files as of its version; the tail after it has the last word on them, and is not passed over. So
+        forward lets the tail through now, and what is left comes in reverse.
+        """
+        if self.reading.forward:
+            state = self.forgetful()
+            state = replace(state, reading=replace(state.reading, forward=False))
+            return state.replay(self.choice.tail(), partial(state.past, base, error, decided))
+        # Lookups in the frozen set may still be under way; what comes now goes into another one.
+        state = replace(self, reading=replace(self.reading, seen=deepcopy(self.reading.seen)))
+        return state.past(base, error, decided)
+
+    def past(self, base: Base, error: Exception, decided: RowTest) -> StateMachinePhase[Scan]:
+        reading = replace(self.reading, decided=(*self.reading.decided, decided))
+        return replace(self, reading=reading).distrusted(base, error)
+
+    def forgetful(self) -> _ScanState:
+        return replace(self, reading=replace(self.reading, seen=SeenSet()))
 
     def end(self) -> StateMachinePhase[Scan]:
         pruning, choice = self.reading.pruning, self.choice
@@ -149,28 +175,28 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
 class CommitReplayPhase(PartialResultPhase[Scan]):
     """Lets the live adds of commits through, newest commit first."""
 
-    state: _ScanState
+    reading: Reading
     commits: Commits
-    live: LiveAdds
-    is_last: bool = False
+    live: LiveAdds = field(repr=False)
+    then: Callable[[], StateMachinePhase[Scan]] = field(repr=False)
 
     def plan(self) -> Plan:
         """The commits, filtered in order."""
-        source = live_adds_plan(self.commits, self.state.snapshot.columns.physical_partition_columns)
-        return FilterOrdered(source, self.live)
+        physical = tuple(name for _, name in self.reading.columns.partition_columns)
+        return self.reading.rest(FilterOrdered(live_adds_plan(self.commits, physical), self.live))
 
     def is_parallelizable(self) -> bool:
         """No: what a commit hides is known only once the newer ones are through."""
         return False
 
     def next(self) -> StateMachinePhase[Scan]:
-        """The base, or the end."""
+        """Whatever comes after these commits."""
         self.live.flush()
-        return self.state.end() if self.is_last else self.state.to_base()
+        return self.then()
 
     def recover(self, error: Exception) -> StateMachinePhase[Scan] | None:
         """A commit that cannot be read fails the scan; the error names it."""
-        raise explain_commit_failure(self.state.table, error) from error
+        raise explain_commit_failure(self.reading.table, error) from error
 
 
 @dataclass(frozen=True, slots=True)
