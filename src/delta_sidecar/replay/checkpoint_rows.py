@@ -22,22 +22,10 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.seen import SeenSet
 
-_ADD_COLUMNS = (
-    "add.path",
-    "add.partitionValues",
-    "add.size",
-    "add.modificationTime",
-    "add.stats",
-    "add.deletionVector",
-    "add.tags",
-    "add.baseRowId",
-    "add.defaultRowCommitVersion",
-    "add.clusteringProvider",
-)
-_SUBSTITUTES = (
-    Substitute("add.stats_parsed", "add.stats", "add.path"),
-    Substitute("add.partitionValues_parsed", "add.partitionValues.key_value.key", "add.path"),
-)
+_SUBSTITUTES = {
+    "stats": Substitute("add.stats_parsed", "add.stats", "add.path"),
+    "partitionValues": Substitute("add.partitionValues_parsed", "add.partitionValues.key_value.key", "add.path"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +74,19 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
     if leaf[0].path.endswith(".json"):
         physical = tuple(name for _, name in rows.columns.partition_columns)
         return Filter(ScanJson(leaf, commit_schema(physical), lines_with=(b'"tags"',)), rows)
+    fields = rows.columns.fields()
     early: tuple[str, ...] = ()
+    if rows.pruning is not None and rows.pruning.statistics and "stats" not in fields:
+        fields += ("stats",)
     if rows.pruning is not None:
         early = ("add.partitionValues",) if rows.pruning.partitions else ()
         early += rows.pruning.struct_columns if rows.pruning.statistics else ()
     source = ScanParquet(
         leaf,
-        _ADD_COLUMNS,
+        tuple(f"add.{field}" for field in fields),
         early=early,
         test=PartitionTest(rows.pruning) if rows.pruning is not None and early else None,
         non_null=("add.path",),
-        substitutes=_SUBSTITUTES,
+        substitutes=tuple(stands_in for field, stands_in in _SUBSTITUTES.items() if field in fields),
     )
     return Filter(source, rows)

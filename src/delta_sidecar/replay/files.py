@@ -35,6 +35,22 @@ FILE_SCHEMA = pa.schema(
 )
 """Columns of a batch of files. `stats` and `tags` are JSON texts; `modification_time` is in milliseconds."""
 
+_FIELDS = {
+    "path": "path",
+    "partition_values": "partitionValues",
+    "size": "size",
+    "modification_time": "modificationTime",
+    "stats": "stats",
+    "deletion_vector": "deletionVector",
+    "tags": "tags",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+    "clustering_provider": "clusteringProvider",
+}
+
+OPTIONAL_COLUMNS = frozenset(_FIELDS) - {"path", "partition_values", "deletion_vector"}
+"""Columns of a batch that a scan can do without."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
@@ -43,10 +59,17 @@ class FileColumns:
     Attributes:
         partition_columns: (logical, physical) names.
         instants: Physical paths of the timestamps that are moments in time, not readings of a clock.
+        without: Columns of `FILE_SCHEMA` that nobody wants; they are all null. Those that tell files apart cannot be
+            among them.
     """
 
     partition_columns: tuple[tuple[str, str], ...]
     instants: frozenset[tuple[str, ...]] = frozenset()
+    without: frozenset[str] = frozenset()
+
+    def fields(self) -> tuple[str, ...]:
+        """Fields of the action that a batch is made of."""
+        return tuple(field for column, field in _FIELDS.items() if column not in self.without)
 
     def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
         """Makes a batch.
@@ -56,13 +79,15 @@ class FileColumns:
             rows: How many there are.
         """
         raw = add["path"]
+        unwanted = {_FIELDS[column] for column in self.without}
+        add = {name: column for name, column in add.items() if name not in unwanted}
         columns = [
             decode_paths(raw),
             raw,
             _field(add, "size", pa.int64(), rows),
             _field(add, "modificationTime", pa.int64(), rows),
             self._partition_map(add, rows),
-            _statistics(add, rows, self.instants),
+            _statistics({} if "stats" in unwanted else add, rows, self.instants),
             _deletion_vectors(add.get("deletionVector"), rows),
             _tags(add.get("tags"), rows),
             _field(add, "baseRowId", pa.int64(), rows),

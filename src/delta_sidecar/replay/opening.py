@@ -49,11 +49,13 @@ class Opening:
         table: The table's address, for messages.
         version: The version to read; None for the newest.
         speculation: How many commits after the last checkpoint are asked for before it is known that they exist.
+        whole_tail: Whether every commit of the tail will be read, so that they are worth asking for together.
     """
 
     table: str
     version: int | None = None
     speculation: int = 10
+    whole_tail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

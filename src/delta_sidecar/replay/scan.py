@@ -64,14 +64,24 @@ class Scan:
     seen_keys: int
 
 
-def reverse_scan(snapshot: Snapshot, predicate: Predicate | None) -> StateMachinePhase[Scan]:
-    """The newest commits first, then the base."""
-    return _start(snapshot, predicate, forward=False).replay_tail()
+def reverse_scan(
+    snapshot: Snapshot, predicate: Predicate | None, without: frozenset[str] = frozenset()
+) -> StateMachinePhase[Scan]:
+    """The newest commits first, then the base.
+
+    Args:
+        snapshot: The table.
+        predicate: Which files are wanted; None for all.
+        without: Columns that nobody wants, of `OPTIONAL_COLUMNS`: they come as nulls.
+    """
+    return _start(snapshot, predicate, without, forward=False).replay_tail()
 
 
-def forward_scan(snapshot: Snapshot, predicate: Predicate | None) -> StateMachinePhase[Scan]:
-    """The base first, then the commits after it."""
-    return _start(snapshot, predicate, forward=True).remember_tail()
+def forward_scan(
+    snapshot: Snapshot, predicate: Predicate | None, without: frozenset[str] = frozenset()
+) -> StateMachinePhase[Scan]:
+    """The base first, then the commits after it. Arguments as for `reverse_scan`."""
+    return _start(snapshot, predicate, without, forward=True).remember_tail()
 
 
 def bind_predicate(snapshot: Snapshot, predicate: Predicate | None) -> Pruning | None:
@@ -89,11 +99,10 @@ def bind_predicate(snapshot: Snapshot, predicate: Predicate | None) -> Pruning |
     return pruning_for(physical, types, frozenset(partitions & types.keys()))
 
 
-def _start(snapshot: Snapshot, predicate: Predicate | None, *, forward: bool) -> _ScanState:
+def _start(snapshot: Snapshot, predicate: Predicate | None, without: frozenset[str], *, forward: bool) -> _ScanState:
     names = snapshot.columns
-    columns = FileColumns(
-        tuple(zip(names.partition_columns, names.physical_partition_columns, strict=True)), names.instants()
-    )
+    partition_columns = tuple(zip(names.partition_columns, names.physical_partition_columns, strict=True))
+    columns = FileColumns(partition_columns, names.instants(), without)
     reading = Reading(snapshot.table, SeenSet(), columns, bind_predicate(snapshot, predicate), forward)
     return _ScanState(snapshot.table, snapshot.choice, snapshot, reading)
 

@@ -91,7 +91,8 @@ class _Listed(ListingContinuation[Snapshot]):
     opening: Opening
 
     def listed(self, segment: LogSegment) -> StateMachinePhase[Snapshot]:
-        search = _Search(self.opening.table, BaseChoice.of(segment), self.opening.speculation)
+        opening = self.opening
+        search = _Search(opening.table, BaseChoice.of(segment), opening.speculation, opening.whole_tail)
         version = search.best_checksum()
         return search.in_tail() if version is None else Consume(ChecksumPhase(search, version))
 
@@ -102,11 +103,13 @@ class _Search(ChoosesBase[Snapshot]):
 
     Attributes:
         speculation: How many commits are asked for before it is known that they are needed.
+        whole_tail: Whether it is known that all are.
         protocol: The protocol, once it is known.
         metadata: The metadata, once it is known.
     """
 
     speculation: int
+    whole_tail: bool = False
     protocol: Protocol | None = None
     metadata: Metadata | None = None
 
@@ -161,7 +164,9 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
         """The file, and the commits that are read next: those after it, and some to begin the replay with."""
         choice = self.search.choice
         segment = choice.segment
-        begun = max(choice.base_version, segment.version - self.search.speculation)
+        begun = choice.base_version
+        if not self.search.whole_tail:
+            begun = max(begun, segment.version - self.search.speculation)
         ahead = tuple(FileRef(path, size, version) for version, path, size in segment.tail(min(self.version, begun)))
         return ReadFiles((checksum_path(self.version),), max_bytes=_CHECKSUM_BYTES, ahead=ahead)
 

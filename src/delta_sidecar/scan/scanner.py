@@ -9,9 +9,10 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
+from delta_sidecar.errors import OptionError
 from delta_sidecar.execute import ExecutionCounts, LocalExecutor
 from delta_sidecar.plan import Batches, StateMachineIterator
-from delta_sidecar.replay.files import FILE_SCHEMA
+from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.scan import Scan, forward_scan, reverse_scan
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
@@ -22,7 +23,7 @@ from delta_sidecar.store import RequestCounts, RequestLog, Store, open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from typing import Self
 
 
@@ -117,7 +118,8 @@ class LazyDeltaScanner:
         run = self._run = _Run()
         with closing(self._executor(run)) as executor:
             try:
-                run.snapshot = StateMachineIterator(open_snapshot(self._opening()), executor).run_to_terminal()
+                opening = self._opening(whole_tail=False)
+                run.snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
             finally:
                 run.requests.cancel()
             return run.snapshot
@@ -128,32 +130,42 @@ class LazyDeltaScanner:
             for batch in batches:
                 yield from delta_files(batch)
 
-    def scan_batches(self) -> pa.RecordBatchReader:
+    def scan_batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """Streams the files as Arrow batches of `path, raw_path, size, modification_time, partition_values, ...`.
 
         Nothing is read ahead beyond a bounded amount, so that a reader nobody takes from comes to rest by itself; its
         threads end with its last batch, when it is dropped, or with this scanner's `close`. (Arrow does not pass its
         own reader's `close` on.)
-        """
-        return pa.RecordBatchReader.from_batches(FILE_SCHEMA, self._stream())
 
-    def _stream(self) -> BatchStream:
+        Args:
+            columns: Only these columns, in this order; what the others would cost is saved. None for all.
+
+        Raises:
+            OptionError: There is no such column.
+        """
+        schema = FILE_SCHEMA if columns is None else _chosen_schema(columns)
+        return pa.RecordBatchReader.from_batches(schema, self._stream(schema))
+
+    def _stream(self, schema: pa.Schema = FILE_SCHEMA) -> BatchStream:
         run = _Run()
-        stream = BatchStream(self._batches(run), run.requests)
+        stream = BatchStream(self._batches(run, schema), run.requests)
         self._streams.add(stream)
         return stream
 
-    def _batches(self, run: _Run) -> Batches:
+    def _batches(self, run: _Run, schema: pa.Schema) -> Batches:
         self._run = run
         with closing(self._executor(run)) as executor:
             try:
-                run.snapshot = StateMachineIterator(open_snapshot(self._opening()), executor).run_to_terminal()
+                # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
+                opening = self._opening(whole_tail=self.config.predicate is not None)
+                run.snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
                 if self.config.limit == 0:
                     return
                 chain = reverse_scan if self.config.strategy is ScanStrategy.REVERSE else forward_scan
-                predicate = self.config.parsed_predicate
-                with closing(StateMachineIterator(chain(run.snapshot, predicate), executor)) as machine:
-                    yield from self._sliced(run, machine, executor)
+                start = chain(run.snapshot, self.config.parsed_predicate, OPTIONAL_COLUMNS - set(schema.names))
+                with closing(StateMachineIterator(start, executor)) as machine:
+                    for batch in self._sliced(run, machine, executor):
+                        yield batch if schema is FILE_SCHEMA else batch.select(schema.names)
             finally:
                 run.requests.cancel()
 
@@ -184,8 +196,17 @@ class LazyDeltaScanner:
         run.counts = executor.counts
         return executor
 
-    def _opening(self) -> Opening:
-        return Opening(self._store.url, self.config.version, self.config.commit_read_parallelism)
+    def _opening(self, *, whole_tail: bool) -> Opening:
+        config = self.config
+        return Opening(self._store.url, config.version, config.commit_read_parallelism, whole_tail)
+
+
+def _chosen_schema(columns: Sequence[str]) -> pa.Schema:
+    for name in columns:
+        if name not in FILE_SCHEMA.names:
+            msg = f"files have no column {name!r}; they have {', '.join(FILE_SCHEMA.names)}"
+            raise OptionError(msg)
+    return pa.schema([FILE_SCHEMA.field(name) for name in columns])
 
 
 @dataclass(slots=True)

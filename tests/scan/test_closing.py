@@ -1,0 +1,102 @@
+"""A scanner that is closed stops what it has under way, and nothing that was stopped looks complete."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.builder import TableBuilder, add
+from tests.scan.reading import scanner, store_of
+
+from delta_sidecar import ScanClosedError
+from delta_sidecar.store.wrappers import Attempt, RecordingStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMITS = 60
+PATIENCE = 10
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableBuilder:
+    built = TableBuilder(tmp_path)
+    for number in range(COMMITS):
+        built.commit([add(f"{number}.parquet")])
+    built.checksum()
+    return built
+
+
+def await_threads(before: set[threading.Thread]) -> None:
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("delta-sidecar"):
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+def test_a_closed_scanner_has_no_threads_left_and_asks_for_nothing(table: TableBuilder) -> None:
+    before = set(threading.enumerate())
+    store = RecordingStore(store_of(table))
+    with scanner(table, store, commit_read_parallelism=3) as scanning:
+        reader, files = scanning.scan_batches(), scanning.scan_files()
+        reader.read_next_batch()
+        next(files)
+    await_threads(before)
+    asked = len(store.attempts)
+    assert asked < 2 * COMMITS
+    with pytest.raises(ScanClosedError):
+        reader.read_next_batch()
+    with pytest.raises(ScanClosedError):
+        list(files)
+    assert len(store.attempts) == asked
+
+
+def test_a_stopped_scan_never_looks_complete(table: TableBuilder) -> None:
+    scanning = scanner(table)
+    files = scanning.scan_files()
+    next(files)
+    scanning.close()
+    with pytest.raises(ScanClosedError, match="before its end"):
+        next(files)
+    assert not scanning.metrics.is_complete
+
+
+def test_a_scan_that_came_to_its_end_stays_so(table: TableBuilder) -> None:
+    with scanner(table) as scanning:
+        files = list(scanning.scan_files())
+    assert len(files) == COMMITS
+    assert scanning.metrics.is_complete
+
+
+def test_a_closed_scanner_can_scan_again(table: TableBuilder) -> None:
+    scanning = scanner(table)
+    scanning.close()
+    assert len(list(scanning.scan_files())) == COMMITS
+
+
+def test_closing_from_another_thread_ends_a_consumer_that_waits(table: TableBuilder) -> None:
+    held, gate = threading.Event(), threading.Event()
+
+    def hold(attempt: Attempt) -> None:
+        if attempt.path.endswith("30.json"):
+            held.set()
+            assert gate.wait(PATIENCE)
+
+    scanning = scanner(table, RecordingStore(store_of(table), hold), commit_read_parallelism=2)
+    outcome: list[Exception] = []
+
+    def consume() -> None:
+        try:
+            list(scanning.scan_files())
+        except Exception as error:  # noqa: BLE001 - told below
+            outcome.append(error)
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    assert held.wait(PATIENCE)
+    scanning.close()
+    gate.set()
+    consumer.join(PATIENCE)
+    assert not consumer.is_alive()
+    assert [type(error) for error in outcome] == [ScanClosedError]

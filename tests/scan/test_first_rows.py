@@ -1,0 +1,65 @@
+"""The first file of a checkpoint comes after two trips more, whatever its row groups and the predicate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.builder import TableBuilder, add
+
+from delta_sidecar import LazyDeltaScanner, LazyScanConfig
+from delta_sidecar.synth import TelemetryLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOOTER_AND_ROW_GROUP = 2
+EARLY_HOUR = "2025010103"
+PREDICATES = {
+    "none": None,
+    "by partition": f"_event_hour = '{EARLY_HOUR}'",
+    "by statistics": "event_ts < timestamp '2025-01-01 04:00:00'",
+    "by both": f"_event_hour = '{EARLY_HOUR}' AND event_ts < timestamp '2025-01-01 04:00:00'",
+}
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "as Spark writes them": {},
+    "small": {"row_group_rows": 5_000},
+    "one single": {"row_group_rows": "single"},
+    "with struct statistics": {"row_group_rows": "single", "struct_stats": True},
+}
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def layout(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return {"files": 150_000, "tail_commits": 0, **LAYOUTS[request.param]}
+
+
+@pytest.fixture(scope="module")
+def table(layout: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("telemetry")
+    TelemetryLog(**layout).write(path)
+    return path
+
+
+@pytest.mark.parametrize("predicate", PREDICATES.values(), ids=PREDICATES)
+def test_two_trips_for_the_checkpoint(table: Path, predicate: str | None) -> None:
+    assert trips(table, predicate) == 2 + FOOTER_AND_ROW_GROUP
+
+
+@pytest.mark.parametrize("tail", [5, 10, 25, 100])
+def test_a_tail_without_a_match_costs_no_further_trip(tmp_path: Path, tail: int) -> None:
+    built = TableBuilder(tmp_path, partition_columns=["day"], schema={"id": "long", "day": "string"})
+    built.commit([add("old.parquet", partition_values={"day": "old"})])
+    built.checkpoint()
+    built.checksum()
+    for number in range(tail):
+        built.commit([add(f"{number}.parquet", partition_values={"day": "new"})])
+        built.checksum()
+    speculated = tail <= LazyScanConfig().commit_read_parallelism
+    assert trips(tmp_path, "day = 'old'") == (2 if speculated else 3) + FOOTER_AND_ROW_GROUP - 1, "the footer is all"
+
+
+def trips(table: Path, predicate: str | None) -> int | None:
+    with LazyDeltaScanner(table, LazyScanConfig(predicate=predicate)) as scanner:
+        next(scanner.scan_files())
+        return scanner.metrics.trips_to_first_file
