@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
-from bench.measure import Measurement, measured
+from bench.measure import measured
 from bench.readers import digest, lazy
 
 from delta_sidecar.synth import TelemetryLog
@@ -19,20 +20,16 @@ MB = 1_000_000
 pytestmark = pytest.mark.slow
 
 
-def test_ten_times_the_files_take_no_more_memory(tmp_path: Path) -> None:
-    # Both have more row groups than are decoded at once; with fewer, the smaller table would take less.
-    tenth = last_hour(TelemetryLog(files=100_000, row_group_rows=25_000), tmp_path / "tenth")
-    whole = last_hour(TelemetryLog(files=1_000_000, row_group_rows=25_000), tmp_path / "whole")
-    assert whole.peak_bytes - tenth.peak_bytes <= 15 * MB, f"{tenth.peak_bytes} and {whole.peak_bytes}"
-
-
-def test_row_groups_as_spark_writes_them_are_not_held(tmp_path: Path) -> None:
-    assert last_hour(TelemetryLog(files=1_000_000), tmp_path).peak_bytes <= 110 * MB
+@pytest.mark.parametrize("row_group_rows", [None, 25_000], ids=["as Spark writes them", "25,000 rows"])
+def test_ten_times_the_files_take_no_more_memory(tmp_path: Path, row_group_rows: int | None) -> None:
+    tenth = last_hour(TelemetryLog(files=100_000, row_group_rows=row_group_rows), tmp_path / "tenth")
+    whole = last_hour(TelemetryLog(files=1_000_000, row_group_rows=row_group_rows), tmp_path / "whole")
+    assert whole - tenth <= 15 * MB, f"{tenth} and {whole}"
+    assert whole <= 110 * MB
 
 
 def test_a_checkpoint_of_one_single_row_group_is_not_held(tmp_path: Path) -> None:
-    found = last_hour(TelemetryLog(files=1_000_000, row_group_rows="single"), tmp_path)
-    assert found.peak_bytes <= 150 * MB
+    assert last_hour(TelemetryLog(files=1_000_000, row_group_rows="single"), tmp_path) <= 150 * MB
 
 
 def test_a_commit_of_a_million_files_is_not_held(tmp_path: Path) -> None:
@@ -53,10 +50,11 @@ def hoard(size: int) -> Callable[[], dict[str, int]]:
     return lambda: {"held": len(b"x" * size)}
 
 
-def last_hour(log: TelemetryLog, path: Path) -> Measurement:
-    """Asks for the newest hour and checks the answer."""
+def last_hour(log: TelemetryLog, path: Path) -> float:
+    """Asks for the newest hour, checks the answer, and gives the middle one of three peaks: allocators are moody."""
     log.write(path)
-    found = measured(lazy, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'")
-    assert found.answer["files"] == log.expected_hour(log.newest_hour)
-    assert found.answer["paths"] == digest(log.live_paths(log.newest_hour))
-    return found
+    runs = [measured(lazy, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'") for _ in range(3)]
+    for found in runs:
+        assert found.answer["files"] == log.expected_hour(log.newest_hour)
+        assert found.answer["paths"] == digest(log.live_paths(log.newest_hour))
+    return median(found.peak_bytes for found in runs)
