@@ -35,6 +35,7 @@ PUBLIC = [
     "ObjectTruncatedError",
     "OptionError",
     "PredicateError",
+    "ScanClosedError",
     "ScanMetrics",
     "ScanStrategy",
     "Snapshot",

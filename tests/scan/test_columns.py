@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError
+from delta_sidecar import LazyDeltaScanner, LazyScanConfig, LogCorruptionError, OptionError
 from delta_sidecar.replay.files import FILE_SCHEMA
+from delta_sidecar.scan.files import delta_files
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import RecordingStore
 from delta_sidecar.synth import TelemetryLog
@@ -16,7 +18,8 @@ from delta_sidecar.synth import TelemetryLog
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHOICES = [["path"], ["size", "path"], ["stats"], ["tags", "modification_time"], [], list(FILE_SCHEMA.names)]
+NAMES = FILE_SCHEMA.names
+CHOICES = [["path"], ["size", "path"], ["stats"], ["tags", "modification_time"], [], list(NAMES)]
 PREDICATES = [None, "_event_hour = '2025010101'", "event_ts < timestamp '2025-01-01 01:10:00'"]
 
 
@@ -65,3 +68,11 @@ def test_what_is_not_chosen_is_not_read(tmp_path: Path) -> None:
 def test_an_unknown_column_is_named(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"no column 'sizes'.*size"):
         LazyDeltaScanner(tmp_path).scan_batches(["sizes"])
+
+
+def test_text_that_is_not_utf8_is_the_logs_fault() -> None:
+    texts = pa.array([b"a\xff.parquet"], pa.binary())
+    paths = pa.Array.from_buffers(pa.string(), 1, texts.buffers())
+    columns = [paths if name in ("path", "raw_path") else pa.nulls(1, FILE_SCHEMA.field(name).type) for name in NAMES]
+    with pytest.raises(LogCorruptionError, match="not UTF-8"):
+        list(delta_files(pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)))

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from delta_sidecar.errors import LogCorruptionError
 from delta_sidecar.log.deletion_vectors import DeletionVector
 
 if TYPE_CHECKING:
@@ -57,9 +58,18 @@ class DeltaFile:
 
 
 def delta_files(batch: pa.RecordBatch) -> Iterator[DeltaFile]:
-    """The rows of a batch of files as values."""
+    """The rows of a batch of files as values.
+
+    Raises:
+        LogCorruptionError: A text is not UTF-8: the checkpoint that it comes from is damaged.
+    """
     names = batch.schema.names
-    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+    try:
+        rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    except UnicodeDecodeError as error:
+        msg = f"a file entry of the log is damaged: its text is not UTF-8 ({error})"
+        raise LogCorruptionError(msg) from error
+    for row in rows:
         fields: dict[str, Any] = dict(zip(names, row, strict=True))
         fields["partition_values"] = dict(fields["partition_values"])
         fields["deletion_vector"] = DeletionVector.from_struct(fields["deletion_vector"])
