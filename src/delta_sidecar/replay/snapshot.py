@@ -106,12 +106,14 @@ class _Search(ChoosesBase[Snapshot]):
         whole_tail: Whether it is known that all are.
         protocol: The protocol, once it is known.
         metadata: The metadata, once it is known.
+        columns: What they say of the table's columns, where that has been read.
     """
 
     speculation: int
     whole_tail: bool = False
     protocol: Protocol | None = None
     metadata: Metadata | None = None
+    columns: TableSchema | None = field(default=None, repr=False)
 
     def best_checksum(self) -> int | None:
         """The checksum file that costs least: the base's own where the tail is on its way, else the newest."""
@@ -149,7 +151,7 @@ class _Search(ChoosesBase[Snapshot]):
         if self.metadata is None:
             msg = f"{table} has no metaData action up to version {version}: its log is not complete"
             raise MissingMetadataError(msg)
-        columns = read_schema(self.metadata, self.protocol, table)
+        columns = self.columns or read_schema(self.metadata, self.protocol, table)
         return Terminus(Snapshot(table, version, self.protocol, self.metadata, columns, self.choice))
 
 
@@ -175,20 +177,21 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
         for batch in data:
             content = batch.column("data")[0].as_py()
             checksum = read_checksum(content, self.version) if content is not None else None
-            if checksum is not None and self._is_usable(checksum):
-                known = replace(self.search, protocol=checksum.protocol, metadata=checksum.metadata)
+            columns = self._columns(checksum) if checksum is not None else None
+            if checksum is not None and columns is not None:
+                known = replace(self.search, protocol=checksum.protocol, metadata=checksum.metadata, columns=columns)
                 commits = self.search.choice.segment.tail(self.version)
                 if not commits:
                     return known.done()
                 return Consume(TableInTailPhase(known, commits, newer=True))
         return self.search.in_tail()
 
-    def _is_usable(self, checksum: Checksum) -> bool:
+    def _columns(self, checksum: Checksum) -> TableSchema | None:
+        """What it says of the table's columns; None where it says nothing that can be used."""
         try:
-            read_schema(checksum.metadata, checksum.protocol, self.search.table)
+            return read_schema(checksum.metadata, checksum.protocol, self.search.table)
         except InvalidMetadataError:
-            return False
-        return True
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +229,12 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
         known = self.search
         if "protocol" in found and (known.protocol is None or self.newer):
             version, action = found["protocol"]
-            known = replace(known, protocol=Protocol.from_action(action, f"commit {version} of {source}"))
+            protocol = Protocol.from_action(action, f"commit {version} of {source}")
+            known = replace(known, protocol=protocol, columns=None)
         if "metaData" in found and (known.metadata is None or self.newer):
             version, action = found["metaData"]
-            known = replace(known, metadata=Metadata.from_action(action, f"commit {version} of {source}"))
+            metadata = Metadata.from_action(action, f"commit {version} of {source}")
+            known = replace(known, metadata=metadata, columns=None)
         return known.in_base()
 
     def recover(self, error: Exception) -> StateMachinePhase[Snapshot] | None:

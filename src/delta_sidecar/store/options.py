@@ -253,6 +253,8 @@ def canonical(
     Raises:
         OptionError: A name is unknown, or two names of the same option have different values.
     """
+    if not given:
+        return {}, {}
     keys = {name: option.key for option in options for name in _names(option)}
     known: dict[str, str] = {}
     other: dict[str, str] = {}
