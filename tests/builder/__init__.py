@@ -17,15 +17,16 @@ from tests.builder.actions import (
     metadata,
     protocol,
     remove,
-    stats_of,
     txn,
 )
-from tests.builder.model import Key, canonical_path, dv_id, file_key, live_files
+from tests.builder.model import Key, ModelColumn, canonical_path, dv_id, file_key, live_files
+from tests.builder.statistics import stats_of
 from tests.builder.table import TableBuilder
 
 __all__ = [
     "AddAction",
     "Key",
+    "ModelColumn",
     "TableBuilder",
     "add",
     "canonical_path",

@@ -1,19 +1,21 @@
-"""The actions of a log, with the fields that tests care about first, and statistics that are true of rows."""
+"""The actions of a log, with the fields that tests care about first."""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import math
+import re
 import uuid
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from tests.builder.statistics import stats_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 NOW = 1_770_000_000_000
-STRING_PREFIX = 32
+# json.dumps has no number with so many digits: decimals are marked, and unwrapped afterwards.
+_MARKED = re.compile(r'"\\u0000(-?[0-9.]+)\\u0000"')
 _FROM_ROWS: dict[str, Any] = {"of": "rows"}
 
 Row = dict[str, Any]
@@ -161,40 +163,6 @@ def deletion_vector(
     return vector | {"sizeInBytes": 36, "cardinality": cardinality}
 
 
-def stats_of(
-    rows: Sequence[Row],
-    *,
-    exclude: Iterable[str] = (),
-    tight: bool | None = None,
-    num_records: int | None = None,
-    mark_cut_strings: bool = True,
-) -> dict[str, Any]:
-    """Makes statistics that are true of some rows, as Spark writes them.
-
-    Args:
-        rows: The rows; every type that has bounds is recognised by its Python values.
-        exclude: Columns to leave out: partition columns have no statistics.
-        tight: What `tightBounds` says; None leaves it out.
-        num_records: The records of the file, where they are more than the rows.
-        mark_cut_strings: Whether the upper bound of long strings is made greater than them, or is a mere prefix.
-    """
-    left_out = set(exclude)
-    names = list(dict.fromkeys(name for row in rows for name in row if name not in left_out))
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for name in names:
-        values = [row.get(name) for row in rows]
-        present = [value for value in values if value is not None]
-        nulls[name] = len(values) - len(present)
-        ordered = not any(isinstance(value, bool | bytes) or _is_nan(value) for value in present)
-        if present and ordered:
-            low[name], high[name] = _lower(min(present)), _upper(max(present), mark_cut=mark_cut_strings)
-    stats: dict[str, Any] = {"numRecords": len(rows) if num_records is None else num_records}
-    stats |= {"minValues": low, "maxValues": high, "nullCount": nulls}
-    return stats if tight is None else stats | {"tightBounds": tight}
-
-
 def struct_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Gives a schema as Delta's struct."""
     if "fields" in schema:
@@ -205,40 +173,12 @@ def struct_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def dump(value: object) -> str:
     """Writes compact JSON, decimals as numbers with all their digits."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_decimal, allow_nan=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_marked, allow_nan=False)
+    return _MARKED.sub(r"\1", text)
 
 
-def _decimal(value: object) -> float:
+def _marked(value: object) -> str:
     if isinstance(value, Decimal):
-        return float(value)
+        return f"\0{value:f}\0"
     msg = f"no JSON for {value!r}"
     raise TypeError(msg)
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _lower(value: Any) -> Any:  # noqa: ANN401 - a value of any column type
-    if isinstance(value, str):
-        return value[:STRING_PREFIX]
-    return _plain(value)
-
-
-def _upper(value: Any, *, mark_cut: bool) -> Any:  # noqa: ANN401
-    if isinstance(value, str):
-        cut = value[:STRING_PREFIX]
-        return cut + "\U0010ffff" if mark_cut and cut != value else cut
-    return _plain(value)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    # A timestamp's bounds are cut down to milliseconds, the upper one too.
-    if isinstance(value, dt.datetime):
-        text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
-        return text if value.tzinfo is None else text + "Z"
-    if isinstance(value, dt.date):
-        return value.isoformat()
-    if isinstance(value, float) and math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value

@@ -6,6 +6,7 @@ import json
 import uuid
 import zlib
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -239,7 +240,7 @@ def _checkpoint_add(action: dict[str, Any], kind: pa.StructType, zone: dt.timede
     if kind.get_field_index("stats") < 0:
         row.pop("stats", None)
     if kind.get_field_index("stats_parsed") >= 0 and action.get("stats"):
-        row["stats_parsed"] = typed(json.loads(action["stats"]), kind.field("stats_parsed").type)
+        row["stats_parsed"] = typed(json.loads(action["stats"], parse_float=Decimal), kind.field("stats_parsed").type)
     if kind.get_field_index("partitionValues_parsed") >= 0:
         parsed = kind.field("partitionValues_parsed").type
         values = action["partitionValues"]

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from hypothesis import strategies as st
-from tests.builder.actions import add, deletion_vector, metadata, protocol, remove, stats_of, txn
-from tests.builder.columns import DATA_COLUMNS, LATER_COLUMN, partition_value, value
+from tests.builder.actions import add, deletion_vector, protocol, remove, txn
+from tests.builder.columns import kinds_of, partition_value, value
+from tests.builder.schema_changes import changed
+from tests.builder.statistics import NOT_A_NUMBER, Habits, stats_of
 from tests.builder.values import partition_text
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Mapping
 
     from tests.builder.actions import Row
+    from tests.builder.schemas import Schema
 
 # Java's URIs leave these as they are; everything outside of ASCII stays too.
 _PLAIN_IN_JAVA = "/=+,;@&$!*'()~._-"
 _NAMES = ("part-{}.parquet", "a b-{}.parquet", "100%-{}.parquet", "a+b-{}.parquet", "x%20y-{}.parquet")
 _MORE_NAMES = ("ünï-{}.parquet", "#q?{}&.parquet", "dir=%2F/ä-{}.parquet", "\U0001f600-{}.parquet")
+
+
+_HABITS = st.builds(
+    Habits,
+    nan=st.sampled_from(NOT_A_NUMBER),
+    after_cut=st.sampled_from(["\U0010ffff", "\ufffd", ""]),
+    booleans=st.booleans(),
+    zone=st.sampled_from([None, None, dt.timedelta(hours=-8), dt.timedelta(hours=5, minutes=30)]),
+    timespec=st.sampled_from(["milliseconds", "milliseconds", "microseconds"]),
+    through_double=st.booleans(),
+    short_floats=st.booleans(),
+)
 
 
 @dataclass(frozen=True)
@@ -46,19 +61,19 @@ class HistoryWriter:
     """Draws changes that are legal after those before.
 
     Attributes:
+        schema: The table's schema.
         features: The table features in force.
     """
 
-    def __init__(self, draw: st.DrawFn, partitions: Mapping[str, str], zone: dt.timedelta, *, portable: bool) -> None:
+    def __init__(self, draw: st.DrawFn, schema: Schema, zone: dt.timedelta, *, portable: bool) -> None:
+        self.schema = schema
         self.features: tuple[str, ...] = ()
         self._draw = draw
-        self._partitions = partitions
         self._zone = zone
         self._portable = portable
         self._live: dict[str, _Logical] = {}
         self._gone: dict[str, _DataFile] = {}
         self._touched: set[str] = set()
-        self._columns = dict(DATA_COLUMNS)
         self._count = 0
 
     def commit_ends(self) -> None:
@@ -67,9 +82,16 @@ class HistoryWriter:
 
     def protocol(self) -> dict[str, Any]:
         """Draws features on top of those in force, and gives the protocol action."""
-        known = ("deletionVectors", "v2Checkpoint", "columnMapping")
-        drawn = self._draw(st.sets(st.sampled_from(known)))
-        self.features = tuple(name for name in known if name in drawn or name in self.features)
+        known = ("deletionVectors", "v2Checkpoint", "columnMapping", "timestampNtz")
+        needed = {
+            "columnMapping": self.schema.mode != "none",
+            "timestampNtz": "timestamp_ntz"
+            in kinds_of({field.name: field.physical_kind for field in self.schema.fields}),
+        }
+        drawn = self._draw(st.sets(st.sampled_from(known[:3])))
+        self.features = tuple(name for name in known if name in drawn or name in self.features or needed.get(name))
+        if self.features == ("columnMapping",) and self._draw(st.booleans()):
+            return protocol(2, 5)
         return protocol(features=self.features, writer_features=["appendOnly"]) if self.features else protocol()
 
     def upgrade(self) -> list[dict[str, Any]]:
@@ -124,15 +146,10 @@ class HistoryWriter:
         return actions
 
     def metadata(self) -> list[dict[str, Any]]:
-        """Changes properties, or adds a column; once in a commit."""
-        if self._draw(st.booleans()):
-            self._columns |= dict([LATER_COLUMN])
-        action = metadata(
-            self._columns | dict(self._partitions),
-            list(self._partitions),
-            configuration={"delta.appendOnly": "false", "custom.note": str(self._number())},
-        )
-        return [action]
+        """Changes properties or the schema; once in a commit."""
+        self.schema = changed(self._draw, self.schema, self.features)
+        note = {"delta.appendOnly": "false", "custom.note": str(self._number())}
+        return [self.schema.action(**note)]
 
     def nothing(self) -> list[dict[str, Any]]:
         """Leaves the files as they are."""
@@ -145,16 +162,17 @@ class HistoryWriter:
             path = "/elsewhere/" + path
         # One draw makes all rows: a draw for every cell takes most of a test's time and shrinks no better.
         dice = random.Random(self._draw(st.integers(0, 2**20)))  # noqa: S311 - no secret
-        typed = {name: partition_value(kind, dice) for name, kind in self._partitions.items()}
+        kinds = {field.physical: field.kind for field in self.schema.fields if isinstance(field.kind, str)}
+        typed = {name: partition_value(kinds[name], dice) for name in self.schema.partitions}
         rows = [
-            {name: value(kind, dice) for name, kind in self._columns.items()} | typed
+            {name: value(kind, dice) for name, kind in self.schema.data.items()} | typed
             for _ in range(self._draw(st.integers(1, 4)))
         ]
         raw = {name: self._partition_text(cell) for name, cell in typed.items()}
         return _Logical(_DataFile(path, tuple(rows), raw))
 
     def _partition_text(self, value: Any) -> str | None:  # noqa: ANN401 - a value of any column type
-        text = partition_text(value, self._zone)
+        text = partition_text(value, self._zone, plain=self._portable or self._draw(st.booleans()))
         return "" if text is None and self._draw(st.booleans()) else text
 
     def _added(self, logical: _Logical) -> dict[str, Any]:
@@ -188,24 +206,26 @@ class HistoryWriter:
 
     def _statistics(self, logical: _Logical) -> dict[str, Any] | None:
         rows = logical.file.rows
-        wide = self._draw(st.booleans())
         # A file with a deletion vector must say how many records it has.
-        choice = self._draw(st.sampled_from(["all", "some", "count", *([] if logical.vector else ["none"])]))
+        choice = self._draw(st.sampled_from(["all", "all", "some", "count", *([] if logical.vector else ["none"])]))
         if choice == "none":
             return None
+        if choice == "count":
+            return {"numRecords": len(rows)}
+        wide = self._draw(st.booleans())
         counted = rows if wide else [row for place, row in enumerate(rows) if place not in logical.hidden]
         stats = stats_of(
             counted,
-            exclude=self._partitions,
+            columns=self.schema.data,
             tight=False if wide else self._draw(st.sampled_from([None, True])),
             num_records=len(rows),
-            mark_cut_strings=self._draw(st.booleans()),
+            habits=self._draw(_HABITS),
         )
-        if choice == "count":
-            return {"numRecords": len(rows)}
+        if wide:
+            stats["nullCount"] = _estimated(stats["nullCount"], len(rows))
         if choice == "some":
             for part in ("minValues", "maxValues", "nullCount"):
-                for name in self._draw(st.sets(st.sampled_from(sorted(self._columns)))):
+                for name in self._draw(st.sets(st.sampled_from(sorted(self.schema.data)))):
                     stats[part].pop(name, None)
         return stats
 
@@ -223,3 +243,11 @@ class HistoryWriter:
     def _number(self) -> int:
         self._count += 1
         return self._count
+
+
+def _estimated(counts: Mapping[str, Any], records: int) -> dict[str, Any]:
+    """Gives null counts as wide statistics may have them: none and all are true, what lies between is a guess."""
+    return {
+        name: _estimated(count, records) if isinstance(count, dict) else records - 1 if 0 < count < records else count
+        for name, count in counts.items()
+    }

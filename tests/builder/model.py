@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tests.builder.actions import AddAction
+    from tests.builder.actions import AddAction, Row
 
 Key = tuple[str, str | None]
 """A logical file: its canonical path and the unique id of its deletion vector."""
+
+STRUCT = "struct"
+
+
+@dataclass(frozen=True)
+class ModelColumn:
+    """A column, or a field of a struct, as it is at one version.
+
+    Attributes:
+        path: Its names as users say them.
+        physical: Its names in statistics and partition values; rows are kept under them too.
+        kind: The Delta type by name; of a struct, `STRUCT`.
+        is_partition: Whether it is a partition column.
+    """
+
+    path: tuple[str, ...]
+    physical: tuple[str, ...]
+    kind: str
+    is_partition: bool = False
+
+    def value(self, row: Row) -> Any:  # noqa: ANN401 - a value of any column type
+        """Gives the value in a row; null below a null struct, and in files from before the column was there."""
+        found: Any = row
+        for name in self.physical:
+            found = None if found is None else found.get(name)
+        return found
+
+
+def columns_of(metadata: Mapping[str, Any]) -> list[ModelColumn]:
+    """Lists the columns and the fields in structs that a metaData action speaks of."""
+    is_mapped = metadata["configuration"].get("delta.columnMapping.mode", "none") != "none"
+
+    def below(struct: Mapping[str, Any], path: tuple[str, ...], physical: tuple[str, ...]) -> Iterator[ModelColumn]:
+        for field in struct["fields"]:
+            inner = (*path, field["name"])
+            other = field["metadata"]["delta.columnMapping.physicalName"] if is_mapped else field["name"]
+            is_struct = isinstance(field["type"], dict)
+            is_partition = not path and field["name"] in metadata["partitionColumns"]
+            yield ModelColumn(inner, (*physical, other), STRUCT if is_struct else field["type"], is_partition)
+            if is_struct:
+                yield from below(field["type"], inner, (*physical, other))
+
+    return list(below(json.loads(metadata["schemaString"]), (), ()))
 
 
 def live_files(commits: Iterable[Sequence[dict[str, Any]]]) -> dict[Key, AddAction]:

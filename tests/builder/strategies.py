@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from tests.builder.columns import DATA_COLUMNS, PARTITION_COLUMNS
 from tests.builder.history_writer import HistoryWriter
-from tests.builder.predicates import Condition, predicates
+from tests.builder.predicates import Condition, normal_forms, predicates, true_conditions
+from tests.builder.schemas import Schema
 from tests.builder.table import TableBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Condition", "History", "Step", "histories", "predicates"]
+__all__ = ["Condition", "History", "Step", "histories", "normal_forms", "predicates", "true_conditions"]
 
 _ZONES = [dt.timedelta(hours=hours) for hours in (-12, -5, 0, 14)] + [dt.timedelta(hours=5, minutes=30)]
 _CHANGES = (
@@ -58,28 +59,24 @@ class History:
     """A table from its first version on.
 
     Attributes:
-        partition_columns: Names to Delta types.
+        schema: The first schema.
         protocol: The first protocol action.
         zone: How far ahead of UTC the writer's clock is.
         steps: What happens.
     """
 
-    partition_columns: dict[str, str]
+    schema: Schema
     protocol: dict[str, Any]
     zone: dt.timedelta
     steps: tuple[Step, ...]
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The columns that every version has: names to Delta types."""
-        return DATA_COLUMNS | self.partition_columns
 
     def build(self, root: Path) -> TableBuilder:
         """Writes the table into a directory."""
         table = TableBuilder(
             root,
-            schema=self.columns,
-            partition_columns=list(self.partition_columns),
+            schema=self.schema.struct,
+            partition_columns=self.schema.partition_names,
+            configuration=self.schema.configuration,
             protocol=self.protocol,
             zone=self.zone,
         )
@@ -98,10 +95,9 @@ def histories(draw: st.DrawFn, *, portable: bool = False, max_steps: int = 10) -
             in one commit.
         max_steps: At most so many commits after the first; checkpoints and clean-ups come on top.
     """
-    names = draw(st.lists(st.sampled_from(sorted(PARTITION_COLUMNS)), unique=True, max_size=3))
-    partitions = {name: PARTITION_COLUMNS[name] for name in names}
+    schema = draw(_schemas())
     zone = draw(st.sampled_from(_ZONES))
-    writer = HistoryWriter(draw, partitions, zone, portable=portable)
+    writer = HistoryWriter(draw, schema, zone, portable=portable)
     changes = _CHANGES if portable else (*_CHANGES, "same_key_twice")
     first_protocol = writer.protocol()
     steps = [Step("commit", {"actions": writer.append()})]
@@ -113,7 +109,20 @@ def histories(draw: st.DrawFn, *, portable: bool = False, max_steps: int = 10) -
         writer.commit_ends()
         steps.append(Step("commit", {"actions": actions}))
         steps += draw(_log_keeping(writer, version))
-    return History(partitions, first_protocol, zone, tuple(steps))
+    return History(schema, first_protocol, zone, tuple(steps))
+
+
+@st.composite
+def _schemas(draw: st.DrawFn) -> Schema:
+    names = draw(st.lists(st.sampled_from(sorted(DATA_COLUMNS)), unique=True, min_size=1, max_size=6))
+    keys = draw(st.lists(st.sampled_from(sorted(PARTITION_COLUMNS)), unique=True, max_size=3))
+    data = {name: DATA_COLUMNS[name] for name in names}
+    partitions = {name: PARTITION_COLUMNS[name] for name in keys}
+    mode = draw(st.sampled_from(["none", "none", "name", "id", "switched on"]))
+    if mode == "switched on":
+        # As if there had been data before: physical names are the first names, which may since be those of others.
+        return Schema.first(data, partitions, "none").mapped()
+    return Schema.first(data, partitions, mode)
 
 
 @st.composite

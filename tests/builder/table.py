@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.builder.actions import dump, metadata
 from tests.builder.actions import protocol as protocol_action
 from tests.builder.checkpoints import CheckpointForm, CheckpointState, write_checkpoint
-from tests.builder.model import Key, live_files, newest, removed_files
+from tests.builder.model import Key, ModelColumn, columns_of, live_files, newest, removed_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -179,3 +179,7 @@ class TableBuilder:
     def model_action(self, kind: str, version: int | None = None) -> dict[str, Any] | None:
         """Gives the `protocol` or `metaData` in force at a version."""
         return newest(self.commits if version is None else self.commits[: version + 1], kind)
+
+    def model_columns(self, version: int | None = None) -> list[ModelColumn]:
+        """Gives the columns of a version, fields of structs among them."""
+        return columns_of(self.model_action("metaData", version) or {})

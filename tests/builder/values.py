@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 _PRIMITIVES = {
@@ -24,7 +26,8 @@ _PRIMITIVES = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_WITHOUT_BOUNDS = ("boolean", "binary")
+WITHOUT_BOUNDS = ("boolean", "binary")
+_WIDE = Context(prec=76)
 
 
 def arrow_type(delta_type: Any) -> pa.DataType:  # noqa: ANN401 - a name or a struct
@@ -37,13 +40,15 @@ def arrow_type(delta_type: Any) -> pa.DataType:  # noqa: ANN401 - a name or a st
 
 def bounds_type(struct: dict[str, Any]) -> pa.StructType:
     """Gives the type of `minValues` for a table's struct: columns without an order are not there."""
-    return pa.struct(
-        [
-            (physical_name(field), bounds_type(field["type"]) if _is_struct(field) else arrow_type(field["type"]))
-            for field in struct["fields"]
-            if field["type"] not in _WITHOUT_BOUNDS and (isinstance(field["type"], str) or _is_struct(field))
-        ]
-    )
+    fields: list[tuple[str, pa.DataType]] = []
+    for field in struct["fields"]:
+        if _is_struct(field):
+            inner = bounds_type(field["type"])
+            # Parquet has no struct without fields.
+            fields += [(physical_name(field), inner)] if len(inner) else []
+        elif isinstance(field["type"], str) and field["type"] not in WITHOUT_BOUNDS:
+            fields.append((physical_name(field), arrow_type(field["type"])))
+    return pa.struct(fields)
 
 
 def null_count_type(struct: dict[str, Any]) -> pa.StructType:
@@ -78,27 +83,65 @@ def typed(value: Any, kind: pa.DataType, zone: dt.timedelta = dt.timedelta()) ->
         if kind.tz is None:
             return moment.replace(tzinfo=None)
         return moment if moment.tzinfo else moment.replace(tzinfo=dt.timezone(zone))
-    if pa.types.is_date(kind):
-        return dt.date.fromisoformat(value)
     if pa.types.is_decimal(kind):
-        return Decimal(str(value)).quantize(Decimal(1).scaleb(-kind.scale))
+        return Decimal(str(value)).quantize(Decimal(1).scaleb(-kind.scale), context=_WIDE)
     if pa.types.is_boolean(kind):
         return value if isinstance(value, bool) else value == "true"
-    if pa.types.is_integer(kind):
-        return int(value)
-    return float(value) if pa.types.is_floating(kind) else value
+    for belongs, read in _READERS:
+        if belongs(kind):
+            return read(value)
+    return value
 
 
-def partition_text(value: Any, zone: dt.timedelta = dt.timedelta()) -> str | None:  # noqa: ANN401
-    """Writes a partition value as a log holds it; timestamps in the writer's own time, without a zone."""
-    if value is None:
-        return None
+def nearest_float32(value: float) -> float:
+    """Gives the 32-bit float nearest to a number, as a double."""
+    return float(np.float32(value))
+
+
+_READERS = (
+    (pa.types.is_integer, int),
+    (pa.types.is_date, dt.date.fromisoformat),
+    (pa.types.is_binary, lambda text: text.encode("latin-1")),
+    (pa.types.is_float32, lambda number: nearest_float32(float(number))),
+    (pa.types.is_float64, float),
+)
+
+
+def partition_text(value: Any, zone: dt.timedelta = dt.timedelta(), *, plain: bool = True) -> str | None:  # noqa: ANN401
+    """Writes a partition value as a log holds it.
+
+    Args:
+        value: The value.
+        zone: How far ahead of UTC the writer's clock is.
+        plain: Timestamps in the writer's own time, without a zone, and numbers without an exponent; else
+            timestamps in ISO 8601 with a zone and numbers as Java writes them.
+    """
+    if value is None or isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
     if isinstance(value, dt.datetime):
-        local = value.astimezone(dt.timezone(zone)) if value.tzinfo else value
-        return local.replace(tzinfo=None).isoformat(" ")
+        if value.tzinfo is None:
+            return value.isoformat(" ")
+        if plain:
+            return value.astimezone(dt.timezone(zone)).replace(tzinfo=None).isoformat(" ")
+        return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
+    if isinstance(value, float):
+        return _float_text(value, plain=plain)
+    if isinstance(value, Decimal):
+        return format(value, "f") if plain else str(value)
     return value.isoformat() if isinstance(value, dt.date) else str(value)
+
+
+def _float_text(value: float, *, plain: bool) -> str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if plain:
+        return repr(value)
+    digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
 def _is_struct(field: dict[str, Any]) -> bool:

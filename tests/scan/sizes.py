@@ -1,0 +1,55 @@
+"""Sizes at which the library changes its ways, made so small that small tables reach them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from delta_sidecar.execute import fetcher, json_scan, parquet_file, parquet_scan, row_selection, sparse_file
+from delta_sidecar.replay import scan as replay_scan
+from delta_sidecar.replay.seen import SeenSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def usual_sizes() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def small_sizes(*, apart: bool = True) -> Iterator[None]:
+    """Makes everything that depends on a size happen to small tables as well.
+
+    Args:
+        apart: Whether the columns that are tested first are fetched by themselves.
+    """
+    with ExitStack() as stack:
+        for place, name, value in (
+            (fetcher, "FIRST_BYTES", 300),
+            (fetcher, "AHEAD_BYTES", 200),
+            (json_scan, "FIRST_BYTES", 300),
+            (json_scan, "BLOCK_BYTES", 250),
+            (json_scan, "AHEAD_BYTES", 700),
+            (parquet_scan, "_DECODED_BYTES", 1),
+            (parquet_file, "FOOTER_BYTES", 700),
+            (parquet_file, "HELD_BYTES", 64),
+            (parquet_file, "BATCH_BYTES", 64),
+            (parquet_file, "_FEWEST_ROWS", 1),
+            (parquet_file, "_MOST_ROWS", 2),
+            (parquet_file, "_LARGE", 0),
+            (row_selection, "_SPARSE", 1.0),
+            (sparse_file, "_SMALLEST_READ", 16),
+            (parquet_file, "_NARROWEST", 16),
+            (parquet_file, "_TOGETHER", 0 if apart else 1 << 20),
+            (row_selection, "_STRIP_ROWS", 3),
+            (replay_scan, "SeenSet", lambda: SeenSet(key_bytes=0)),
+        ):
+            stack.enter_context(mock.patch.object(place, name, value))
+        yield
+
+
+SIZES = [usual_sizes, small_sizes, partial(small_sizes, apart=False)]
