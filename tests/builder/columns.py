@@ -124,6 +124,8 @@ _VALUES: dict[str, list[Any]] = {
     ],
 }
 
+PRIMITIVES = tuple(_VALUES)
+
 
 def value(kind: Kind, dice: random.Random) -> Any:  # noqa: ANN401 - a value of any column type
     """Throws a value of a column: sometimes null, floating ones sometimes NaN."""

@@ -63,11 +63,15 @@ class HistoryWriter:
     Attributes:
         schema: The table's schema.
         features: The table features in force.
+        complete: Whether every file has statistics of every column.
     """
 
-    def __init__(self, draw: st.DrawFn, schema: Schema, zone: dt.timedelta, *, portable: bool) -> None:
+    def __init__(
+        self, draw: st.DrawFn, schema: Schema, zone: dt.timedelta, *, portable: bool = False, complete: bool = False
+    ) -> None:
         self.schema = schema
         self.features: tuple[str, ...] = ()
+        self.complete = complete
         self._draw = draw
         self._zone = zone
         self._portable = portable
@@ -98,9 +102,9 @@ class HistoryWriter:
         """Changes the protocol."""
         return [self.protocol()]
 
-    def append(self) -> list[dict[str, Any]]:
+    def append(self, least: int = 1, most: int = 3) -> list[dict[str, Any]]:
         """Adds new files."""
-        return [self._added(self._new_file()) for _ in range(self._draw(st.integers(1, 3)))]
+        return [self._added(self._new_file()) for _ in range(self._draw(st.integers(least, most)))]
 
     def remove(self) -> list[dict[str, Any]]:
         """Removes live files."""
@@ -207,7 +211,8 @@ class HistoryWriter:
     def _statistics(self, logical: _Logical) -> dict[str, Any] | None:
         rows = logical.file.rows
         # A file with a deletion vector must say how many records it has.
-        choice = self._draw(st.sampled_from(["all", "all", "some", "count", *([] if logical.vector else ["none"])]))
+        choices = ["all", "all", "some", "count", *([] if logical.vector else ["none"])]
+        choice = "all" if self.complete else self._draw(st.sampled_from(choices))
         if choice == "none":
             return None
         if choice == "count":

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
-from tests.builder.columns import DATA_COLUMNS, PARTITION_COLUMNS
+from tests.builder.columns import DATA_COLUMNS, PARTITION_COLUMNS, Kind
 from tests.builder.history_writer import HistoryWriter
 from tests.builder.predicates import Condition, normal_forms, predicates, true_conditions
 from tests.builder.schemas import Schema
@@ -26,7 +26,16 @@ from tests.builder.table import TableBuilder
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Condition", "History", "Step", "histories", "normal_forms", "predicates", "true_conditions"]
+__all__ = [
+    "Condition",
+    "History",
+    "Step",
+    "column_histories",
+    "histories",
+    "normal_forms",
+    "predicates",
+    "true_conditions",
+]
 
 _ZONES = [dt.timedelta(hours=hours) for hours in (-12, -5, 0, 14)] + [dt.timedelta(hours=5, minutes=30)]
 _CHANGES = (
@@ -109,6 +118,31 @@ def histories(draw: st.DrawFn, *, portable: bool = False, max_steps: int = 10) -
         writer.commit_ends()
         steps.append(Step("commit", {"actions": actions}))
         steps += draw(_log_keeping(writer, version))
+    return History(schema, first_protocol, zone, tuple(steps))
+
+
+@st.composite
+def column_histories(draw: st.DrawFn, kind: str, role: str) -> History:
+    """Gives tables that are about one column: files with statistics, then, it may be, vectors and a checkpoint.
+
+    Args:
+        draw: Hypothesis's own.
+        kind: The Delta type of the column `c`.
+        role: `column`, `field` of a struct or `partition`.
+    """
+    data: dict[str, Kind] = {"column": {"c": kind}, "field": {"s": {"c": kind}}, "partition": {"id": "long"}}[role]
+    schema = Schema.first(
+        data, {"c": kind} if role == "partition" else {}, draw(st.sampled_from(["none", "name", "id"]))
+    )
+    zone = draw(st.sampled_from(_ZONES))
+    writer = HistoryWriter(draw, schema, zone, complete=True)
+    first_protocol = writer.protocol()
+    steps = [Step("commit", {"actions": writer.append(3, 5)})]
+    for change in draw(st.sampled_from([[], ["deletion_vector"], ["append"]])):
+        writer.commit_ends()
+        steps.append(Step("commit", {"actions": getattr(writer, change)() or writer.nothing()}))
+    if draw(st.booleans()):
+        steps.append(Step("checkpoint", draw(_checkpoints(writer))))
     return History(schema, first_protocol, zone, tuple(steps))
 
 

@@ -6,11 +6,20 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from tests.builder.columns import literals, sql_literal
+from tests.builder.columns import PRIMITIVES, literals, sql_literal
 from tests.builder.predicates import written_name
-from tests.builder.strategies import Condition, History, histories, normal_forms, predicates, true_conditions
+from tests.builder.strategies import (
+    Condition,
+    History,
+    column_histories,
+    histories,
+    normal_forms,
+    predicates,
+    true_conditions,
+)
 from tests.builder.values import arrow_type, typed
 from tests.scan.effort import examples
 from tests.scan.expected import built
@@ -58,16 +67,31 @@ def rows_of(table: TableBuilder, version: int) -> list[Row]:
     return [row for action in table.model_files(version).values() for row in action.rows]
 
 
-@examples(200)
+@pytest.mark.parametrize("role", ["column", "field", "partition"])
+@pytest.mark.parametrize("kind", PRIMITIVES)
+@examples(5)
+@given(data=st.data())
+def test_a_file_is_found_by_what_is_true_of_a_row_of_it(kind: str, role: str, data: st.DataObject) -> None:
+    with built(data.draw(column_histories(kind, role))) as table:
+        about = [column for column in table.model_columns() if column.path[-1] == "c"]
+        for key, action in table.model_files().items():
+            for row in action.rows[:2]:
+                condition = data.draw(true_conditions(about * 3, row))
+                predicate = data.draw(st.sampled_from(notations(condition)))
+                found = keys_of(scan(table, predicate=predicate))
+                assert key in found, condition
+                misses_nothing(table, table.version, condition, found)
+
+
+@examples(40)
 @given(history=histories(max_steps=4), data=st.data())
-def test_a_file_is_found_by_all_that_is_true_of_a_row_of_it(history: History, data: st.DataObject) -> None:
+def test_a_file_is_found_by_what_is_true_of_all_columns_of_a_row(history: History, data: st.DataObject) -> None:
     with built(history) as table:
         version = data.draw(st.sampled_from(table.readable_versions()))
         columns = table.model_columns(version)
-        live = table.model_files(version)
-        for key in data.draw(st.lists(st.sampled_from(sorted(live, key=repr)), max_size=4)) if live else ():
-            if live[key].rows:
-                condition = data.draw(true_conditions(columns, data.draw(st.sampled_from(live[key].rows))))
+        for key, action in table.model_files(version).items():
+            for row in action.rows[:1]:
+                condition = data.draw(true_conditions(columns, row))
                 found = answer(table, [data.draw(st.sampled_from(notations(condition)))], version, data)
                 assert key in found, condition
                 misses_nothing(table, version, condition, found)
