@@ -1,0 +1,69 @@
+"""How deep a scan's requests are: how many follow one another before the first file is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.builder import TableBuilder
+from tests.scan.large_tables import append, large_table
+from tests.scan.reading import scanner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def trips_to_the_first_file(table: TableBuilder, **config: object) -> int:
+    reader = scanner(table, **config)
+    files = reader.scan_files()
+    next(files)
+    trips = reader.metrics.requests.trips
+    files.close()
+    return trips
+
+
+@pytest.mark.parametrize("tail", [1, 5, 10])
+def test_two_trips_with_a_checksum_file_and_a_tail_within_the_speculation(tmp_path: Path, tail: int) -> None:
+    table = large_table(tmp_path)
+    table.checksum()
+    append(table, tail)
+    assert trips_to_the_first_file(table) == 2
+
+
+@pytest.mark.parametrize("tail", [11, 25])
+@pytest.mark.parametrize("every_checksum", [False, True])
+def test_three_trips_with_a_checksum_file_and_a_longer_tail(tmp_path: Path, tail: int, *, every_checksum: bool) -> None:
+    table = large_table(tmp_path)
+    table.checksum()
+    for _ in range(tail):
+        append(table, 1)
+        if every_checksum:
+            table.checksum()
+    assert trips_to_the_first_file(table) <= 3
+
+
+def test_three_trips_without_the_hint_but_with_a_checksum_file(tmp_path: Path) -> None:
+    table = large_table(tmp_path, last_checkpoint=False)
+    append(table, 5)
+    table.checksum()
+    assert trips_to_the_first_file(table) <= 3
+
+
+def test_three_trips_without_a_checkpoint(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    append(table, 8)
+    assert trips_to_the_first_file(table) <= 3
+
+
+@pytest.mark.parametrize("hint", [True, False])
+@pytest.mark.parametrize("tail", [0, 5, 25])
+def test_at_most_two_more_trips_for_the_checkpoint(tmp_path: Path, *, hint: bool, tail: int) -> None:
+    table = large_table(tmp_path, last_checkpoint=hint)
+    append(table, tail)
+    assert trips_to_the_first_file(table) <= 3 + 2
+
+
+def test_a_checkpoint_without_a_tail_takes_two_more_trips(tmp_path: Path) -> None:
+    table = large_table(tmp_path)
+    table.checksum()
+    assert trips_to_the_first_file(table) <= 2 + 2
