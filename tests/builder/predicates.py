@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.builder.actions import dump
 from tests.builder.columns import json_value, literals, sql_literal
 from tests.builder.model import STRUCT
-from tests.builder.values import nearest_float32
+from tests.builder.values import nearest_float32, short_float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -156,6 +156,8 @@ def _leaf(draw: st.DrawFn, column: ModelColumn, rows: Sequence[Row]) -> Conditio
     if kind == STRUCT:
         return leaf.null_test(negated=draw(st.booleans()))
     present = [found for row in rows if (found := column.value(row)) is not None]
+    if kind == "float":
+        present += [short_float32(found) for found in present]
     value = st.sampled_from(present) | literals(kind) if present else literals(kind)
     shapes = ["compare", "compare", "in", "null"]
     shapes += [] if kind == "boolean" else ["between"]

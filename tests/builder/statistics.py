@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from tests.builder.values import short_float32
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -122,7 +122,7 @@ class _Sides:
         if isinstance(value, float) and not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         if kind == "float" and self.habits.short_floats:
-            return float(str(np.float32(value)))
+            return short_float32(value)
         return value
 
     def _moment(self, value: dt.datetime) -> str:

@@ -93,6 +93,11 @@ def typed(value: Any, kind: pa.DataType, zone: dt.timedelta = dt.timedelta()) ->
     return value
 
 
+def short_float32(value: float) -> float:
+    """Gives the number with the fewest digits that is rounded to this 32-bit float."""
+    return float(str(np.float32(value)))
+
+
 def nearest_float32(value: float) -> float:
     """Gives the 32-bit float nearest to a number, as a double."""
     return float(np.float32(value))

@@ -21,7 +21,7 @@ from tests.scan.sizes import SIZES
 strategies = st.sampled_from(STRATEGIES)
 
 
-@examples(40)
+@examples(30)
 @given(history=histories())
 def test_every_version_has_the_files_of_the_model(history: History) -> None:
     with built(history) as table:
@@ -75,7 +75,7 @@ def test_a_limit_gives_so_many_files_of_the_answer(history: History, data: st.Da
             assert set(found) <= set(whole)
 
 
-@examples(40)
+@examples(30)
 @given(history=histories(), data=st.data())
 def test_settings_do_not_change_the_answer(history: History, data: st.DataObject) -> None:
     with built(history) as table:

@@ -83,7 +83,7 @@ def test_a_file_is_found_by_what_is_true_of_a_row_of_it(kind: str, role: str, da
                 misses_nothing(table, table.version, condition, found)
 
 
-@examples(40)
+@examples(25)
 @given(history=histories(max_steps=4), data=st.data())
 def test_a_file_is_found_by_what_is_true_of_all_columns_of_a_row(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -97,7 +97,7 @@ def test_a_file_is_found_by_what_is_true_of_all_columns_of_a_row(history: Histor
                 misses_nothing(table, version, condition, found)
 
 
-@examples(40)
+@examples(25)
 @given(history=histories(), data=st.data())
 def test_no_pruned_file_holds_a_matching_row(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -107,7 +107,7 @@ def test_no_pruned_file_holds_a_matching_row(history: History, data: st.DataObje
             misses_nothing(table, version, condition, answer(table, notations(condition), version, data))
 
 
-@examples(30)
+@examples(25)
 @given(history=histories(), data=st.data())
 def test_filters_in_normal_form_give_the_answer_of_their_sql(history: History, data: st.DataObject) -> None:
     with built(history) as table:
