@@ -19,7 +19,7 @@ from delta_sidecar.errors import StorageError
 from delta_sidecar.execute import parquet_file
 from delta_sidecar.execute.page_headers import PageHeader, TruncatedHeaderError, read_page_header
 from delta_sidecar.execute.parquet_file import FOOTER_BYTES, ParquetRows, read_footer
-from delta_sidecar.execute.row_selection import selected_batches
+from delta_sidecar.execute.row_selection import SelectedRows
 from delta_sidecar.plan import FileRef, ScanParquet, Substitute
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import RecordingStore
@@ -238,6 +238,13 @@ def test_chosen_rows_are_those_of_the_whole(
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(value.items()))
+
+
+def selected_batches(
+    rows: ParquetRows, group: int, plan: ScanParquet, *, is_first: bool = False
+) -> Iterator[pa.RecordBatch]:
+    selected = SelectedRows(rows, group, plan, is_first=is_first)
+    return selected.batches(selected.fetch())
 
 
 class Evens:

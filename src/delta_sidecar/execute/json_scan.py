@@ -13,13 +13,13 @@ from delta_sidecar.execute.json_lines import BLOCK_BYTES, line_blocks, parse_lin
 from delta_sidecar.execute.work import Asked, Work, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from delta_sidecar.plan import Batches, FileRef, ScanJson
     from delta_sidecar.store import Buffer
 
 AHEAD_BYTES = 32 << 20
-MOST_AHEAD = 256
+MOST_AHEAD = 1_000
 _TIDY_BYTES = 4 << 20
 
 
@@ -29,7 +29,12 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
     Raises:
         UnreadableFileError: One cannot be fetched, or is not what it should be.
     """
-    most = MOST_AHEAD if plan.all_needed else work.file_parallelism
+
+    def most() -> int:
+        # Who has found nothing so far will want many more; each time in vain doubles the look-ahead.
+        return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.progress.dry, 16))
+
+    work.progress.dry = 0
     for ref, pending in _started(fetcher, plan.files, most):
         work.counts.add(files=not pending.was_kept)
         is_empty = True
@@ -60,7 +65,7 @@ def within(files: Sequence[FileRef], budget: int) -> Iterator[FileRef]:
         yield ref
 
 
-def _started(fetcher: Fetcher, files: Sequence[FileRef], most: int) -> Iterator[tuple[FileRef, Pending]]:
+def _started(fetcher: Fetcher, files: Sequence[FileRef], most: Callable[[], int]) -> Iterator[tuple[FileRef, Pending]]:
     """Files in order, the next ones already asked for, as far as their sizes allow.
 
     What was asked for and not taken stays for a later plan.
@@ -70,7 +75,7 @@ def _started(fetcher: Fetcher, files: Sequence[FileRef], most: int) -> Iterator[
     position = 0
     try:
         while position < len(files) or waiting:
-            while position < len(files) and len(waiting) < most:
+            while position < len(files) and len(waiting) < most():
                 size = _first_bytes(files[position])
                 if waiting and held + size > AHEAD_BYTES:
                     break

@@ -88,8 +88,11 @@ class LocalExecutor:
         with closing(self._run(plan.source)) as batches:
             for batch in batches:
                 kept = plan.function(batch)
-                if kept is not None and kept.num_rows:
-                    yield kept
+                if kept is None or not kept.num_rows:
+                    self._work.progress.dry += 1
+                    continue
+                self._work.progress.dry = 0
+                yield kept
 
     def _list_files(self, plan: ListFiles) -> Batches:
         pages = self._work.store.list(plan.prefix, after=plan.after)

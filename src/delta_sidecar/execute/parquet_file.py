@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,15 @@ class Footer:
     whole: bytes | memoryview | None
 
 
-def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> Footer:
+def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, guess: int = FOOTER_BYTES) -> Footer:
     """Reads a file's footer, in one request where it is not unusually large.
+
+    Args:
+        store: Where the file is.
+        path: Its path.
+        size: Its size.
+        pool: Threads for windows that are read ahead.
+        guess: How much of its end to fetch at first.
 
     Raises:
         pa.ArrowInvalid: The file is not Parquet, or torn.
@@ -47,7 +53,7 @@ def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) ->
         msg = f"{size} bytes are no Parquet file"
         raise pa.ArrowInvalid(msg)
     # A footer grows with the file; one guess too small costs a round trip.
-    start = max(0, size - max(FOOTER_BYTES, size >> _FOOTER_SHARE))
+    start = max(0, size - max(guess, size >> _FOOTER_SHARE))
     data = store.get_range(path, start, size)
     sparse = SparseFile(store, path, size, pool)
     sparse.keep(start, data)
@@ -111,20 +117,27 @@ class ParquetRows:
         """How many rows a row group has."""
         return int(self._footer.metadata.row_group(group).num_rows)
 
-    def fetch(self, group: int, columns: Sequence[str], first_rows: int = 0) -> SparseFile:
+    def fetch(self, group: int, columns: Sequence[str], first_rows: int = 0, whole: Sequence[str] = ()) -> SparseFile:
         """Fetches chosen columns of a row group, in one round trip; of large ones the beginning.
 
         Args:
             group: The row group.
             columns: Dotted names.
-            first_rows: So many rows at least are fetched, and all of them if that isn't much more.
+            first_rows: So many rows at least are fetched, as far as memory allows, and all if they aren't many more.
+            whole: Columns to be held whole, however many rows there are, as far as memory allows.
         """
         sparse = SparseFile(self._store, self._path, self._footer.size, self._pool)
         if self._footer.whole is not None:
             sparse.keep(0, self._footer.whole)
         else:
-            self._fetch(sparse, group, self.leaves(columns), first_rows)
+            ranges, windows = self._places(group, self.leaves(columns), first_rows, self.leaves(whole))
+            sparse.load(ranges, windows)
         return sparse
+
+    def held_bytes(self, group: int, columns: Sequence[str]) -> int:
+        """About how much `fetch` holds of chosen columns."""
+        row_group = self._footer.metadata.row_group(group)
+        return int(min(HELD_BYTES, sum(row_group.column(leaf).total_compressed_size for leaf in self.leaves(columns))))
 
     def batches(
         self, group: int, columns: Sequence[str], fetched: SparseFile | None = None
@@ -144,7 +157,7 @@ class ParquetRows:
                 metadata=self._footer.metadata,
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=False,
-                buffer_size=_SLICE_BYTES,
+                buffer_size=_NARROWEST * 4,
             )
             batches = file.iter_batches(
                 batch_size=self.batch_rows(group, columns),
@@ -185,33 +198,48 @@ class ParquetRows:
         a_row = self.uncompressed_bytes(group, columns) / max(1, self.num_rows(group))
         return max(_FEWEST_ROWS, min(_MOST_ROWS, int(BATCH_BYTES / max(1.0, a_row))))
 
-    def _fetch(self, sparse: SparseFile, group: int, leaves: Sequence[int], first_rows: int) -> None:
-        chunks = [self._footer.metadata.row_group(group).column(leaf) for leaf in leaves]
-        ranges = [_chunk_range(chunk) for chunk in chunks]
-        if sum(end - start for start, end in ranges) <= (_TOGETHER if first_rows else HELD_BYTES):
-            sparse.load(ranges)
-            return
-        large = [end - start > HELD_BYTES // (2 * len(ranges)) for start, end in ranges]
-        width = max(_NARROWEST, HELD_BYTES // (4 * sum(large)))
-        share = first_rows / self.num_rows(group)
+    def _places(
+        self, group: int, leaves: Sequence[int], first_rows: int, whole: Sequence[int]
+    ) -> tuple[list[Range], list[Window]]:
+        """What of some columns is held whole, and what is read through windows."""
+        chunks = {leaf: self._footer.metadata.row_group(group).column(leaf) for leaf in leaves}
+        sizes = {leaf: chunk.total_compressed_size for leaf, chunk in chunks.items()}
+        if sum(sizes.values()) <= (_TOGETHER if first_rows else HELD_BYTES):
+            return [_chunk_range(chunk) for chunk in chunks.values()], []
+        held = frozenset(whole) if sum(sizes[leaf] for leaf in whole) <= _TOGETHER_WHOLE else frozenset()
+        large = [leaf for leaf in leaves if leaf not in held and sizes[leaf] > HELD_BYTES // (2 * len(leaves))]
+        width = max(_NARROWEST, HELD_BYTES // (4 * max(1, len(large))))
+        first = dict.fromkeys(large, width)
+        if first_rows:
+            first = _beginnings([chunks[leaf] for leaf in large], first_rows / self.num_rows(group), large)
         windows = []
-        for chunk, (start, end) in itertools.compress(zip(chunks, ranges, strict=True), large):
-            first = width
-            if first_rows:
-                # The last of the rows may be the first one of a page.
-                first = chunk.data_page_offset - start + int((end - chunk.data_page_offset) * share) + _PAGE
-            windows.append(Window(start, end, min(max(width, first), end - start), width))
-        sparse.load([place for place, windowed in zip(ranges, large, strict=True) if not windowed], windows)
+        for leaf in large:
+            start, end = _chunk_range(chunks[leaf])
+            windows.append(Window(start, end, min(max(width, first[leaf]), end - start), width))
+        return [_chunk_range(chunk) for leaf, chunk in chunks.items() if leaf not in first], windows
 
 
-_SLICE_BYTES = 256 << 10
 _LARGE = 256 << 10
-_NARROWEST = 256 << 10
+_NARROWEST = 64 << 10
 _TOGETHER = 16 << 20
+_TOGETHER_WHOLE = 32 << 20
 _PAGE = 1 << 20
 _FOOTER_SHARE = 10
 _TIDY_EVERY = 32
 _NESTED = 2
+
+
+def _beginnings(chunks: Sequence[pq.ColumnChunkMetaData], share: float, leaves: Sequence[int]) -> dict[int, int]:
+    """How much of large columns is fetched for a share of their rows: their dictionaries, and some pages."""
+    needed = []
+    for chunk in chunks:
+        start, end = _chunk_range(chunk)
+        needed.append(chunk.data_page_offset - start + int((end - chunk.data_page_offset) * share))
+    total = sum(needed)
+    # The last of the rows may be the first one of a page.
+    page = min(_PAGE, max(0, _TOGETHER - total) // max(1, len(chunks)))
+    scale = min(1.0, _TOGETHER / max(1, total))
+    return {leaf: int(size * scale) + page for leaf, size in zip(leaves, needed, strict=True)}
 
 
 def _has_values(row_group: pq.RowGroupMetaData, leaf: int) -> bool:

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute.lanes import in_lanes
-from delta_sidecar.execute.parquet_file import Footer, ParquetRows, read_footer
-from delta_sidecar.execute.row_selection import selected_batches
+from delta_sidecar.execute.parquet_file import FOOTER_BYTES, Footer, ParquetRows, read_footer
+from delta_sidecar.execute.row_selection import SelectedRows
 from delta_sidecar.execute.work import Asked, Work, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from delta_sidecar.execute.sparse_file import SparseFile
     from delta_sidecar.plan import Batches, FileRef, ScanParquet
 
     Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
 
 _DECODED_BYTES = 16 << 20
+_FETCHED_BYTES = 16 << 20
 _MOST_DECODERS = 4
+_MOST_FOOTERS = 64
+_FOOTERS_BYTES = 8 << 20
+_SMALLEST_FOOTER = 32 << 10
 
 
 class ParquetScan:
-    """Reads Parquet files; the footers that were checked are kept for the plan that reads the rows."""
+    """Reads Parquet files; some footers that were checked are kept for the plan that reads the rows."""
 
     def __init__(self, work: Work, row_groups_ahead: int) -> None:
         self._work = work
@@ -45,7 +50,7 @@ class ParquetScan:
             UnreadableFileError: One cannot be fetched, or is not what it should be.
         """
         if plan.check:
-            self._footers |= {ref.path: footer for ref, footer in self._read_footers(plan.files)}
+            self._check(plan.files)
         if plan.columns:
             yield from in_lanes(
                 min(_MOST_DECODERS, os.cpu_count() or 1),
@@ -60,67 +65,130 @@ class ParquetScan:
         """Forgets the footers."""
         self._footers.clear()
 
+    def _check(self, files: Sequence[FileRef]) -> None:
+        """Reads all footers together, and keeps the first ones."""
+        guess = min(FOOTER_BYTES, max(_SMALLEST_FOOTER, _FOOTERS_BYTES // max(1, len(files))))
+        asked = [self._ask(ref, guess, keep=number < _MOST_FOOTERS) for number, ref in enumerate(files)]
+        try:
+            for ref, waiting in zip(files, asked, strict=True):
+                footer = self._take(ref, waiting)
+                if footer is not None:
+                    self._footers[ref.path] = footer
+        finally:
+            for waiting in asked:
+                waiting.future.cancel()
+
     def _tasks(self, plan: ScanParquet, functions: Functions) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
+        room = _Room(_FETCHED_BYTES)
         is_first = True
-        for ref, footer in self._read_footers(plan.files):
+        for ref, footer in self._read_footers(plan.files, keep=plan.check):
             rows = ParquetRows(self._work.store, ref.path, footer, self._work.pool)
             groups = rows.row_groups(plan.non_null)
             if not plan.check:
                 self._work.counts.add(skipped=footer.metadata.num_row_groups - len(groups))
             for group in groups:
-                yield _RowGroupTask(self._work, ref, rows, group, plan, functions, is_first)
+                selected = SelectedRows(rows, group, plan, is_first=is_first)
+                yield _RowGroupTask(self._work, ref, selected, functions, room, counted=not plan.check)
                 is_first = False
 
-    def _read_footers(self, files: Sequence[FileRef]) -> Iterator[tuple[FileRef, Footer]]:
-        """Footers in order, those of the next files already asked for."""
-        waiting: deque[tuple[FileRef, Footer | Asked[Footer]]] = deque()
+    def _read_footers(self, files: Sequence[FileRef], *, keep: bool) -> Iterator[tuple[FileRef, Footer]]:
+        """Footers in order, those of the next files already asked for; a kept one is forgotten once it is given."""
+        waiting: deque[tuple[FileRef, Footer | Asked[Footer | None]]] = deque()
         remaining = iter(files)
         while True:
             while len(waiting) < self._work.file_parallelism and (ref := next(remaining, None)) is not None:
-                waiting.append((ref, self._footers.get(ref.path) or self._ask(ref)))
+                known = self._footers.get(ref.path) if keep else self._footers.pop(ref.path, None)
+                waiting.append((ref, known or self._ask(ref, FOOTER_BYTES, keep=True)))
             if not waiting:
                 return
             ref, found = waiting.popleft()
-            try:
-                footer = found if isinstance(found, Footer) else self._work.take(found)
-            except (pa.ArrowException, StorageError, OSError) as error:
-                raise unreadable(ref, error) from error
-            yield ref, footer
+            footer = found if isinstance(found, Footer) else self._take(ref, found)
+            if footer is not None:
+                yield ref, footer
 
-    def _ask(self, ref: FileRef) -> Asked[Footer]:
+    def _ask(self, ref: FileRef, guess: int, *, keep: bool) -> Asked[Footer | None]:
         store = self._work.store
 
-        def read() -> Footer:
+        def read() -> Footer | None:
             size = store.head(ref.path).size if ref.size is None else ref.size
-            return read_footer(store, ref.path, size, self._work.pool)
+            footer = read_footer(store, ref.path, size, self._work.pool, guess)
+            return footer if keep else None
 
         return self._work.submit(read)
 
+    def _take(self, ref: FileRef, asked: Asked[Footer | None]) -> Footer | None:
+        try:
+            return self._work.take(asked)
+        except (pa.ArrowException, StorageError, OSError) as error:
+            raise unreadable(ref, error) from error
 
-@dataclass(frozen=True, slots=True)
+
+class _Room:
+    """How much may be fetched before a decoder wants it."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        with self._lock:
+            if size > self._left:
+                return False
+            self._left -= size
+            return True
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._left += size
+
+
 class _RowGroupTask:
-    """Reads one row group and applies the filters that have no state, all in one thread."""
+    """Reads one row group and applies the filters that have no state, all in one thread.
 
-    work: Work
-    ref: FileRef
-    rows: ParquetRows
-    group: int
-    plan: ScanParquet
-    functions: Functions
-    is_first: bool
+    What it reads first is asked for when the task is made, if there is room: decoders are few, and a store is far away.
+    """
+
+    def __init__(
+        self, work: Work, ref: FileRef, selected: SelectedRows, functions: Functions, room: _Room, *, counted: bool
+    ) -> None:
+        self._work = work
+        self._ref = ref
+        self._selected = selected
+        self._functions = functions
+        self._room = room
+        self._counted = counted
+        self._size = selected.held_bytes
+        self._asked: Asked[SparseFile] | None = None
+        if room.take(self._size):
+            self._asked = work.submit(selected.fetch)
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
         found = False
+        fetched = None
         try:
-            for batch in selected_batches(self.rows, self.group, self.plan, is_first=self.is_first):
+            fetched = self._fetched()
+            for batch in self._selected.batches(fetched):
                 found = True
-                self.work.counts.add(batches=1)
+                self._work.counts.add(batches=1)
                 kept: pa.RecordBatch | None = batch
-                for function in self.functions:
+                for function in self._functions:
                     kept = function(kept) if kept is not None and kept.num_rows else None
                 if kept is not None and kept.num_rows:
                     yield kept
         except (pa.ArrowException, StorageError, OSError) as error:
-            raise unreadable(self.ref, error) from error
-        if not self.plan.check:
-            self.work.counts.add(read=found, skipped=not found)
+            raise unreadable(self._ref, error) from error
+        finally:
+            if fetched is not None:
+                fetched.close()
+        if self._counted:
+            self._work.counts.add(read=found, skipped=not found)
+
+    def _fetched(self) -> SparseFile:
+        if self._asked is None:
+            return self._selected.fetch()
+        fetched = self._asked.future.result()
+        fetched.hand_over()
+        # It is this decoder's now; the next row group may be asked for.
+        self._asked = None
+        self._room.give_back(self._size)
+        return fetched

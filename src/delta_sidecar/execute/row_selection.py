@@ -6,7 +6,7 @@ the first rows of even a very large row group come soon, and no strip waits in m
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,38 +29,59 @@ _FIRST_ROWS = 16_384
 _SPARSE = 0.1
 
 
-def selected_batches(
-    rows: ParquetRows, group: int, plan: ScanParquet, *, is_first: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """Reads a row group's columns: for all rows, or for those that pass the plan's test.
+class SelectedRows:
+    """A row group's columns: for all rows, or for those that pass a plan's test."""
 
-    Args:
-        rows: The file.
-        group: The row group.
-        plan: What is wanted.
-        is_first: Whether somebody waits for the first row: all columns are then fetched in one round trip, before it
-            is known whether a row passes.
-    """
-    substitutes = tuple(
-        substitute.column
-        for substitute in plan.substitutes
-        if rows.has_fewer_values(group, substitute.missing, substitute.beside)
-    )
-    columns = [column for column in plan.columns + substitutes if rows.has_values(group, column)]
-    early = plan.early if plan.test is not None and rows.leaves(plan.early) else ()
-    with ExitStack() as stack:
-        fetched = None
-        if is_first:
-            fetched = stack.enter_context(closing(rows.fetch(group, [*early, *columns], _FIRST_ROWS)))
-        if plan.test is None or not early:
-            yield from rows.batches(group, columns, fetched)
+    def __init__(self, rows: ParquetRows, group: int, plan: ScanParquet, *, is_first: bool = False) -> None:
+        """Looks at the footer only; nothing is fetched yet.
+
+        Args:
+            rows: The file.
+            group: The row group.
+            plan: What is wanted.
+            is_first: Whether somebody waits for the first row: all columns are then fetched in one round trip, before
+                it is known whether a row passes the test.
+        """
+        substitutes = [
+            substitute.column
+            for substitute in plan.substitutes
+            if rows.has_fewer_values(group, substitute.missing, substitute.beside)
+        ]
+        self._rows = rows
+        self._group = group
+        self._test = plan.test
+        self._is_first = is_first
+        self._columns = [column for column in (*plan.columns, *substitutes) if rows.has_values(group, column)]
+        early = plan.early if plan.test is not None else ()
+        self._early = [column for column in early if rows.has_values(group, column)]
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much `fetch` holds."""
+        return self._rows.held_bytes(self._group, self._early or self._columns)
+
+    def fetch(self) -> SparseFile:
+        """Fetches what is read first, in one round trip."""
+        if self._is_first:
+            return self._rows.fetch(self._group, [*self._early, *self._columns], _FIRST_ROWS, self._early)
+        return self._rows.fetch(self._group, self._early or self._columns)
+
+    def batches(self, fetched: SparseFile) -> Iterator[pa.RecordBatch]:
+        """Reads the rows.
+
+        Args:
+            fetched: What `fetch` gave.
+        """
+        if self._test is None or not self._early:
+            yield from self._rows.batches(self._group, self._columns, fetched)
             return
-        late = stack.enter_context(closing(ChosenRows(rows, group, columns, fetched)))
-        tested = map(plan.test, rows.batches(group, early, fetched))
-        for start, keep in _strips(tested, 1 if is_first else _STRIP_ROWS):
-            if keep.any():
-                yield from late.take(start, keep)
-        late.finish()
+        everything = fetched if self._is_first else None
+        with closing(ChosenRows(self._rows, self._group, self._columns, everything)) as late:
+            tested = map(self._test, self._rows.batches(self._group, self._early, fetched))
+            for start, keep in _strips(tested, 1 if self._is_first else _STRIP_ROWS):
+                if keep.any():
+                    yield from late.take(start, keep)
+            late.finish()
 
 
 def _strips(tested: Iterator[NDArray[np.bool_]], shortest: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:

@@ -61,6 +61,12 @@ class SparseFile:
         """Whether something of it is read through windows."""
         return bool(self._windows)
 
+    def hand_over(self) -> None:
+        """Goes on with the work that is running now: what it reads later counts among its trips."""
+        clock = current_clock()
+        clock.join(self._clock)
+        self._clock = clock
+
     def load(self, ranges: Sequence[Range], windows: Sequence[Window] = ()) -> None:
         """Fetches ranges, and the beginnings of large ones, together.
 

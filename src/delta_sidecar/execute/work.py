@@ -45,6 +45,17 @@ class ExecutionCounts:
             self.batches_decoded += batches
 
 
+@dataclass(slots=True)
+class Progress:
+    """Whether somebody waits in vain.
+
+    Attributes:
+        dry: Batches in a row of which a filter left nothing.
+    """
+
+    dry: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What the plans of one scan are run with.
@@ -55,6 +66,7 @@ class Work:
         clock: The consumer's clock of dependent round trips.
         counts: What it comes to.
         file_parallelism: How many small files are fetched at once.
+        progress: How it goes.
     """
 
     store: Store
@@ -62,6 +74,7 @@ class Work:
     clock: TripClock
     counts: ExecutionCounts
     file_parallelism: int
+    progress: Progress = field(default_factory=Progress)
 
     def submit(self, request: Callable[[], T]) -> Asked[T]:
         """Asks something of the store in a thread of the pool."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -90,6 +91,7 @@ class LazyDeltaScanner:
         self._store = store if store is not None else open_store(table_url, storage_options)
         self._run = _Run()
         self._streams: WeakSet[BatchStream] = WeakSet()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +112,9 @@ class LazyDeltaScanner:
 
         Who goes on taking from one of them gets a `ScanClosedError`.
         """
-        for stream in list(self._streams):
+        with self._lock:
+            streams = list(self._streams)
+        for stream in streams:
             stream.stop()
 
     def snapshot(self) -> Snapshot:
@@ -126,9 +130,7 @@ class LazyDeltaScanner:
 
     def scan_files(self) -> Generator[DeltaFile, None, None]:
         """Streams the files as values."""
-        with closing(self._stream()) as batches:
-            for batch in batches:
-                yield from delta_files(batch)
+        return _files(self._stream())
 
     def scan_batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """Streams the files as Arrow batches of `path, raw_path, size, modification_time, partition_values, ...`.
@@ -149,7 +151,8 @@ class LazyDeltaScanner:
     def _stream(self, schema: pa.Schema = FILE_SCHEMA) -> BatchStream:
         run = _Run()
         stream = BatchStream(self._batches(run, schema), run.requests)
-        self._streams.add(stream)
+        with self._lock:
+            self._streams.add(stream)
         return stream
 
     def _batches(self, run: _Run, schema: pa.Schema) -> Batches:
@@ -157,7 +160,8 @@ class LazyDeltaScanner:
         with closing(self._executor(run)) as executor:
             try:
                 # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
-                opening = self._opening(whole_tail=self.config.predicate is not None)
+                is_forward = self.config.strategy is ScanStrategy.FORWARD
+                opening = self._opening(whole_tail=is_forward or self.config.predicate is not None)
                 run.snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
                 if self.config.limit == 0:
                     return
@@ -201,7 +205,16 @@ class LazyDeltaScanner:
         return Opening(self._store.url, config.version, config.commit_read_parallelism, whole_tail)
 
 
+def _files(stream: BatchStream) -> Generator[DeltaFile, None, None]:
+    with closing(stream) as batches:
+        for batch in batches:
+            yield from delta_files(batch)
+
+
 def _chosen_schema(columns: Sequence[str]) -> pa.Schema:
+    if isinstance(columns, str):
+        msg = f"columns is a list of names: [{columns!r}]"
+        raise OptionError(msg)
     for name in columns:
         if name not in FILE_SCHEMA.names:
             msg = f"files have no column {name!r}; they have {', '.join(FILE_SCHEMA.names)}"

@@ -13,25 +13,31 @@ if TYPE_CHECKING:
     from delta_sidecar.store import RequestLog
 
 
+_INTERRUPTED = "the scan was interrupted before its end: start another one"
+
+
 class BatchStream:
-    """Gives the batches of a scan. One that was stopped before its end says so: it never looks complete."""
+    """Gives the batches of a scan. One that failed or was stopped before its end says so however often it is asked."""
 
     def __init__(self, batches: Batches, requests: RequestLog) -> None:
         self._batches = batches
         self._requests = requests
-        self._stopped = False
+        self._failure: Exception | None = None
 
     def __iter__(self) -> BatchStream:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        if self._stopped:
-            raise ScanClosedError
+        if self._failure is not None:
+            raise self._failure
         try:
             return next(self._batches)
-        except Exception as error:
-            if self._stopped:
-                raise ScanClosedError from error
+        except StopIteration:
+            raise
+        except BaseException as error:
+            if self._failure is not None:
+                raise self._failure from error
+            self._failure = error if isinstance(error, Exception) else ScanClosedError(_INTERRUPTED)
             raise
 
     def close(self) -> None:
@@ -40,7 +46,7 @@ class BatchStream:
 
     def stop(self) -> None:
         """Stops from outside, from any thread: no request follows, and who takes on gets an error."""
-        self._stopped = True
+        self._failure = self._failure or ScanClosedError()
         self._requests.cancel()
         try:
             self._batches.close()
