@@ -92,9 +92,11 @@ def test_a_partition_value_that_is_none_of_its_type_makes_the_column_unknown(kin
 def test_looking_up_partition_values() -> None:
     kind = pa.map_(pa.string(), pa.string())
     column = pa.array([[("a", "1"), ("b", None)], [], None, [("b", "2"), ("a", "3")]], kind)
-    assert lookup(column, "a").to_pylist() == ["1", None, None, "3"]
-    assert lookup(column, "b").to_pylist() == [None, None, None, "2"]
-    assert lookup(column.slice(1), "a").to_pylist() == [None, None, "3"]
+    assert lookup(column, "a").texts.to_pylist() == ["1", None, None, "3"]
+    assert lookup(column, "b").texts.to_pylist() == [None, None, None, "2"]
+    assert lookup(column.slice(1), "a").texts.to_pylist() == [None, None, "3"]
+    assert lookup(column, "b").told.tolist() == [True, False, False, True], "a null under the name is told"
+    assert lookup(column.slice(3), "b").told.tolist() == [True]
 
 
 @PATIENTLY

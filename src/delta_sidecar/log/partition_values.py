@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, scalar
+from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, scalar, valid_mask
 from delta_sidecar.log.timestamps import parse_timestamps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTexts:
+    """Raw values of one partition column.
+
+    Attributes:
+        texts: One value a file; null is the value null, or that nobody tells.
+        told: Which values the log tells.
+    """
+
+    texts: pa.StringArray
+    told: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +63,17 @@ def read_partition_column(text: pa.StringArray, type: pa.DataType) -> PartitionC
         return None
 
 
-def lookup(values: pa.MapArray, name: str) -> pa.StringArray:
-    """The value under a name in each row's map of partition values; null where it is not there."""
+def lookup(values: pa.MapArray, name: str) -> PartitionTexts:
+    """The value under a name in each row's map of partition values. A map without the name does not tell it."""
     offsets = numbers_of(values.offsets).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     keys, items = values.keys.slice(first, last - first), values.items.slice(first, last - first)
     entries = np.flatnonzero(bits_of(pc.equal(keys, scalar(name, pa.string()))))
     if len(entries) == len(items) == len(values) and values.null_count == 0 and (np.diff(offsets) == 1).all():
-        return items
+        return PartitionTexts(items, np.ones(len(values), dtype=np.bool_))
     places = np.full(len(values), -1, dtype=np.int64)
     # Written from the last entry to the first, so that of several under one name the first one counts.
     rows = np.searchsorted(offsets - first, entries, side="right") - 1
     places[rows[::-1]] = entries[::-1]
-    found = items.take(nullable_int64s(places, places >= 0))
-    return found if values.null_count == 0 else pc.if_else(values.is_valid(), found, scalar(None, pa.string()))
+    told = (places >= 0) & valid_mask(values)
+    return PartitionTexts(items.take(nullable_int64s(places, told)), told)

@@ -65,8 +65,7 @@ class PartitionTest:
     def __call__(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """Takes rows with only these columns."""
         actions = batch.column("add")
-        present = valid_mask(actions)
-        return present & self.pruning.by_partition(struct_fields(actions), batch.num_rows)
+        return self.pruning.by_partition(struct_fields(actions), valid_mask(actions))
 
 
 def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import int64s, strings
+from delta_sidecar._arrow import booleans, int64s, strings, valid_mask
 from delta_sidecar.log.actions import DELETION_VECTOR
 from delta_sidecar.log.json_text import map_text, struct_text
-from delta_sidecar.log.partition_values import lookup
+from delta_sidecar.log.partition_values import PartitionTexts, lookup
 from delta_sidecar.log.paths import decode_paths
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class FileColumns:
 
     def _partition_map(self, add: Mapping[str, pa.Array], rows: int) -> pa.MapArray:
         width = len(self.partition_columns)
-        values = [partition_text(add, physical, rows) for _, physical in self.partition_columns]
+        values = [partition_texts(add, physical, rows).texts for _, physical in self.partition_columns]
         names = strings([logical for logical, _ in self.partition_columns])
         offsets = int64s(np.arange(rows + 1, dtype=np.int64) * width).cast(pa.int32())
         if not width:
@@ -117,23 +117,37 @@ def struct_fields(column: pa.StructArray) -> dict[str, pa.Array]:
     return dict(zip((field.name for field in column.type), column.flatten(), strict=True))
 
 
-def partition_text(add: Mapping[str, pa.Array], physical: str, rows: int) -> pa.StringArray:
-    """The raw partition values of one column, from the struct of a parsed commit or the map of a checkpoint."""
-    values = add.get("partitionValues")
-    if values is None:
-        return _parsed_partition_text(add.get("partitionValues_parsed"), physical, rows)
-    if pa.types.is_map(values.type):
+def partition_texts(add: Mapping[str, pa.Array], physical: str, rows: int) -> PartitionTexts:
+    """The raw partition values of one column.
+
+    They are in the struct of a parsed commit or in the map of a checkpoint. What that does not tell, a checkpoint may
+    have as a typed column.
+    """
+    texts = _texts(add.get("partitionValues"), physical, rows)
+    if texts.told.all():
+        return texts
+    typed = _typed_texts(add.get("partitionValues_parsed"), physical)
+    if typed is None:
+        return texts
+    both = pc.if_else(booleans(texts.told), texts.texts, typed)
+    return PartitionTexts(both, texts.told | valid_mask(typed))
+
+
+def _texts(values: pa.Array | None, physical: str, rows: int) -> PartitionTexts:
+    if values is not None and pa.types.is_map(values.type):
         return lookup(values, physical)
-    index = values.type.get_field_index(physical)
-    return pa.nulls(rows, pa.string()) if index < 0 else values.flatten()[index]
+    fields = struct_fields(values) if values is not None and pa.types.is_struct(values.type) else {}
+    if values is None or physical not in fields:
+        return PartitionTexts(pa.nulls(rows, pa.string()), np.zeros(rows, dtype=np.bool_))
+    return PartitionTexts(fields[physical], valid_mask(values))
 
 
-def _parsed_partition_text(values: pa.StructArray | None, physical: str, rows: int) -> pa.StringArray:
-    """Partition values of a checkpoint that has them only as typed columns."""
-    index = -1 if values is None else values.type.get_field_index(physical)
-    if values is None or index < 0:
-        return pa.nulls(rows, pa.string())
-    column = values.flatten()[index]
+def _typed_texts(values: pa.Array | None, physical: str) -> pa.StringArray | None:
+    """Typed partition values as the log writes them; null does not tell whether it is the value or no value."""
+    fields = struct_fields(values) if values is not None and pa.types.is_struct(values.type) else {}
+    column = fields.get(physical)
+    if column is None:
+        return None
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         return pc.replace_substring(column.cast(pa.string()), pattern=" ", replacement="T")
     return column.cast(pa.string())

@@ -5,22 +5,24 @@ This is the only place that knows where in the log a bound comes from; what a bo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from delta_sidecar._arrow import bits_of
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.stats import FileStatistics, parse_statistics, struct_leaves, struct_statistics
 from delta_sidecar.predicate import Bounds, ColumnBounds, Predicate, columns, may_match
-from delta_sidecar.replay.files import partition_text
+from delta_sidecar.replay.files import partition_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from delta_sidecar.log.partition_values import PartitionTexts
     from delta_sidecar.log.schema import ColumnPath
 
 
@@ -43,21 +45,21 @@ class Pruning:
         """Dotted names, below `add`, of the struct statistics that it looks at."""
         return tuple(".".join(("add", "stats_parsed", *leaf)) for leaf in struct_leaves(self.statistics))
 
-    def by_partition(self, add: Mapping[str, pa.Array], rows: int) -> NDArray[np.bool_]:
-        """Which files may match, by what is known without the statistics' text."""
-        bounds = _FileBounds(self, add, rows)
+    def by_partition(self, add: Mapping[str, pa.Array], present: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which files may match, by what is known without the statistics' text; `present` says which rows are files."""
+        bounds = _FileBounds(self, _partitions(self, add, len(present)), len(present))
         parsed = add.get("stats_parsed")
         if self.statistics and parsed is not None:
-            bounds.found = struct_statistics(parsed, self.statistics)
-        return bits_of(may_match(self.predicate, bounds))
+            bounds = replace(bounds, found=struct_statistics(parsed, self.statistics))
+        return present & bounds.may_match(present)
 
     def by_statistics(self, add: Mapping[str, pa.Array], rows: int) -> NDArray[np.bool_]:
         """Which files may match, by their partition values and the statistics in their text."""
-        bounds = _FileBounds(self, add, rows)
+        bounds = _FileBounds(self, _partitions(self, add, rows), rows)
         text = add.get("stats")
         if self.statistics and text is not None:
-            bounds.found = parse_statistics(text, self.statistics)
-        return bits_of(may_match(self.predicate, bounds))
+            bounds = replace(bounds, found=parse_statistics(text, self.statistics))
+        return bounds.may_match(np.ones(rows, dtype=np.bool_))
 
 
 def pruning_for(
@@ -78,23 +80,45 @@ def pruning_for(
     )
 
 
-@dataclass(slots=True)
+def _partitions(
+    pruning: Pruning, add: Mapping[str, pa.Array], rows: int
+) -> dict[ColumnPath, tuple[PartitionTexts, ColumnBounds | None]]:
+    """What is known of each partition column: texts, and as bounds."""
+    found = {}
+    for path, kind in pruning.partitions.items():
+        texts = partition_texts(add, path[0], rows)
+        found[path] = (texts, _exact(texts, kind))
+    return found
+
+
+def _exact(texts: PartitionTexts, kind: pa.DataType) -> ColumnBounds | None:
+    values = read_partition_column(texts.texts, kind)
+    if values is None:
+        return None
+    return ColumnBounds(
+        lower=values.values,
+        upper=values.values,
+        null_count=None,
+        num_records=None,
+        exact=True,
+        zoneless=values.zoneless,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class _FileBounds(Bounds):
     pruning: Pruning
-    add: Mapping[str, pa.Array]
+    partitions: Mapping[ColumnPath, tuple[PartitionTexts, ColumnBounds | None]]
     rows: int
     found: FileStatistics | None = None
-    _partitions: dict[ColumnPath, ColumnBounds | None] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
         return self.rows
 
     def column(self, path: ColumnPath) -> ColumnBounds | None:
-        if path in self.pruning.partitions:
-            if path not in self._partitions:
-                self._partitions[path] = self._partition(path)
-            return self._partitions[path]
+        if path in self.partitions:
+            return self.partitions[path][1]
         if self.found is None or path not in self.found.columns:
             return None
         column = self.found.columns[path]
@@ -106,16 +130,14 @@ class _FileBounds(Bounds):
             tight=self.found.tight,
         )
 
-    def _partition(self, path: ColumnPath) -> ColumnBounds | None:
-        text = partition_text(self.add, path[0], self.rows)
-        values = read_partition_column(text, self.pruning.partitions[path])
-        if values is None:
-            return None
-        return ColumnBounds(
-            lower=values.values,
-            upper=values.values,
-            null_count=None,
-            num_records=None,
-            exact=True,
-            zoneless=values.zoneless,
-        )
+    def may_match(self, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which files may match, right for some of them."""
+        kept = bits_of(may_match(self.pruning.predicate, self))
+        untold = {path: among & ~texts.told for path, (texts, _) in self.partitions.items()}
+        partial = {path: rows for path, rows in untold.items() if rows.any()}
+        if not partial:
+            return kept
+        # Where a value is not told, null would be taken for it: those files are tested without such columns.
+        known = {path: entry for path, entry in self.partitions.items() if path not in partial}
+        without = replace(self, partitions=known)
+        return np.where(np.logical_or.reduce(list(partial.values())), without.may_match(among), kept)
