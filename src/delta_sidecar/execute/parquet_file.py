@@ -157,7 +157,7 @@ class ParquetRows:
                 metadata=self._footer.metadata,
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=False,
-                buffer_size=_NARROWEST * 4,
+                buffer_size=max(_NARROWEST, min(_SLICE_BYTES, HELD_BYTES // (2 * len(leaves) or 1))),
             )
             batches = file.iter_batches(
                 batch_size=self.batch_rows(group, columns),
@@ -220,7 +220,8 @@ class ParquetRows:
 
 
 _LARGE = 256 << 10
-_NARROWEST = 64 << 10
+_NARROWEST = 32 << 10
+_SLICE_BYTES = 256 << 10
 _TOGETHER = 16 << 20
 _TOGETHER_WHOLE = 32 << 20
 _PAGE = 1 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -50,7 +51,7 @@ class ParquetScan:
             UnreadableFileError: One cannot be fetched, or is not what it should be.
         """
         if plan.check:
-            self._check(plan.files)
+            plan = replace(plan, files=self._checked(plan))
         if plan.columns:
             yield from in_lanes(
                 min(_MOST_DECODERS, os.cpu_count() or 1),
@@ -65,18 +66,22 @@ class ParquetScan:
         """Forgets the footers."""
         self._footers.clear()
 
-    def _check(self, files: Sequence[FileRef]) -> None:
-        """Reads all footers together, and keeps the first ones."""
-        guess = min(FOOTER_BYTES, max(_SMALLEST_FOOTER, _FOOTERS_BYTES // max(1, len(files))))
-        asked = [self._ask(ref, guess, keep=number < _MOST_FOOTERS) for number, ref in enumerate(files)]
+    def _checked(self, plan: ScanParquet) -> tuple[FileRef, ...]:
+        """Reads all footers together, and keeps some of them; gives the files with rows that are wanted."""
+        guess = min(FOOTER_BYTES, max(_SMALLEST_FOOTER, _FOOTERS_BYTES // max(1, len(plan.files))))
+        asked = [
+            self._ask(ref, guess, wanted=() if number < _MOST_FOOTERS else plan.non_null)
+            for number, ref in enumerate(plan.files)
+        ]
         try:
-            for ref, waiting in zip(files, asked, strict=True):
+            for ref, waiting in zip(plan.files, asked, strict=True):
                 footer = self._take(ref, waiting)
                 if footer is not None:
                     self._footers[ref.path] = footer
         finally:
             for waiting in asked:
                 waiting.future.cancel()
+        return tuple(ref for ref in plan.files if ref.path in self._footers)
 
     def _tasks(self, plan: ScanParquet, functions: Functions) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
         room = _Room(_FETCHED_BYTES)
@@ -98,7 +103,7 @@ class ParquetScan:
         while True:
             while len(waiting) < self._work.file_parallelism and (ref := next(remaining, None)) is not None:
                 known = self._footers.get(ref.path) if keep else self._footers.pop(ref.path, None)
-                waiting.append((ref, known or self._ask(ref, FOOTER_BYTES, keep=True)))
+                waiting.append((ref, known or self._ask(ref, FOOTER_BYTES)))
             if not waiting:
                 return
             ref, found = waiting.popleft()
@@ -106,15 +111,16 @@ class ParquetScan:
             if footer is not None:
                 yield ref, footer
 
-    def _ask(self, ref: FileRef, guess: int, *, keep: bool) -> Asked[Footer | None]:
-        store = self._work.store
+    def _ask(self, ref: FileRef, guess: int, wanted: tuple[str, ...] = ()) -> Asked[Footer | None]:
+        """Asks for a footer; one without a row in one of the wanted columns is read and forgotten."""
+        work = self._work
 
         def read() -> Footer | None:
-            size = store.head(ref.path).size if ref.size is None else ref.size
-            footer = read_footer(store, ref.path, size, self._work.pool, guess)
-            return footer if keep else None
+            size = work.store.head(ref.path).size if ref.size is None else ref.size
+            footer = read_footer(work.store, ref.path, size, work.pool, guess)
+            return footer if ParquetRows(work.store, ref.path, footer, work.pool).row_groups(wanted) else None
 
-        return self._work.submit(read)
+        return work.submit(read)
 
     def _take(self, ref: FileRef, asked: Asked[Footer | None]) -> Footer | None:
         try:
