@@ -38,7 +38,8 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
         ("az://lake/a/b", "azure", "lake", "a/b", None, None),
         ("az://lake", "azure", "lake", "", None, None),
         ("abfss://lake/a%20b/", "azure", "lake", "a b", None, None),
-        ("abfs://lake/a#b?c", "azure", "lake", "a#b?c", None, None),
+        ("abfs://lake/a%23b%3Fc", "azure", "lake", "a#b?c", None, None),
+        ("az://$web/day=1/sig=2", "azure", "$web", "day=1/sig=2", None, None),
         ("abfss://lake@acct.dfs.core.windows.net/t", "azure", "lake", "t", "acct", None),
         (
             "abfss://ws@onelake.dfs.fabric.microsoft.com/l.Lakehouse/Tables/t",
@@ -92,13 +93,22 @@ def test_a_signature_is_taken_out_of_the_address(address: str) -> None:
     [
         ("", "empty"),
         ("wasbs://c@a.blob.core.windows.net/t", "'wasbs' is not supported"),
+        ("abfs://lake/a#b", "fragment; write %23"),
+        ("abfs://lake/a?b", "no shared access signature .* write %3F"),
+        ("gs://b/t?sig=SECRET", "query"),
+        ("s3:/b/t", "'s3:[*]+': its scheme is not followed by ://"),
+        (Path("https://acct.blob.core.windows.net/c/t?sig=SECRET"), "its scheme is not followed by ://"),
+        ("s3://key:SECRET@bucket/t", "'s3://[*]+@bucket/t': its bucket is not a plain name"),
+        ("abfss://c:SECRET@acct.dfs.core.windows.net/t", "its container is not a plain name"),
+        ("https://acct.blob.core.windows.net/c/t%3Fsig%3DSECRET", "its path holds a query"),
+        ("AccountName=a;AccountKey=SECRET", "storage option 'connection_string'"),
         ("az://", "no container"),
         ("az:///t", "no container"),
-        ("abfss://c@example.com/t", "'example.com' is not an account's host"),
-        ("https://example.com/c/t", "not an Azure storage account's host"),
-        ("https://user:SECRETpass@example.com/c/t", "not an Azure storage account's host"),
-        ("https://example.com/c/t?sig=SECRETsig", "not an Azure storage account's host"),
-        ("http://acct.blob.core.windows.net/c/t", "not an Azure storage account's host"),
+        ("abfss://c@example.com/t", "'example.com' is not that of an account"),
+        ("https://example.com/c/t", "not that of an Azure storage account"),
+        ("https://user:SECRETpass@example.com/c/t", "not that of an Azure storage account"),
+        ("https://example.com/c/t?sig=SECRETsig", "not that of an Azure storage account"),
+        ("http://acct.blob.core.windows.net/c/t", "not that of an Azure storage account"),
         ("https://acct.blob.core.windows.net/", "no container"),
         ("https://acct.blob.core.windows.net/c/t?token=SECRETtoken", "no shared access signature"),
         ("az://c/a/../b", "segments"),
@@ -108,7 +118,7 @@ def test_a_signature_is_taken_out_of_the_address(address: str) -> None:
         ("memory:///t", "no store"),
     ],
 )
-def test_a_bad_address_says_what_is_wrong_without_secrets(address: str, why: str) -> None:
+def test_a_bad_address_says_what_is_wrong_without_secrets(address: str | Path, why: str) -> None:
     with pytest.raises(OptionError, match=why) as caught:
         parse_address(address)
     assert "SECRET" not in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 from typing import Any
@@ -15,7 +16,7 @@ from delta_sidecar.cli.interrupts import InterruptWatch
 
 
 class Program(click.Group):
-    """A group of commands that does not wait for requests that nobody needs any more."""
+    """A group of commands that shows no secrets and does not wait for requests that nobody needs any more."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as click has it
         """Runs the program as a process of its own."""
@@ -25,6 +26,14 @@ class Program(click.Group):
             except SystemExit as ending:
                 _leave(ending)
                 raise
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command. What is no word is not repeated: addresses may hold secrets."""
+        if not re.fullmatch(r"-.*|[a-z-]{1,20}", args[0]):
+            ctx.fail("A command is expected first; to list the files of a table: delta-sidecar files TABLE")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(

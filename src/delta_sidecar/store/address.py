@@ -8,7 +8,9 @@
     https://account.blob.core.windows.net/container/table?sig=  Azure, with a shared access signature
     s3://bucket/table, gs://bucket/table                        other clouds
 
-In addresses with a scheme `%20` stands for a space, as in every URL; local paths are taken as they are.
+In addresses with a scheme `%20` stands for a space, as in every URL, and a `?` or `#` in a name is written `%3F` or
+`%23`; local paths are taken as they are. Secrets have one place, a shared access signature. Anywhere else they are
+refused, and no message shows them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.store.redaction import redact_address
+from delta_sidecar.store.redaction import decode_fully, is_plain_host, is_plain_name, redact_address
 
 StoreKind: TypeAlias = Literal["local", "memory", "azure", "s3", "gs"]
 
@@ -54,30 +56,29 @@ def parse_address(address: str | os.PathLike[str]) -> Address:
     """Takes a table's address apart, without looking at any store.
 
     Raises:
-        OptionError: It is no address that this library knows.
+        OptionError: It is no address that this library knows, or holds a secret where none belongs.
     """
     if not isinstance(address, str):
         return _local(os.fspath(address))
-    scheme, separator, rest = address.partition("://")
-    if not separator or "/" in scheme:
-        if re.match(r"(?i)file:/", address):
-            return _local(unquote(address[len("file:") :]))
+    found = re.match(r"(?i)(?:([a-z][\w+.-]*)://|(file):(?=/))", address)
+    if found is None:
         return _local(address)
-    scheme = scheme.lower()
+    scheme, rest = (found[1] or found[2]).lower(), address[found.end() :]
+    place, sas = _split_sas(address, rest, signable=scheme in _AZURE or scheme in _WEB)
+    if scheme in _AZURE:
+        return _azure(scheme, address, place, sas)
+    if scheme in _WEB:
+        return _azure_web(scheme, address, place, sas)
+    if scheme in _OTHERS:
+        return _simple(_OTHERS[scheme], address, place)
     if scheme == "file":
-        return _file(address, rest)
-    if scheme == "memory":
-        return _simple("memory", scheme, address, rest)
-    if scheme in {"s3", "s3a"}:
-        return _simple("s3", "s3", address, rest)
-    if scheme in {"gs", "gcs"}:
-        return _simple("gs", "gs", address, rest)
-    if scheme in {"az", "azure", "adl", "abfs", "abfss"}:
-        return _azure(scheme, address, rest)
-    if scheme in {"http", "https"}:
-        return _azure_web(scheme, address, rest)
+        return _file(address, place)
     raise _bad(address, f"the scheme {scheme!r} is not supported")
 
+
+_AZURE = {"az", "azure", "adl", "abfs", "abfss"}
+_WEB = {"http", "https"}
+_OTHERS: dict[str, StoreKind] = {"memory": "memory", "s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
 
 # An account's host: account.blob.core.windows.net, its dfs twin, the sovereign clouds, and OneLake.
 _HOST = re.compile(
@@ -86,59 +87,66 @@ _HOST = re.compile(
     r"|fabric\.microsoft\.com)"
 )
 
+_CLOUD = re.compile(rf"(?i)(?:{'|'.join((*_AZURE, *_WEB, *_OTHERS, 'wasbs?'))}):")
 
-_SIGNED = re.compile(r"[?&]sig=", re.IGNORECASE)
+_SIGNED = re.compile(r"(?i)[?&]sig=")
+_LIKE_A_QUERY = re.compile(r"(?i)\?[^/]*=|&sig=")
+_CONNECTION_STRING = re.compile(r"(?i)(?:^|;)\s*(?:AccountKey|SharedAccessSignature|SharedAccessKey)\s*=")
 
 
 def _local(path: str) -> Address:
     if not path:
         raise _bad(path, "it is empty")
-    if _SIGNED.search(path):
-        place = path.partition("?")[0]
-        raise _bad(
-            place, "it carries a signature (?...sig=) but no scheme; write https://account.blob.core.windows.net/..."
-        )
+    if _CLOUD.match(path):
+        raise _bad(path, "its scheme is not followed by ://")
+    if _SIGNED.search(decode_fully(path)):
+        raise _bad(path, "it carries a signature (?...sig=) but no scheme such as https://")
+    if _CONNECTION_STRING.search(path):
+        raise _bad(path, "it is a connection string; that goes into the storage option 'connection_string'")
     absolute = str(Path(path).absolute())
     return Address("local", absolute, "", absolute)
 
 
-def _file(address: str, rest: str) -> Address:
-    host, _, path = rest.partition("/")
+def _file(address: str, place: str) -> Address:
+    host, _, path = place.partition("/")
     if host not in {"", "localhost"}:
-        raise _bad(address, f"a file:// address of another machine ({host!r}); write file:///path")
+        raise _bad(address, "it is a file:// address of another machine; write file:///path")
+    if _LIKE_A_QUERY.search(decode_fully(path)):
+        raise _bad(address, "its path holds a query")
     return _local("/" + unquote(path))
 
 
-def _simple(kind: StoreKind, scheme: str, address: str, rest: str) -> Address:
-    container, _, path = rest.partition("/")
-    if not container or "@" in container:
-        raise _bad(address, "it names no bucket" if kind != "memory" else "it names no store")
+def _simple(kind: StoreKind, address: str, place: str) -> Address:
+    container, _, path = place.partition("/")
+    what = "store" if kind == "memory" else "bucket"
+    if not container:
+        raise _bad(address, f"it names no {what}")
+    if not is_plain_name(container):
+        raise _bad(address, f"its {what} is not a plain name; credentials go into storage options")
     prefix = _prefix(address, path)
-    return Address(kind, _url(f"{scheme}://{container}", prefix), container, prefix)
+    return Address(kind, _url(f"{kind}://{container}", prefix), container, prefix)
 
 
-def _azure(scheme: str, address: str, rest: str) -> Address:
-    rest, sas = _split_sas(rest)
-    authority, _, path = rest.partition("/")
-    prefix = _prefix(address, path)
+def _azure(scheme: str, address: str, place: str, sas: str | None) -> Address:
+    authority, _, path = place.partition("/")
     container, at, host = authority.partition("@")
     if not container:
         raise _bad(address, "it names no container")
+    if not is_plain_name(container):
+        raise _bad(address, "its container is not a plain name; credentials go into storage options")
+    prefix = _prefix(address, path)
     if not at:
         return Address("azure", _url(f"{scheme}://{container}", prefix), container, prefix, sas=sas)
     known = _HOST.fullmatch(host.lower())
     if known is None:
-        raise _bad(address, f"{host!r} is not an account's host such as account.dfs.core.windows.net")
+        raise _bad(address, f"{_shown(host)} is not that of an account, such as account.dfs.core.windows.net")
     endpoint = None if known["suffix"] == "core.windows.net" else _endpoint(known)
     url = _url(f"{scheme}://{container}@{host}", prefix)
     return Address("azure", url, container, prefix, known["account"], endpoint, sas)
 
 
-def _azure_web(scheme: str, address: str, rest: str) -> Address:
-    rest, sas = _split_sas(rest)
-    if "?" in rest:
-        raise _bad(address, "it has a query but no shared access signature (sig=) in it")
-    host, _, path = rest.partition("/")
+def _azure_web(scheme: str, address: str, place: str, sas: str | None) -> Address:
+    host, _, path = place.partition("/")
     known = _HOST.fullmatch(host.lower())
     if known is not None and scheme == "https":
         account, endpoint = known["account"], _endpoint(known)
@@ -147,10 +155,14 @@ def _azure_web(scheme: str, address: str, rest: str) -> Address:
         account, _, path = path.partition("/")
         endpoint = f"{scheme}://{host}/{account}"
     else:
-        raise _bad(address, f"{host.rpartition('@')[2]!r} is not an Azure storage account's host")
+        raise _bad(address, f"{_shown(host)} is not that of an Azure storage account")
     container, _, path = path.partition("/")
     if not account or not container:
         raise _bad(address, "it names no container")
+    if not is_plain_name(account) or not is_plain_name(container):
+        # The path is not shown, for that is where the name is.
+        without_path = f"{scheme}://{host}"
+        raise _bad(without_path, "its container is not a plain name; credentials go into storage options")
     prefix = _prefix(address, path)
     base = f"{scheme}://{host}/{account}" if known is None else f"{scheme}://{host}"
     return Address("azure", _url(f"{base}/{container}", prefix), container, prefix, account, endpoint, sas)
@@ -158,6 +170,11 @@ def _azure_web(scheme: str, address: str, rest: str) -> Address:
 
 def _endpoint(host: re.Match[str]) -> str:
     return f"https://{host['account']}{host['zone'] or ''}.blob.{host['suffix']}"
+
+
+def _shown(host: str) -> str:
+    name = host.rpartition("@")[2]
+    return f"its host {name!r}" if is_plain_host(name) else "its host"
 
 
 def _is_emulator(host: str) -> bool:
@@ -171,14 +188,22 @@ def _is_emulator(host: str) -> bool:
     return True
 
 
-def _split_sas(rest: str) -> tuple[str, str | None]:
-    """Splits off a shared access signature; any other `?` belongs to the path."""
-    path, _, query = rest.partition("?")
-    return (path, query) if re.search(r"(?i)(?:^|&)sig=", query) else (rest, None)
+def _split_sas(address: str, rest: str, *, signable: bool) -> tuple[str, str | None]:
+    """Splits off a shared access signature, the one query that there is."""
+    place, mark, query = rest.partition("?")
+    if "#" in rest:
+        raise _bad(address, "it has a fragment; write %23 for a # in a name")
+    if mark and not signable:
+        raise _bad(address, "it has a query; write %3F for a ? in a name")
+    if mark and not _SIGNED.search(f"?{query}"):
+        raise _bad(address, "it has a query but no shared access signature (sig=) in it; write %3F for a ? in a name")
+    return place, query if mark else None
 
 
 def _prefix(address: str, path: str) -> str:
     prefix = unquote(path).strip("/")
+    if _LIKE_A_QUERY.search(decode_fully(prefix)):
+        raise _bad(address, "its path holds a query; a signature is written as it is, not percent-encoded")
     if prefix and any(segment in {"", ".", ".."} for segment in prefix.split("/")):
         raise _bad(address, "its path has empty, '.' or '..' segments")
     return prefix

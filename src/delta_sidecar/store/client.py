@@ -97,6 +97,7 @@ def client_spec(
     if address.kind == "memory":
         return ClientSpec("memory", address.container, f"memory://{address.container}"), limit
     config = azure_config(address, call, variables) if azure else other
+    _check_endpoints(config)
     endpoint = _endpoint_of(config)
     client = {key: _read(requests[key], value) for key, value in values.items() if requests[key].part == "client"}
     if azure or endpoint.startswith("http://"):
@@ -180,6 +181,14 @@ def _read(option: StorageOption, value: str | None) -> str | bool | int | timede
     if option.type == "duration":
         return read_duration(option.key, text)
     return text
+
+
+def _check_endpoints(config: Mapping[str, str]) -> None:
+    """Refuses secrets in addresses of services: those are shown in messages."""
+    for key, value in config.items():
+        if "endpoint" in key and any(mark in value for mark in "@?#"):
+            msg = f"the storage option {key!r} must be a plain address, without user, password, query or fragment"
+            raise OptionError(msg)
 
 
 def _endpoint_of(config: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from delta_sidecar.errors import OptionError
 
@@ -19,9 +19,8 @@ def parse_connection_string(text: str) -> dict[str, str]:
     """Gives the options `account_name, account_key, sas_key, endpoint`, as far as the string holds them.
 
     Raises:
-        OptionError: It is not a list of `Name=value` separated by semicolons, or names no account. The
-        message
-            holds names alone, never values.
+        OptionError: It is not a list of `Name=value` separated by semicolons, names no account, or an address in it is
+            not valid. The message holds names alone, never values.
     """
     fields = _fields(text)
     if fields.get("usedevelopmentstorage", "").lower() == "true":
@@ -61,11 +60,20 @@ def _emulator(fields: dict[str, str]) -> dict[str, str]:
     proxy = fields.get("developmentstorageproxyuri", "").rstrip("/")
     if not proxy:
         return dict(EMULATOR)
-    parts = urlsplit(proxy)
-    host = parts.netloc if parts.port else f"{parts.netloc}:10000"
+    parts, port = _split(proxy, "DevelopmentStorageProxyUri")
+    host = parts.netloc if port else f"{parts.netloc}:10000"
     return {**EMULATOR, "endpoint": f"{parts.scheme or 'http'}://{host}/{EMULATOR['account_name']}"}
 
 
 def _account_of(endpoint: str) -> str:
-    parts = urlsplit(endpoint)
+    parts, _ = _split(endpoint, "BlobEndpoint")
     return parts.path.strip("/") or (parts.hostname or "").split(".", 1)[0]
+
+
+def _split(address: str, field: str) -> tuple[SplitResult, int | None]:
+    try:
+        return (parts := urlsplit(address)), parts.port
+    except ValueError:
+        # Its text may hold a part of the address.
+        msg = f"the {field} of the connection string is not an address"
+    raise OptionError(msg)

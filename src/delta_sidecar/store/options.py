@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from delta_sidecar.errors import OptionError
+from delta_sidecar.store.redaction import HIDDEN, redact_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -245,7 +246,7 @@ def canonical(
     Args:
         given: The options as the caller wrote them, in either case.
         options: The options that there are.
-        strict: Refuse unknown names.
+        strict: Refuse unknown names; what looks like a secret and not like a name is refused in any case.
 
     Returns:
         The values by key, and those of unknown names by their lower-case names.
@@ -261,7 +262,7 @@ def canonical(
     for name, value in given.items():
         key = keys.get(name.lower())
         if key is None:
-            if strict:
+            if strict or redact_name(name) == HIDDEN:
                 raise _unknown(name, keys)
             other[name.lower()] = _text(value)
             continue
@@ -294,6 +295,9 @@ def _text(value: object) -> str:
 
 
 def _unknown(name: str, keys: Mapping[str, str]) -> OptionError:
+    shown = redact_name(name)
+    if shown == HIDDEN:
+        return OptionError("unknown storage option, whose name is not shown: it looks like a secret, not like a name")
     nearest = difflib.get_close_matches(name.lower(), keys, n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known are {', '.join(sorted(set(keys.values())))}"
-    return OptionError(f"unknown storage option {name!r}{hint}")
+    return OptionError(f"unknown storage option {shown!r}{hint}")

@@ -34,17 +34,52 @@ class Scrubber:
 
 
 def redact_address(address: str) -> str:
-    """Gives an address for a message: without its query, and without user names and passwords."""
-    bare = address.split("?", 1)[0]
-    scheme, separator, rest = bare.partition("://")
-    if not separator:
-        return Scrubber().scrub(bare)
-    authority, slash, path = rest.partition("/")
-    user, at, host = authority.rpartition("@")
-    if ":" in user:
-        authority = f"{HIDDEN}{at}{host}"
-    return Scrubber().scrub(f"{scheme}://{authority}{slash}{path}")
+    """Gives an address for a message: without its query, and without user names and passwords, however encoded."""
+    scheme, separator, rest = _QUERY.split(address, maxsplit=1)[0].partition("://")
+    if not separator or not _SCHEME.fullmatch(scheme):
+        place, colon, _ = scheme.partition(":")
+        return f"{place}:{HIDDEN}" if colon and _SCHEME.fullmatch(place) else Scrubber().scrub(scheme)
+    user, at, place = rest.rpartition("@")
+    if at and not (scheme.lower() in _CONTAINER_AT_HOST and is_plain_name(user)):
+        user = HIDDEN
+    host = place.partition("/")[0]
+    shown = place if is_plain_host(host) else HIDDEN
+    return Scrubber().scrub(f"{scheme}://{user}{at}{shown}")
 
+
+def redact_name(name: str) -> str:
+    """Gives an option's name for a message, if it is made of words as names are; else it may be a misplaced secret."""
+    return name if len(name) <= _LONGEST_NAME and _WORDS.fullmatch(name) else HIDDEN
+
+
+def is_plain_name(text: str) -> bool:
+    """Whether a text can be the name of a container or a bucket, and holds nothing besides."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_plain_host(text: str) -> bool:
+    """Whether a text can be a host, with its port, and holds nothing besides."""
+    return _HOST.fullmatch(text) is not None
+
+
+def decode_fully(text: str) -> str:
+    """Gives a text without percent-encoding, even where it was encoded more than once."""
+    while (decoded := unquote(text)) != text:
+        text = decoded
+    return text
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")
+_HOST = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+_NAME = re.compile(r"(?:[\w$. -]|%20)+")
+_CONTAINER_AT_HOST = {"abfs", "abfss", "adl", "az", "azure", "wasb", "wasbs"}
+
+# Where a query or a fragment starts: plain, or encoded any number of times.
+_QUERY = re.compile(r"(?i)[?#]|%(?:25)*(?:3F|23)|&sig(?:=|%(?:25)*3D)")
+
+# Keys and tokens are long, and have digits in the middle of letters.
+_WORDS = re.compile(r"[A-Za-z]{1,24}\d{0,3}(?:[_.-][A-Za-z]{1,24}\d{0,3})*")
+_LONGEST_NAME = 64
 
 # Anything shorter is no credential, and hiding it would blank out ordinary words.
 _SHORTEST_SECRET = 6
@@ -52,6 +87,7 @@ _SHORTEST_SECRET = 6
 _PATTERNS = (
     re.compile(r"(?i)(\bsig(?:nature)?(?:=|%3D))[^&\s\"'<>]+"),
     re.compile(r"(?i)(\b(?:AccountKey|SharedAccessSignature|SharedAccessKey)\s*=\s*)[^;\s\"']+"),
+    re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"),
     re.compile(r"(?i)(\bBearer\s+)[A-Za-z0-9._~+/=-]{8,}"),
     re.compile(r"(?i)(\bSharedKey(?:Lite)?\s+[\w-]+:)[A-Za-z0-9+/=]+"),
     re.compile(r"(?i)(\b(?:client_secret|client_assertion|access_token|X-Amz-[A-Za-z-]+)=)[^&\s\"'<>]+"),
@@ -59,11 +95,11 @@ _PATTERNS = (
 
 
 def _forms(secret: str) -> set[str]:
-    """Gives a secret as it may turn up: as it is, decoded, encoded, and a SAS by its signature alone."""
+    """Gives a secret as it may turn up: as it is, decoded, encoded, a SAS by its signature, a proxy by its password."""
     bases = {secret, unquote(secret)}
-    found = re.search(r"(?i)\bsig=([^&]+)", secret)
-    if found:
-        bases |= {found[1], unquote(found[1])}
+    for found in (re.search(r"(?i)\bsig=([^&]+)", secret), re.search(r"://[^/]*?:(.+)@", secret)):
+        if found:
+            bases |= {found[1], unquote(found[1])}
     forms = {form for base in bases for form in (base, quote(base, safe=""), quote(base), quote_plus(base))}
     forms |= {re.sub(r"%[0-9A-F]{2}", lambda code: code[0].lower(), form) for form in forms}
     return {form for form in forms if len(form) >= _SHORTEST_SECRET}

@@ -1,0 +1,216 @@
+"""A mark in every place of an address and of options where a secret may be: nobody gets to see it."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from delta_sidecar import LazyDeltaScanner
+from delta_sidecar.cli import main
+from delta_sidecar.errors import DeltaSidecarError, OptionError
+from delta_sidecar.store.address import parse_address
+from delta_sidecar.store.options import AZURE_OPTIONS, REQUEST_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MARK = "Zw7markQ"
+BLOB = "acct.blob.core.windows.net"
+DFS = "acct.dfs.core.windows.net"
+
+# Nobody listens on the discard port: what is not refused at once fails there.
+NOWHERE = {"retry_max_retries": "0", "connect_timeout": "1s"}
+AZURE_NOWHERE = {**NOWHERE, "endpoint": "http://127.0.0.1:9/acct"}
+S3_NOWHERE = {**NOWHERE, "aws_endpoint": "http://127.0.0.1:9", "aws_region": "eu-west-1", "allow_http": "true"}
+
+SIGNED = [
+    f"https://{BLOB}/c/t?sv=2024-01-01&sig={MARK}%2Babc%3D",
+    f"https://{BLOB}/c/t?SIG={MARK}",
+    f"https://{BLOB}/c?sig={MARK}",
+    f"az://c/t?sig={MARK}&sv=2024-01-01",
+    f"abfss://c@{DFS}/t?sv=2024-01-01&sig={MARK}",
+    f"http://127.0.0.1:9/acct/c/t?sig={MARK}",
+]
+# A scheme, what can stand before a name in it, and a table in it.
+PLACES = [
+    ("https", f"{BLOB}", "/c/t"),
+    ("https", f"{DFS}", "/c/t"),
+    ("https", "example.com", "/c/t"),
+    ("http", "127.0.0.1:9", "/acct/c/t"),
+    ("abfss", f"c@{DFS}", "/t"),
+    ("abfss", "c@example.com", "/t"),
+    ("abfs", "c", "/t"),
+    ("az", "c", "/t"),
+    ("s3", "b", "/t"),
+    ("s3a", "b", "/t"),
+    ("gs", "b", "/t"),
+    ("memory", "b", "/t"),
+    ("file", "", "/t"),
+    ("wasbs", f"c@{BLOB}", "/t"),
+]
+QUERIES = [
+    f"?sig={MARK}#f",
+    f"?X={MARK}",
+    f"?{MARK}",
+    f"#{MARK}",
+    f"?sv=1#sig={MARK}",
+    f"%3Fsig%3D{MARK}",
+    f"%3fsv=1&SIG={MARK}",
+    f"%3Fx={MARK}",
+    f"%253Fsig%253D{MARK}",
+    f"&sig={MARK}",
+    f"/a//b?sig={MARK}",
+    f"/../%3Fsig={MARK}",
+]
+REFUSED = [
+    *(f"{scheme}://{host}{path}{query}" for scheme, host, path in PLACES for query in QUERIES),
+    *(f"{scheme}://{host}?{MARK}" for scheme, host, _ in PLACES),
+    *(f"{scheme}://{host}#{MARK}" for scheme, host, _ in PLACES),
+    *(f"{scheme}://u:{MARK}@{host}{path}" for scheme, host, path in PLACES),
+    *(f"{scheme}://u:a/{MARK}@{host}{path}" for scheme, host, path in PLACES),
+    *(f"{scheme}://u:a?{MARK}@{host}{path}" for scheme, host, path in PLACES),
+    *(f"{scheme}://u%3A{MARK}@{host}{path}" for scheme, host, path in PLACES),
+    *(f"{scheme}://{host}:{MARK}{path}" for scheme, host, path in PLACES),
+    *(f"{scheme}://{host}:{MARK}@x{path}" for scheme, host, path in PLACES),
+    *(f"{scheme}://{MARK}@{host}{path}" for scheme, host, path in PLACES if scheme not in {"abfs", "az"}),
+    *(f"{scheme}:/u:{MARK}@{host}{path}?sig={MARK}" for scheme, host, path in PLACES),
+    *(f"{scheme}:/u:{MARK}@{host}{path}" for scheme, host, path in PLACES if scheme != "file"),
+    f"abfss://c:{MARK}@{DFS}/t",
+    f"abfss://c%3a{MARK}@{DFS}/t",
+    f"https://{BLOB}/c:{MARK}/t",
+    f"https://{BLOB}/c%3F{MARK}/t",
+    f"https://{BLOB}/c&sig={MARK}/t",
+    f"http://127.0.0.1:9/acct:{MARK}/c/t",
+    f"https%3A%2F%2F{BLOB}%2Fc%2Ft%3Fsig%3D{MARK}",
+    f"{BLOB}/c/t?sv=1&sig={MARK}",
+    f"{BLOB}/c/t%3Fsv=1&sig%3D{MARK}",
+    f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={MARK}==",
+    f"AccountKey={MARK}==;BlobEndpoint=https://{BLOB}",
+    f"BlobEndpoint=https://{BLOB};SharedAccessSignature=sv=1&sig={MARK}",
+]
+SECRET_OPTIONS = [
+    *((name, MARK) for option in AZURE_OPTIONS if option.secret for name in (option.key, *option.names)),
+    ("sas_key", f"?sv=2024-01-01&sig={MARK}"),
+    ("connection_string", f"AccountName=acct;AccountKey={MARK}"),
+    ("connection_string", f"AccountName=acct;SharedAccessSignature=sv=1&sig={MARK}"),
+    ("connection_string", f"BlobEndpoint=http://u:{MARK}@127.0.0.1:9/acct"),
+    ("connection_string", f"BlobEndpoint=http://127.0.0.1:{MARK}/acct"),
+    ("connection_string", f"BlobEndpoint=http://[{MARK}]/acct"),
+    ("connection_string", f"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://127.0.0.1:{MARK}"),
+    ("connection_string", f"AccountName=acct;{MARK}"),
+    ("endpoint", f"http://u:{MARK}@127.0.0.1:9/acct"),
+    ("endpoint", f"http://127.0.0.1:9/acct?sig={MARK}"),
+    ("endpoint", f"http://127.0.0.1:9/acct#{MARK}"),
+    ("endpoint", f"{MARK}"),
+    ("proxy_url", f"http://u:{MARK}@127.0.0.1:9"),
+    ("proxy_url", f"{MARK}"),
+]
+TYPED_OPTIONS = [option.key for option in (*REQUEST_OPTIONS, *AZURE_OPTIONS) if option.type != "text"]
+S3_OPTIONS = [
+    *((name, MARK) for name in ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_acces_key")),
+    ("aws_endpoint", f"http://u:{MARK}@127.0.0.1:9"),
+    ("aws_endpoint", f"http://127.0.0.1:9?x={MARK}"),
+    ("endpoint_url", f"http://u:{MARK}@127.0.0.1:9"),
+]
+NAMES = [
+    f"{MARK}2hpZGRlbg==",
+    f"{MARK}+abc/def",
+    f"{MARK}" * 4,
+    f"sv=2024-01-01&sig={MARK}",
+    f"?sig={MARK}",
+    f"AccountName=a;AccountKey={MARK}",
+    f"Bearer {MARK}",
+    f"eyJhbGciOi.{MARK}9.c2lnbmF0dXJl",
+    f"3f2a7c1e-{MARK}-4b1d-9c3e-0123456789ab",
+    f"0123456789{MARK}",
+]
+
+
+@pytest.mark.parametrize("address", SIGNED)
+def test_a_signature_is_used_and_never_shown(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert MARK in (parse_address(address).sas or "")
+    assert_hidden(address, {**AZURE_NOWHERE, "account_name": "acct"}, caplog)
+
+
+@pytest.mark.parametrize("address", dict.fromkeys(REFUSED))
+def test_a_secret_where_none_belongs_is_refused_and_not_shown(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(OptionError):
+        LazyDeltaScanner(address)
+    assert_hidden(address, {}, caplog)
+
+
+@pytest.mark.parametrize(("name", "value"), SECRET_OPTIONS)
+def test_a_secret_option_is_not_shown(name: str, value: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert_hidden("az://c/t", {"account_name": "acct", **AZURE_NOWHERE, name: value}, caplog)
+    if name == "connection_string":
+        assert_hidden("az://c/t", {**NOWHERE, name: value}, caplog)
+
+
+@pytest.mark.parametrize("name", TYPED_OPTIONS)
+def test_a_value_that_is_none_is_not_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert_hidden("az://c/t", {"account_name": "acct", **AZURE_NOWHERE, name: MARK}, caplog)
+
+
+@pytest.mark.parametrize(("name", "value"), S3_OPTIONS)
+def test_a_secret_option_of_another_cloud_is_not_shown(name: str, value: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert_hidden("s3://b/t", {**S3_NOWHERE, name: value}, caplog)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_secret_for_a_name_is_not_shown(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for address in ("az://c/t", "s3://b/t", "gs://b/t", "memory://b/t", str(tmp_path)):
+        with pytest.raises(OptionError):
+            LazyDeltaScanner(address, storage_options={name: "x"})
+        assert_hidden(address, {name: "x"}, caplog)
+        assert_hidden(address, {name: "x", "timeout": "5s"}, caplog)
+
+
+def test_a_secret_for_a_name_that_is_given_twice_is_not_shown() -> None:
+    name = NAMES[1]
+    flags = chain.from_iterable(("--storage-option", f"{name}={value}") for value in (1, 2))
+    result = CliRunner().invoke(main, ["files", "t", *flags])
+    assert result.exit_code == 2
+    assert MARK not in result.output
+
+
+def test_an_address_in_place_of_a_command_is_not_shown() -> None:
+    result = CliRunner().invoke(main, [SIGNED[0]])
+    assert result.exit_code == 2
+    assert MARK not in result.output
+    assert "delta-sidecar files TABLE" in result.stderr
+
+
+def test_a_name_that_is_only_misspelled_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("acount_key", "fs.azure.account.key.acct1.dfs.core.windows.net", "AccountKey", "azure-storage-key"):
+        shown = everything_shown("az://c/t", {name: MARK}, caplog)
+        assert shown.count(repr(name)) >= 2
+        assert MARK not in shown
+
+
+def assert_hidden(address: str, options: Mapping[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    shown = everything_shown(address, options, caplog)
+    assert MARK.lower() not in shown.lower(), shown
+
+
+def everything_shown(address: str, options: Mapping[str, str], caplog: pytest.LogCaptureFixture) -> str:
+    """What a person or a log file gets to see of a scan, from Python and from a shell."""
+    caplog.clear()
+    shown: list[str] = []
+    with caplog.at_level(logging.DEBUG):
+        try:
+            scanner = LazyDeltaScanner(address, storage_options=options)
+            shown += (repr(scanner), str(scanner), repr(scanner._store), str(scanner._store.url))
+            shown += map(repr, scanner.scan_files())
+        except DeltaSidecarError as error:
+            shown += (str(error), repr(error), *traceback.format_exception(error))
+        flags = chain.from_iterable(("--storage-option", f"{name}={value}") for name, value in options.items())
+        result = CliRunner().invoke(main, ["files", address, *flags])
+        assert result.exit_code in {1, 2}
+        shown += (result.stdout, result.stderr, repr(result.exception))
+    return "\n".join([*shown, caplog.text])
