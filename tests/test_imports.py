@@ -34,6 +34,11 @@ def test_importing_the_library_imports_nothing_heavy() -> None:
     assert not imported_by("import delta_sidecar") & set(HEAVY)
 
 
+def test_importing_the_package_does_not_import_arrow() -> None:
+    assert not imported_by("import delta_sidecar; dir(delta_sidecar)") & {"pyarrow", "numpy"}
+    assert imported_by("from delta_sidecar import LazyDeltaScanner") >= {"pyarrow", "numpy"}
+
+
 def test_every_public_name_can_be_had_without_anything_heavy() -> None:
     assert not imported_by("from delta_sidecar import *") & set(HEAVY)
 

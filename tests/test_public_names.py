@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,8 +57,30 @@ def test_the_public_names_are_these() -> None:
 
 
 def test_nothing_public_is_left_out_of_all() -> None:
-    seen = {name for name, value in vars(delta_sidecar).items() if not name.startswith("_") and _is_ours(value)}
-    assert seen == set(PUBLIC)
+    names = [name for name in dir(delta_sidecar) if not name.startswith("_")]
+    assert {name for name in names if _is_ours(getattr(delta_sidecar, name))} == set(PUBLIC)
+
+
+def test_a_name_that_does_not_exist_is_missed() -> None:
+    with pytest.raises(AttributeError, match="module 'delta_sidecar' has no attribute 'LazyScaner'"):
+        delta_sidecar.LazyScaner  # type: ignore[attr-defined]  # noqa: B018 - asking for it is enough
+    with pytest.raises(ImportError):
+        from delta_sidecar import LazyScaner  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_a_name_is_the_same_however_it_is_had() -> None:
+    starred: dict[str, object] = {}
+    exec("from delta_sidecar import *", starred)  # noqa: S102 - only a module may have a star in it
+    for name in PUBLIC:
+        value = getattr(delta_sidecar, name)
+        assert starred[name] is value
+        assert getattr(importlib.import_module(value.__module__), name) is value
+
+
+def test_a_value_is_unpickled_where_nothing_was_imported_yet() -> None:
+    text = pickle.dumps(delta_sidecar.LazyScanConfig(limit=3))
+    code = f"import pickle; print(pickle.loads({text!r}).limit)"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.strip() == b"3"
 
 
 def test_every_error_is_public() -> None:

@@ -1,5 +1,7 @@
 """delta-sidecar: the file list of a Delta table as a stream, lazily and in bounded memory."""
 
+from typing import TYPE_CHECKING
+
 from delta_sidecar.errors import (
     AuthenticationError,
     CorruptCheckpointError,
@@ -24,11 +26,37 @@ from delta_sidecar.errors import (
     UnsupportedProtocolVersionError,
     VersionNotFoundError,
 )
-from delta_sidecar.log.deletion_vectors import DeletionVector
-from delta_sidecar.replay.snapshot import Snapshot
-from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
-from delta_sidecar.scan.files import DeltaFile
-from delta_sidecar.scan.scanner import LazyDeltaScanner, ScanMetrics
+
+if TYPE_CHECKING:
+    from delta_sidecar.log.deletion_vectors import DeletionVector
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
+    from delta_sidecar.scan.files import DeltaFile
+    from delta_sidecar.scan.scanner import LazyDeltaScanner, ScanMetrics
+else:
+    # These bring pyarrow along, so they are imported when they are first asked for: `--help` has no use for it.
+    _ON_DEMAND = {
+        "DeletionVector": "delta_sidecar.log.deletion_vectors",
+        "DeltaFile": "delta_sidecar.scan.files",
+        "LazyDeltaScanner": "delta_sidecar.scan.scanner",
+        "LazyScanConfig": "delta_sidecar.scan.config",
+        "ScanMetrics": "delta_sidecar.scan.scanner",
+        "ScanStrategy": "delta_sidecar.scan.config",
+        "Snapshot": "delta_sidecar.replay.snapshot",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _ON_DEMAND:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg, name=name)
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(_ON_DEMAND[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "AuthenticationError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -127,6 +128,19 @@ def test_a_summary_on_request(small: TableBuilder, telemetry: Path) -> None:
     assert re.match(r"1 file of version 2003 \(limit reached\); read \d commits?, 0 row groups, ", limited)
 
 
+def test_a_summary_of_nothing_says_so(small: TableBuilder) -> None:
+    nothing = run(small.root, "--where", "day = 77", "--summary")
+    assert nothing.stdout == ""
+    assert nothing.stderr.startswith("no files of version 2 can hold a matching row; read ")
+    limited = run(small.root, "--where", "day = 77", "--limit", 0, "--summary")
+    assert limited.stderr.startswith("no files of version 2 (limit reached); read ")
+
+
+def test_a_table_without_files(tmp_path: Path) -> None:
+    TableBuilder(tmp_path).commit([])
+    assert run(tmp_path, "--summary").stderr.startswith("no files of version 0; read ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -155,3 +169,20 @@ def test_help_and_version() -> None:
     assert "--storage-option" in run("--help").stdout
     version = CliRunner().invoke(main, ["--version"])
     assert version.stdout.startswith("delta-sidecar 0.")
+
+
+def test_the_examples_in_the_help_fit_and_can_be_understood(telemetry: Path) -> None:
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(main, ["files", "--help"]).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    examples = [shlex.split(line.partition("|")[0]) for line in shown.splitlines() if "./telemetry" in line]
+    assert sum("--where" in example for example in examples) >= 2
+    for command, *arguments in examples:
+        assert command == "delta-sidecar"
+        there = [str(telemetry) if argument == "./telemetry" else argument for argument in arguments]
+        result = CliRunner().invoke(main, there)
+        assert result.exit_code == (1 if "--version" in there else 0), result.output
+
+
+def test_a_wrong_command_suggests_the_right_one() -> None:
+    assert "'fils'" in CliRunner().invoke(main, ["fils"]).stderr
+    assert "delta-sidecar files TABLE" in CliRunner().invoke(main, ["./telemetry"]).stderr

@@ -31,10 +31,17 @@ def test_the_installed_command_is_the_same() -> None:
     )
 
 
-def test_the_command_can_be_had_without_anything_heavy() -> None:
-    code = "import delta_sidecar.cli, sys; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert not {"pandas", "rich", "sqlglot", "obstore"} & set(run.stdout.split())
+@pytest.mark.parametrize("flags", [["--help"], ["--version"], ["files", "--help"], ["files"]])
+def test_who_asks_for_help_does_not_wait_for_anything_heavy(flags: list[str]) -> None:
+    code = (
+        "import sys; from delta_sidecar.cli import main\n"
+        f"try: main({flags!r})\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    loaded = {name.partition(".")[0] for name in run.stderr.split()}
+    assert "click" in loaded
+    assert not {"pyarrow", "numpy", "pandas", "rich", "sqlglot", "obstore"} & loaded
 
 
 def test_a_pipe_gets_data_only(telemetry: Path) -> None:

@@ -56,6 +56,15 @@ def test_a_quick_answer_shows_no_progress(telemetry: Path) -> None:
     assert CONTROL.sub("", terminal.text).strip() == ""
 
 
+@pytest.mark.parametrize("both", [True, False])
+def test_an_empty_answer_says_so(telemetry: Path, *, both: bool) -> None:
+    where = ("--where", "_event_hour = 'never'")
+    with Terminal() as terminal, terminal.run("files", telemetry, *where, both=both) as process:
+        assert not process.communicate(timeout=PATIENCE)[0]
+        assert process.returncode == 0
+    assert "no files of version 2003 can hold a matching row; read " in terminal.text
+
+
 def test_an_interrupt_leaves_the_terminal_as_it_was(telemetry: Path) -> None:
     with Terminal() as terminal, terminal.run("files", telemetry) as process:
         terminal.wait_for(PROGRESS)

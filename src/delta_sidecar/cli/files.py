@@ -22,7 +22,7 @@ RENDERINGS: dict[str, Callable[[], Rendering]] = {"text": TextLines, "json": Jso
 
 
 def _storage_options(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Splits each `KEY=VALUE`. No message repeats what was given: that may be a secret."""
+    """Splits each `KEY=VALUE`. No message repeats a value, or a key that looks like one: that may be a secret."""
     options: dict[str, str] = {}
     for pair in given:
         key, separator, value = pair.partition("=")
@@ -30,13 +30,27 @@ def _storage_options(ctx: click.Context, param: click.Parameter, given: Sequence
             msg = "KEY=VALUE is expected (what was given is not shown: it may be a secret)"
             raise click.BadParameter(msg, ctx, param)
         if options.setdefault(key.strip(), value) != value:
-            msg = f"{key.strip()!r} is given twice, with different values"
+            from delta_sidecar.store.redaction import redact_name
+
+            msg = f"{redact_name(key.strip())!r} is given twice, with different values"
             raise click.BadParameter(msg, ctx, param)
     return options
 
 
+# The mark keeps the lines as they are.
+_EXAMPLES = """\b
+Examples:
+  delta-sidecar files ./telemetry --limit 10
+  delta-sidecar files ./telemetry --where "_event_hour >= '2026021022'"
+  delta-sidecar files ./telemetry --where "device_id IN ('a', 'b')"
+  delta-sidecar files ./telemetry --version 41 --output json | jq -r .path
+"""
+
+
 # Too many arguments are counted here and not by click, which would show them: one may be half of a split secret.
-@click.command(context_settings={"allow_extra_args": True})
+@click.command(
+    context_settings={"allow_extra_args": True}, epilog=_EXAMPLES, short_help="List the live files of a Delta table."
+)
 @click.argument("table")
 @click.option("--where", metavar="PREDICATE", help="Leave out files that cannot hold a matching row: SQL text or JSON.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N files.")

@@ -49,17 +49,20 @@ def progress_for(scanner: LazyDeltaScanner, *, summary: bool | None, beside_data
     else:
         yield _NoLine()
     if summary or (summary is None and on_terminal):
-        text = summary_line(scanner.metrics, time.monotonic() - started)
+        text = _summary(scanner, time.monotonic() - started)
         click.echo(click.style(text, dim=True), err=True, color=False if is_colourless() else None)
 
 
-def summary_line(metrics: ScanMetrics, seconds: float) -> str:
+def _summary(scanner: LazyDeltaScanner, seconds: float) -> str:
     """What a finished scan found and read."""
-    found = _count(metrics.files_emitted, "file")
+    metrics = scanner.metrics
+    found = _count(metrics.files_emitted, "file") if metrics.files_emitted else "no files"
     if metrics.version is not None:
         found += f" of version {metrics.version}"
     if not metrics.is_complete:
         found += " (limit reached)"
+    elif not metrics.files_emitted and scanner.config.predicate is not None:
+        found += " can hold a matching row"
     return f"{found}; read {_reads(metrics)} in {seconds:.1f} s"
 
 
