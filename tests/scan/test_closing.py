@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,8 @@ import pytest
 from tests.builder import TableBuilder, add
 from tests.scan.reading import scanner, store_of
 
-from delta_sidecar import ScanClosedError
-from delta_sidecar.store.wrappers import Attempt, RecordingStore
+from delta_sidecar import ScanClosedError, StorageError
+from delta_sidecar.store.wrappers import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +74,58 @@ def test_a_closed_scanner_can_scan_again(table: TableBuilder) -> None:
     scanning = scanner(table)
     scanning.close()
     assert len(list(scanning.scan_files())) == COMMITS
+
+
+def test_files_and_batches_of_a_closed_scanner_alike_are_closed(table: TableBuilder) -> None:
+    with scanner(table) as scanning:
+        files, reader = scanning.scan_files(), scanning.scan_batches()
+    with pytest.raises(ScanClosedError):
+        next(files)
+    with pytest.raises(ScanClosedError):
+        reader.read_next_batch()
+
+
+def test_a_failed_scan_fails_however_often_it_is_asked(table: TableBuilder) -> None:
+    store = FaultStore(store_of(table), Fail("*0005.json"))
+    reader = scanner(table, store).scan_batches()
+    for _ in range(3):
+        with pytest.raises(StorageError):
+            reader.read_all()
+
+
+def test_an_interrupted_scan_never_looks_complete(table: TableBuilder) -> None:
+    def interrupt(attempt: Attempt) -> None:
+        if attempt.path.endswith("00.json"):
+            raise KeyboardInterrupt
+
+    reader = scanner(table, RecordingStore(store_of(table), interrupt)).scan_batches()
+    with pytest.raises(KeyboardInterrupt):
+        reader.read_all()
+    with pytest.raises(ScanClosedError, match="interrupted"):
+        reader.read_all()
+
+
+def test_scans_start_while_others_are_closed(table: TableBuilder) -> None:
+    scanning = scanner(table)
+    done = threading.Event()
+
+    def start() -> None:
+        while not done.is_set():
+            scanning.scan_batches()
+
+    starting = [threading.Thread(target=start) for _ in range(2)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in starting:
+            thread.start()
+        for _ in range(300):
+            scanning.close()
+    finally:
+        done.set()
+        sys.setswitchinterval(before)
+        for thread in starting:
+            thread.join(PATIENCE)
 
 
 def test_closing_from_another_thread_ends_a_consumer_that_waits(table: TableBuilder) -> None:

@@ -76,3 +76,8 @@ def test_text_that_is_not_utf8_is_the_logs_fault() -> None:
     columns = [paths if name in ("path", "raw_path") else pa.nulls(1, FILE_SCHEMA.field(name).type) for name in NAMES]
     with pytest.raises(LogCorruptionError, match="not UTF-8"):
         list(delta_files(pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)))
+
+
+def test_a_name_alone_is_no_list_of_names(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"\['path'\]"):
+        LazyDeltaScanner(tmp_path).scan_batches("path")

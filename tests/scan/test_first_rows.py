@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.builder import TableBuilder, add
+from tests.builder import TableBuilder, add, remove
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.synth import TelemetryLog
@@ -26,6 +26,8 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "small": {"row_group_rows": 5_000},
     "one single": {"row_group_rows": "single"},
     "with struct statistics": {"row_group_rows": "single", "struct_stats": True},
+    "many parts": {"checkpoint": "v1-multipart", "parts": 100},
+    "V2": {"checkpoint": "v2-parquet", "parts": 70},
 }
 
 
@@ -42,8 +44,10 @@ def table(layout: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.mark.parametrize("predicate", PREDICATES.values(), ids=PREDICATES)
-def test_two_trips_for_the_checkpoint(table: Path, predicate: str | None) -> None:
-    assert trips(table, predicate) == 2 + FOOTER_AND_ROW_GROUP
+def test_two_trips_for_the_checkpoint(table: Path, layout: dict[str, Any], predicate: str | None) -> None:
+    # The files of a V2 checkpoint are known once its top file is read.
+    top = 1 if layout.get("checkpoint") == "v2-parquet" else 0
+    assert trips(table, predicate=predicate) == 2 + top + FOOTER_AND_ROW_GROUP
 
 
 @pytest.mark.parametrize("tail", [5, 10, 25, 100])
@@ -56,10 +60,25 @@ def test_a_tail_without_a_match_costs_no_further_trip(tmp_path: Path, tail: int)
         built.commit([add(f"{number}.parquet", partition_values={"day": "new"})])
         built.checksum()
     speculated = tail <= LazyScanConfig().commit_read_parallelism
-    assert trips(tmp_path, "day = 'old'") == (2 if speculated else 3) + FOOTER_AND_ROW_GROUP - 1, "the footer is all"
+    assert trips(tmp_path, predicate="day = 'old'") == (2 if speculated else 3) + FOOTER_AND_ROW_GROUP - 1, (
+        "the footer is all"
+    )
 
 
-def trips(table: Path, predicate: str | None) -> int | None:
-    with LazyDeltaScanner(table, LazyScanConfig(predicate=predicate)) as scanner:
+@pytest.mark.parametrize("tail", [100, 600])
+def test_a_tail_without_a_file_costs_few_trips(tmp_path: Path, tail: int) -> None:
+    built = TableBuilder(tmp_path)
+    built.commit([add(f"{number}.parquet") for number in range(tail + 1)])
+    built.checkpoint()
+    for number in range(tail):
+        built.commit([remove(f"{number}.parquet")])
+    built.checksum()
+    assert trips(tmp_path, strategy="forward") == 3 + FOOTER_AND_ROW_GROUP - 1
+    # Nobody knows that the tail has no file, so that it is not fetched at once; but the look-ahead grows.
+    assert trips(tmp_path) <= 3 + FOOTER_AND_ROW_GROUP
+
+
+def trips(table: Path, **config: object) -> int | None:
+    with LazyDeltaScanner(table, LazyScanConfig(**config)) as scanner:
         next(scanner.scan_files())
         return scanner.metrics.trips_to_first_file

@@ -32,6 +32,21 @@ def test_a_checkpoint_of_one_single_row_group_is_not_held(tmp_path: Path) -> Non
     assert last_hour(TelemetryLog(files=1_000_000, row_group_rows="single"), tmp_path) <= 150 * MB
 
 
+def test_many_columns_are_not_held_either(tmp_path: Path) -> None:
+    log = TelemetryLog(
+        files=200_000, row_group_rows="single", stats_columns=50, struct_stats=True, json_stats=False, tail_commits=2
+    )
+    assert last_hour(log, tmp_path) <= 150 * MB
+
+
+def test_ten_times_the_parts_take_little_more_memory(tmp_path: Path) -> None:
+    def log(parts: int) -> TelemetryLog:
+        return TelemetryLog(files=1_400 * parts, checkpoint="v2-parquet", parts=parts)
+
+    few, many = last_hour(log(20), tmp_path / "few"), last_hour(log(200), tmp_path / "many")
+    assert many - few <= 25 * MB, f"{few} and {many}"
+
+
 def test_a_commit_of_a_million_files_is_not_held(tmp_path: Path) -> None:
     log = TelemetryLog(files=1_000_000, checkpoint=None, tail_commits=0)
     written = log.write(tmp_path)
