@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.errors import StorageError
+from delta_sidecar.execute.file_summary import summary_of
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet_file import FOOTER_BYTES, Footer, ParquetRows, read_footer
 from delta_sidecar.execute.row_selection import SelectedRows
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from delta_sidecar.execute.sparse_file import SparseFile
-    from delta_sidecar.plan import Batches, FileRef, ScanParquet
+    from delta_sidecar.plan import Batches, FileRef, FileSummary, FooterTest, ScanParquet
 
     Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
 
@@ -68,9 +69,10 @@ class ParquetScan:
 
     def _checked(self, plan: ScanParquet) -> tuple[FileRef, ...]:
         """Reads all footers together, and keeps some of them; gives the files with rows that are wanted."""
+        summaries: dict[str, FileSummary] = {}
         guess = min(FOOTER_BYTES, max(_SMALLEST_FOOTER, _FOOTERS_BYTES // max(1, len(plan.files))))
         asked = [
-            self._ask(ref, guess, wanted=() if number < _MOST_FOOTERS else plan.non_null)
+            self._ask(ref, guess, () if number < _MOST_FOOTERS else plan.non_null, plan.content, summaries)
             for number, ref in enumerate(plan.files)
         ]
         try:
@@ -81,6 +83,8 @@ class ParquetScan:
         finally:
             for waiting in asked:
                 waiting.future.cancel()
+        if plan.content is not None:
+            plan.content([summaries[ref.path] for ref in plan.files])
         return tuple(ref for ref in plan.files if ref.path in self._footers)
 
     def _tasks(self, plan: ScanParquet, functions: Functions) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
@@ -111,13 +115,22 @@ class ParquetScan:
             if footer is not None:
                 yield ref, footer
 
-    def _ask(self, ref: FileRef, guess: int, wanted: tuple[str, ...] = ()) -> Asked[Footer | None]:
-        """Asks for a footer; one without a row in one of the wanted columns is read and forgotten."""
+    def _ask(
+        self,
+        ref: FileRef,
+        guess: int,
+        wanted: tuple[str, ...] = (),
+        content: FooterTest | None = None,
+        summaries: dict[str, FileSummary] | None = None,
+    ) -> Asked[Footer | None]:
+        """Asks for a footer; one without a row in one of the wanted columns is summed up and forgotten."""
         work = self._work
 
         def read() -> Footer | None:
             size = work.store.head(ref.path).size if ref.size is None else ref.size
             footer = read_footer(work.store, ref.path, size, work.pool, guess)
+            if content is not None and summaries is not None:
+                summaries[ref.path] = summary_of(ref.path, footer.metadata, content.columns)
             return footer if ParquetRows(work.store, ref.path, footer, work.pool).row_groups(wanted) else None
 
         return work.submit(read)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -99,6 +100,36 @@ class Substitute:
 
 
 @dataclass(frozen=True, slots=True)
+class FileSummary:
+    """What the footer of a Parquet file tells.
+
+    Attributes:
+        path: The file.
+        rows: How many rows it has.
+        values: In how many of them a leaf column has a value, None where that is not told; only columns that it has.
+    """
+
+    path: str
+    rows: int
+    values: Mapping[str, int | None]
+
+
+class FooterTest(Protocol):
+    """Refuses files by their footers."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Dotted names of the leaf columns that it wants to know of."""
+
+    def __call__(self, files: Sequence[FileSummary]) -> None:
+        """Looks at all files of a plan.
+
+        Raises:
+            UnreadableFileError: One is not what it should be.
+        """
+
+
+@dataclass(frozen=True, slots=True)
 class ScanParquet:
     """Reads Parquet files, a bounded batch at a time.
 
@@ -110,6 +141,7 @@ class ScanParquet:
         non_null: Only row groups where one of these columns has a value are read. Empty: all.
         substitutes: Columns to read only where others lack values.
         check: Whether every file must prove to be whole (there, with a footer) before the first row.
+        content: Tells then whether they are what they should be; None: they are. Only with `check`.
     """
 
     files: tuple[FileRef, ...]
@@ -119,6 +151,7 @@ class ScanParquet:
     non_null: tuple[str, ...] = ()
     substitutes: tuple[Substitute, ...] = ()
     check: bool = False
+    content: FooterTest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
     replay:  CheckpointReplayPhase...
 
 The top is read for what is not about files: the names of V2-checkpoint sidecars and, where they are asked for, protocol
-and metadata. The footers of all files must parse before the first row is used.
+and metadata. Before the first row is used the footers of all files must parse, and be those of a checkpoint.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from delta_sidecar.plan import (
     StateMachinePhase,
 )
 from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation, TrustContinuation
+from delta_sidecar.replay.checkpoint_content import CheckpointContent
 from delta_sidecar.replay.checkpoint_rows import BaseRows, base_plan
 from delta_sidecar.replay.failures import explain_base_failure, raise_unreachable
 from delta_sidecar.replay.files import struct_fields
@@ -108,7 +109,8 @@ class CheckpointTopPhase(ConsumePhase[T]):
         if self.with_table:
             columns += ("protocol", "metaData")
             non_null += ("protocol.minReaderVersion", "metaData.id", "metaData.schemaString")
-        return ScanParquet(self.base.files, columns, non_null=non_null, check=True)
+        content = CheckpointContent(has_top=True)
+        return ScanParquet(self.base.files, columns, non_null=non_null, check=True, content=content)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
         """Collects what is there."""
@@ -184,7 +186,7 @@ class CheckpointLeavesPhase(ConsumePhase[T]):
 
     def plan(self) -> ScanParquet:
         """Footers only."""
-        return ScanParquet(self.sidecars, (), check=True)
+        return ScanParquet(self.sidecars, (), check=True, content=CheckpointContent(has_top=False))
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
         """They all parse."""
@@ -230,7 +232,7 @@ def is_torn(error: Exception) -> bool:
     if not isinstance(error, UnreadableFileError):
         return False
     cause = error.__cause__
-    if isinstance(cause, ObjectNotFoundError | ObjectTruncatedError | pa.ArrowException):
+    if cause is None or isinstance(cause, ObjectNotFoundError | ObjectTruncatedError | pa.ArrowException):
         return True
     return isinstance(cause, OSError) and not isinstance(cause, StorageError)
 
