@@ -34,7 +34,8 @@ class LazyScanConfig:
         version: The version to read; None for the newest.
         batch_size: Most rows in a batch of `scan_batches`.
         commit_read_parallelism: How many commits are fetched at once.
-        checkpoint_row_groups_per_batch: How many row groups of a checkpoint may be under way at once.
+        checkpoint_row_groups_per_batch: At most so many row groups of a checkpoint are fetched ahead or decoded at
+            once, within a byte budget.
 
     Raises:
         OptionError: A value is out of range.
