@@ -120,6 +120,14 @@ def test_what_is_not_of_the_schema_is_refused(text: str, *, lines: bool) -> None
             parse_lines(content.encode(), SCHEMA, 0, lines=lines)
 
 
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_line_that_is_null_is_refused_and_a_text_with_it_is_not(*, lines: bool) -> None:
+    for content in ("null", '{"b":"x"}\nnull', '{"b":"x"}\r\n\r\n \tnull\n{"b":"y"}', '{"b":"x"}\nnull{"b":"y"}'):
+        with pytest.raises(pa.ArrowInvalid, match="not a JSON object"):
+            parse_lines(content.encode(), SCHEMA, 0, lines=lines)
+    assert parsed('{"b":null}\n{"b":"\\nnull"}\n{}\n', lines=lines).column("b").to_pylist() == [None, "\nnull", None]
+
+
 @pytest.mark.parametrize("content", [b'{"b":"\xff"}', b'{"b":"\xed\xa0\x80"}', b'{"b":"a\xc3"}'])
 @pytest.mark.parametrize("lines", [False, True])
 def test_texts_that_are_no_utf8_are_refused(content: bytes, *, lines: bool) -> None:

@@ -126,10 +126,11 @@ def test_checkpoint_top_phase_of_a_json_checkpoint() -> None:
         (ObjectNotFoundError("gone"), True),
         (pa.ArrowInvalid("no footer"), True),
         (OSError("page"), True),
+        (None, True),
         (StorageError("500"), False),
     ],
 )
-def test_a_torn_checkpoint_is_no_base_and_one_out_of_reach_is_an_error(cause: Exception, *, torn: bool) -> None:
+def test_a_torn_checkpoint_is_no_base_and_one_out_of_reach_is_an_error(cause: Exception | None, *, torn: bool) -> None:
     error = UnreadableFileError("x", checkpoint_path(4))
     error.__cause__ = cause
     entries = [*commits(0, 4), (checkpoint_path(4), 9)]
@@ -155,6 +156,7 @@ def test_checkpoint_replay_phase_names_the_file_that_fails() -> None:
     error.__cause__ = StorageError("500")
     with pytest.raises(StorageError, match=r"checkpoint.parquet"):
         replay.recover(error)
+    assert replay.recover(ValueError("a bug")) is None, "what is no failure to read stays what it is"
 
 
 def test_checkpoint_replay_phase_reads_json_and_parquet_leaves_one_after_the_other() -> None:

@@ -10,9 +10,10 @@ import pytest
 from tests.builder import add, deletion_vector, remove
 from tests.replay.handmade import PROTOCOL, json_batch, paths
 
-from delta_sidecar.errors import CorruptCommitError
+from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import KEYS_SCHEMA
 from delta_sidecar.log.keys import file_keys
+from delta_sidecar.log.names import commit_path
 from delta_sidecar.replay.commits import LiveAdds, TailKeys
 from delta_sidecar.replay.files import FILE_SCHEMA, FileColumns
 from delta_sidecar.replay.seen import SeenSet
@@ -64,9 +65,16 @@ def test_live_adds_gives_files_with_all_their_fields() -> None:
     assert json.loads(row["tags"]) == {"k": "v", "n": None}
 
 
-@pytest.mark.parametrize("action", [{"add": {"size": 1}}, {"remove": {"deletionVector": None}}])
+@pytest.mark.parametrize(
+    "action", [{"add": {"size": 1}}, add(""), {"remove": {"deletionVector": None}}, {"remove": {"path": ""}}]
+)
 def test_live_adds_and_tail_keys_refuse_an_action_without_a_path(action: dict[str, Any]) -> None:
-    with pytest.raises(CorruptCommitError, match="commit 4 "):
-        live_adds()(json_batch(4, [action]))
-    with pytest.raises(CorruptCommitError, match="commit 4 "):
-        TailKeys(SeenSet()).take(iter([json_batch(4, [action], KEYS_SCHEMA)]))
+    refused = []
+    with pytest.raises(UnreadableFileError, match="without a path") as refusal:
+        live_adds()(json_batch(4, [add("a"), remove("b"), action]))
+    refused.append(refusal.value)
+    with pytest.raises(UnreadableFileError, match="without a path") as refusal:
+        TailKeys(SeenSet()).take(iter([json_batch(4, [add("a"), remove("b"), action], KEYS_SCHEMA)]))
+    refused.append(refusal.value)
+    for error in refused:
+        assert (error.path, error.label, type(error.__cause__)) == (commit_path(4), 4, pa.ArrowInvalid)

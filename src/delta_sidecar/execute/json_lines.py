@@ -51,10 +51,11 @@ def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> 
     Raises:
         pa.ArrowInvalid: A line is not JSON, or a value has another type than the schema says.
     """
-    if not _OBJECT.match(block):
-        if not block.strip():
-            return None
-        # The parser takes a first value that is null for an object, and crashes.
+    is_object = _OBJECT.match(block) is not None
+    if not is_object and not block.strip():
+        return None
+    # The parser crashes on a first value that is null, and takes a later one for an object with nothing in it.
+    if not is_object or _NULL.search(block):
         msg = "a line is not a JSON object"
         raise pa.ArrowInvalid(msg)
     _check_text(block)
@@ -70,6 +71,7 @@ def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> 
 
 
 _OBJECT = re.compile(rb"\s*\{")
+_NULL = re.compile(rb"\n[ \t\r]*null")
 
 
 def _check_text(block: bytes) -> None:

@@ -101,6 +101,8 @@ def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:
         pa.field("size", pa.int64()),
         pa.field("modificationTime", pa.int64()),
         pa.field("stats", pa.string()),
+        # Which tags there are is in the text of a line: here only that they are an object.
+        pa.field("tags", pa.struct([])),
         pa.field("deletionVector", DELETION_VECTOR),
         pa.field("baseRowId", pa.int64()),
         pa.field("defaultRowCommitVersion", pa.int64()),

@@ -35,7 +35,7 @@ from delta_sidecar.plan import (
 from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation, TrustContinuation
 from delta_sidecar.replay.checkpoint_content import CheckpointContent
 from delta_sidecar.replay.checkpoint_rows import BaseRows, base_plan
-from delta_sidecar.replay.failures import explain_base_failure, raise_unreachable
+from delta_sidecar.replay.failures import raise_base_failure, raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 
 if TYPE_CHECKING:
@@ -224,7 +224,8 @@ class CheckpointReplayPhase(PartialResultPhase[T]):
 
     def recover(self, error: Exception) -> StateMachinePhase[T] | None:
         """Rows of it may have been given out: the scan fails, and the error names the file."""
-        raise explain_base_failure(self.reading.table, error) from error
+        raise_base_failure(self.reading.table, error)
+        return None
 
 
 def is_torn(error: Exception) -> bool:

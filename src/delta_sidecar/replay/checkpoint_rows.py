@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from delta_sidecar._arrow import booleans, valid_mask
+from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import commit_schema
 from delta_sidecar.log.keys import file_keys
 from delta_sidecar.plan import LINE, FileRef, Filter, Plan, ScanJson, ScanParquet, Substitute
@@ -15,7 +17,6 @@ from delta_sidecar.replay.commits import select
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from delta_sidecar.replay.files import FileColumns
@@ -30,11 +31,19 @@ _SUBSTITUTES = {
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Lets through the files of a base that a frozen seen-set does not hide, whatever order they come in."""
+    """Lets through the files of a base that a frozen seen-set does not hide, whatever order they come in.
+
+    Attributes:
+        seen: Keys that newer commits spoke of.
+        columns: Makes the batches that are let through.
+        pruning: Tells which files may match; None: all may.
+        path: The file that the rows come from, where it is in JSON.
+    """
 
     seen: SeenSet
     columns: FileColumns
     pruning: Pruning | None
+    path: str = ""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes rows of a checkpoint; gives its live files that may match."""
@@ -46,7 +55,7 @@ class BaseRows:
         if not present.any():
             return None
         if LINE in batch.schema.names:
-            fields["tags"] = tags_in_lines(batch.column(LINE))
+            fields["tags"] = self._tags(batch.column(LINE), valid_mask(fields["tags"]))
         if not present.all():
             chosen = booleans(present)
             fields = {name: column.filter(chosen) for name, column in fields.items()}
@@ -54,6 +63,13 @@ class BaseRows:
         if len(self.seen):
             live = ~self.seen.contains(file_keys(fields))
         return select(fields, live, self.columns, self.pruning) if live.any() else None
+
+    def _tags(self, lines: pa.StringArray, present: NDArray[np.bool_]) -> pa.StringArray:
+        try:
+            return tags_in_lines(lines, present)
+        except pa.ArrowInvalid as error:
+            msg = f"{self.path}: {error}"
+            raise UnreadableFileError(msg, self.path) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +88,8 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
     """What a replay of files of a checkpoint reads; they are all JSON or all Parquet."""
     if leaf[0].path.endswith(".json"):
         physical = tuple(name for _, name in rows.columns.partition_columns)
-        return Filter(ScanJson(leaf, commit_schema(physical), lines_with=(b'"tags"',)), rows)
+        source = ScanJson(leaf, commit_schema(physical), lines_with=(b'"tags"',))
+        return Filter(source, replace(rows, path=leaf[0].path))
     fields = rows.columns.fields()
     early: tuple[str, ...] = ()
     if rows.pruning is not None and rows.pruning.statistics and "stats" not in fields:
@@ -80,7 +97,7 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
     if rows.pruning is not None:
         early = ("add.partitionValues",) if rows.pruning.partitions else ()
         early += rows.pruning.struct_columns if rows.pruning.statistics else ()
-    source = ScanParquet(
+    tables = ScanParquet(
         leaf,
         tuple(f"add.{field}" for field in fields),
         early=early,
@@ -88,4 +105,4 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
         non_null=("add.path",),
         substitutes=tuple(stands_in for field, stands_in in _SUBSTITUTES.items() if field in fields),
     )
-    return Filter(source, rows)
+    return Filter(tables, rows)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from delta_sidecar._arrow import booleans, valid_mask
-from delta_sidecar.errors import CorruptCommitError
+from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import KEYS_SCHEMA, commit_schema
 from delta_sidecar.log.keys import file_keys
+from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import FILE_LABEL, LINE, FileRef, ScanJson
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
 
@@ -16,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from delta_sidecar.replay.files import FileColumns
@@ -32,7 +35,7 @@ class LiveAdds:
     """Lets through the live adds of commits that come newest first, block by block.
 
     An add is live if no newer commit spoke of its key. The keys of a commit's removes count from the next commit on:
-    within one commit they do not hide its adds.
+    within one commit they do not hide its adds. An action that is not in Delta's format is an `UnreadableFileError`.
     """
 
     seen: SeenSet
@@ -61,7 +64,10 @@ class LiveAdds:
         live = self.seen.insert(file_keys(add))
         if not live.any():
             return None
-        add["tags"] = tags_in_lines(lines)
+        try:
+            add["tags"] = tags_in_lines(lines, valid_mask(add["tags"]))
+        except pa.ArrowInvalid as error:
+            raise _not_delta(version, error) from error
         return select(add, live, self.columns, self.pruning)
 
     def flush(self) -> None:
@@ -127,6 +133,11 @@ def _keys(batch: pa.RecordBatch, name: str) -> list[pa.BinaryArray]:
 
 
 def _require_paths(paths: pa.StringArray, version: int) -> None:
-    if paths.null_count:
-        msg = f"commit {version} has a file action without a path: it is not in Delta's format"
-        raise CorruptCommitError(msg, version)
+    if paths.null_count or pc.min(pc.binary_length(paths)).as_py() == 0:
+        error = pa.ArrowInvalid("there is a file action without a path")
+        raise _not_delta(version, error) from error
+
+
+def _not_delta(version: int, error: Exception) -> UnreadableFileError:
+    path = commit_path(version)
+    return UnreadableFileError(f"{path}: {error}", path, version)

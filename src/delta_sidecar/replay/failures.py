@@ -16,10 +16,30 @@ from delta_sidecar.errors import (
 )
 
 
-def explain_commit_failure(table: str, error: Exception) -> Exception:
-    """Names the commit that could not be read; another error stays as it is."""
+def raise_commit_failure(table: str, error: Exception) -> None:
+    """Names the commit that could not be read, where that is the failure.
+
+    Raises:
+        DeltaSidecarError: It is.
+    """
+    explained = _commit_failure(table, error)
+    if explained is not None:
+        raise explained from error
+
+
+def raise_base_failure(table: str, error: Exception) -> None:
+    """Names the file of a base that failed after rows of it were used, where that is the failure.
+
+    Raises:
+        DeltaSidecarError: It is.
+    """
+    if isinstance(error, UnreadableFileError):
+        raise _base_failure(table, error) from error
+
+
+def _commit_failure(table: str, error: Exception) -> Exception | None:
     if not isinstance(error, UnreadableFileError):
-        return error
+        return None
     cause, version = error.__cause__, error.label
     if isinstance(cause, ObjectNotFoundError):
         msg = f"{table} cannot be read: commit {version} ({error.path}) was listed and is gone. Try again."
@@ -34,13 +54,10 @@ def explain_commit_failure(table: str, error: Exception) -> Exception:
         return CorruptCommitError(msg, version)
     if isinstance(cause, StorageError):
         return StorageError(f"{table} cannot be read: commit {version} ({error.path}): {cause}")
-    return error
+    return None
 
 
-def explain_base_failure(table: str, error: Exception) -> Exception:
-    """Names the file of a base that failed after rows of it were used."""
-    if not isinstance(error, UnreadableFileError):
-        return error
+def _base_failure(table: str, error: UnreadableFileError) -> Exception:
     cause = error.__cause__
     if isinstance(cause, AuthenticationError):
         return AuthenticationError(f"{table} cannot be read: {error.path}: {cause}")

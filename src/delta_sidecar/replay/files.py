@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import booleans, int64s, strings, valid_mask
+from delta_sidecar._arrow import bits_of, booleans, int64s, scalar, strings, valid_mask
 from delta_sidecar.log.actions import DELETION_VECTOR
 from delta_sidecar.log.json_text import map_text, struct_text
 from delta_sidecar.log.partition_values import PartitionTexts, lookup
@@ -17,6 +18,8 @@ from delta_sidecar.log.paths import decode_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 FILE_SCHEMA = pa.schema(
     [
@@ -153,17 +156,48 @@ def _typed_texts(values: pa.Array | None, physical: str) -> pa.StringArray | Non
     return column.cast(pa.string())
 
 
-def tags_in_lines(lines: pa.StringArray) -> pa.StringArray:
-    """The `tags` object in the text of each `add` action; null where it has none.
+def tags_in_lines(lines: pa.StringArray, present: NDArray[np.bool_]) -> pa.StringArray:
+    """The tags of `add` actions as JSON objects of texts; null where an action has none.
 
-    A quote inside a JSON string is escaped, so that the name and the brace after it can only be the field itself.
+    By the protocol a tag's value is a text. One that is none is given as its JSON text.
+
+    Args:
+        lines: The text of each action; null where it does not hold the name `tags`.
+        present: Which actions have tags.
+
+    Raises:
+        pa.ArrowInvalid: There are tags that cannot be read.
     """
-    found = pc.extract_regex(lines, pattern=_TAGS)
-    return pc.struct_field(found, [0])
+    if not present.any():
+        return pa.nulls(len(lines), pa.string())
+    # A quote inside a JSON string is escaped, so that the name and the brace after it can only be a field.
+    found = pc.struct_field(pc.extract_regex(lines, pattern=_TAGS), [0])
+    found = pc.if_else(booleans(present), found, scalar(None, pa.string()))
+    several = bits_of(pc.greater(pc.count_substring(lines, pattern='"tags"'), scalar(1, pa.int32())))
+    odd = np.flatnonzero(present & (several | ~valid_mask(found)))
+    if not len(odd):
+        return found
+    texts = found.to_pylist()
+    for row in odd.tolist():
+        texts[row] = _tags_in_line(lines[row].as_py())
+    return strings(texts)
+
+
+def _tags_in_line(line: str | None) -> str:
+    if line is None:
+        msg = "the name of its tags is written with escapes"
+        raise pa.ArrowInvalid(msg)
+    try:
+        tags = json.loads(line)["add"]["tags"].items()
+        texts = {name: value if isinstance(value, str | None) else json.dumps(value) for name, value in tags}
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        msg = f"the tags of a file cannot be read: {error}"
+        raise pa.ArrowInvalid(msg) from error
+    return json.dumps(texts)
 
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
-_ENTRY = rf"\s*{_STRING}\s*:\s*(?:{_STRING}|null|true|false|-?[0-9][0-9.eE+-]*)\s*"
+_ENTRY = rf"\s*{_STRING}\s*:\s*(?:{_STRING}|null)\s*"
 _TAGS = rf'"tags"\s*:\s*(?P<tags>\{{\s*(?:{_ENTRY}(?:,{_ENTRY})*)?\}})'
 
 

@@ -31,7 +31,7 @@ from delta_sidecar.predicate import Predicate, bind, to_physical
 from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
 from delta_sidecar.replay.commits import Commits, LiveAdds, TailKeys, live_adds_plan, tail_keys_plan
-from delta_sidecar.replay.failures import explain_commit_failure
+from delta_sidecar.replay.failures import raise_commit_failure
 from delta_sidecar.replay.files import FileColumns
 from delta_sidecar.replay.pruning import Pruning, pruning_for
 from delta_sidecar.replay.seen import SeenSet
@@ -205,7 +205,8 @@ class CommitReplayPhase(PartialResultPhase[Scan]):
 
     def recover(self, error: Exception) -> StateMachinePhase[Scan] | None:
         """A commit that cannot be read fails the scan; the error names it."""
-        raise explain_commit_failure(self.reading.table, error) from error
+        raise_commit_failure(self.reading.table, error)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,4 +227,5 @@ class TailKeysPhase(ConsumePhase[Scan]):
 
     def recover(self, error: Exception) -> StateMachinePhase[Scan] | None:
         """A commit that cannot be read fails the scan; the error names it."""
-        raise explain_commit_failure(self.state.table, error) from error
+        raise_commit_failure(self.state.table, error)
+        return None

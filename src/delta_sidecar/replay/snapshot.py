@@ -33,7 +33,7 @@ from delta_sidecar.plan import (
     Terminus,
 )
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
-from delta_sidecar.replay.failures import explain_commit_failure
+from delta_sidecar.replay.failures import raise_commit_failure
 from delta_sidecar.replay.opening import LastCheckpointPhase, ListingContinuation, Opening
 
 if TYPE_CHECKING:
@@ -239,7 +239,8 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
 
     def recover(self, error: Exception) -> StateMachinePhase[Snapshot] | None:
         """A commit of the tail that cannot be read fails the table; the error names it."""
-        raise explain_commit_failure(self.search.table, error) from error
+        raise_commit_failure(self.search.table, error)
+        return None
 
 
 def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:
