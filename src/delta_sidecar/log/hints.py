@@ -14,11 +14,8 @@ from delta_sidecar.log.actions import Metadata, Protocol
 class Checksum:
     """What a `{version}.crc` file says of the table at that version."""
 
-    version: int
     protocol: Protocol
     metadata: Metadata
-    num_files: int | None = None
-    table_size_bytes: int | None = None
 
 
 def last_checkpoint_version(data: bytes) -> int | None:
@@ -27,7 +24,7 @@ def last_checkpoint_version(data: bytes) -> int | None:
     return version if isinstance(version, int) and not isinstance(version, bool) and version >= 0 else None
 
 
-def read_checksum(data: bytes, version: int) -> Checksum | None:
+def read_checksum(data: bytes) -> Checksum | None:
     """Reads a checksum file; None where it lacks the protocol or the metadata."""
     fields = _object(data)
     metadata = fields.get("metadata")
@@ -35,11 +32,8 @@ def read_checksum(data: bytes, version: int) -> Checksum | None:
         return None
     try:
         return Checksum(
-            version=version,
             protocol=Protocol.from_action(fields.get("protocol"), "checksum"),
             metadata=Metadata.from_action(metadata, "checksum"),
-            num_files=_count(fields.get("numFiles")),
-            table_size_bytes=_count(fields.get("tableSizeBytes")),
         )
     except InvalidMetadataError:
         return None
@@ -51,7 +45,3 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None

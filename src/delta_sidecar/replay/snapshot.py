@@ -176,7 +176,7 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
         """Takes it if it is whole; the commits after it may say something newer."""
         for batch in data:
             content = batch.column("data")[0].as_py()
-            checksum = read_checksum(content, self.version) if content is not None else None
+            checksum = read_checksum(content) if content is not None else None
             columns = self._columns(checksum) if checksum is not None else None
             if checksum is not None and columns is not None:
                 known = replace(self.search, protocol=checksum.protocol, metadata=checksum.metadata, columns=columns)
