@@ -36,8 +36,8 @@ FILE_SCHEMA = pa.schema(
         pa.field("clustering_provider", pa.string()),
     ]
 )
-"""Columns of a batch of files. `stats` and `tags` are JSON texts, the latter of an object whose values are texts or null;
-`modification_time` is in milliseconds."""
+"""Columns of a batch of files. `stats` and `tags` are JSON texts, a tag is a text or null; `modification_time` is in
+milliseconds."""
 
 _FIELDS = {
     "path": "path",
