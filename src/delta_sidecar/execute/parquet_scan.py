@@ -6,7 +6,8 @@ import os
 import threading
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from delta_sidecar.execute.sparse_file import SparseFile
-    from delta_sidecar.plan import Batches, FileRef, FileSummary, FooterTest, ScanParquet
+    from delta_sidecar.plan import Batches, FileRef, FileSummary, ScanParquet
 
     Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
+
+T = TypeVar("T")
 
 _DECODED_BYTES = 16 << 20
 _FETCHED_BYTES = 16 << 20
@@ -69,29 +72,39 @@ class ParquetScan:
 
     def _checked(self, plan: ScanParquet) -> tuple[FileRef, ...]:
         """Reads all footers together, and keeps some of them; gives the files with rows that are wanted."""
-        summaries: dict[str, FileSummary] = {}
         guess = min(FOOTER_BYTES, max(_SMALLEST_FOOTER, _FOOTERS_BYTES // max(1, len(plan.files))))
         asked = [
-            self._ask(ref, guess, () if number < _MOST_FOOTERS else plan.non_null, plan.content, summaries)
+            self._ask(ref, guess, partial(self._look, plan, ref, keep=number < _MOST_FOOTERS))
             for number, ref in enumerate(plan.files)
         ]
+        summaries = []
         try:
             for ref, waiting in zip(plan.files, asked, strict=True):
-                footer = self._take(ref, waiting)
+                footer, summary = self._take(ref, waiting)
+                summaries.append(summary)
                 if footer is not None:
                     self._footers[ref.path] = footer
         finally:
             for waiting in asked:
                 waiting.future.cancel()
         if plan.content is not None:
-            plan.content([summaries[ref.path] for ref in plan.files])
+            plan.content(summaries)
         return tuple(ref for ref in plan.files if ref.path in self._footers)
+
+    def _look(
+        self, plan: ScanParquet, ref: FileRef, footer: Footer, *, keep: bool
+    ) -> tuple[Footer | None, FileSummary]:
+        """Sums a footer up; of many, only those with wanted rows are kept besides."""
+        columns = plan.content.columns if plan.content is not None else ()
+        summary = summary_of(ref.path, footer.metadata, columns)
+        is_wanted = keep or (plan.columns and self._rows(ref, footer).row_groups(plan.non_null))
+        return footer if is_wanted else None, summary
 
     def _tasks(self, plan: ScanParquet, functions: Functions) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
         room = _Room(_FETCHED_BYTES)
         is_first = True
         for ref, footer in self._read_footers(plan.files, keep=plan.check):
-            rows = ParquetRows(self._work.store, ref.path, footer, self._work.pool)
+            rows = self._rows(ref, footer)
             groups = rows.row_groups(plan.non_null)
             if not plan.check:
                 self._work.counts.add(skipped=footer.metadata.num_row_groups - len(groups))
@@ -102,44 +115,35 @@ class ParquetScan:
 
     def _read_footers(self, files: Sequence[FileRef], *, keep: bool) -> Iterator[tuple[FileRef, Footer]]:
         """Footers in order, those of the next files already asked for; a kept one is forgotten once it is given."""
-        waiting: deque[tuple[FileRef, Footer | Asked[Footer | None]]] = deque()
+        waiting: deque[tuple[FileRef, Footer | Asked[Footer]]] = deque()
         remaining = iter(files)
         while True:
             while len(waiting) < self._work.file_parallelism and (ref := next(remaining, None)) is not None:
                 known = self._footers.get(ref.path) if keep else self._footers.pop(ref.path, None)
-                waiting.append((ref, known or self._ask(ref, FOOTER_BYTES)))
+                waiting.append((ref, known or self._ask(ref, FOOTER_BYTES, lambda footer: footer)))
             if not waiting:
                 return
             ref, found = waiting.popleft()
-            footer = found if isinstance(found, Footer) else self._take(ref, found)
-            if footer is not None:
-                yield ref, footer
+            yield ref, found if isinstance(found, Footer) else self._take(ref, found)
 
-    def _ask(
-        self,
-        ref: FileRef,
-        guess: int,
-        wanted: tuple[str, ...] = (),
-        content: FooterTest | None = None,
-        summaries: dict[str, FileSummary] | None = None,
-    ) -> Asked[Footer | None]:
-        """Asks for a footer; one without a row in one of the wanted columns is summed up and forgotten."""
+    def _ask(self, ref: FileRef, guess: int, look: Callable[[Footer], T]) -> Asked[T]:
+        """Asks for a footer, to be looked at in a thread of the pool."""
         work = self._work
 
-        def read() -> Footer | None:
+        def read() -> T:
             size = work.store.head(ref.path).size if ref.size is None else ref.size
-            footer = read_footer(work.store, ref.path, size, work.pool, guess)
-            if content is not None and summaries is not None:
-                summaries[ref.path] = summary_of(ref.path, footer.metadata, content.columns)
-            return footer if ParquetRows(work.store, ref.path, footer, work.pool).row_groups(wanted) else None
+            return look(read_footer(work.store, ref.path, size, work.pool, guess))
 
         return work.submit(read)
 
-    def _take(self, ref: FileRef, asked: Asked[Footer | None]) -> Footer | None:
+    def _take(self, ref: FileRef, asked: Asked[T]) -> T:
         try:
             return self._work.take(asked)
         except (pa.ArrowException, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
+
+    def _rows(self, ref: FileRef, footer: Footer) -> ParquetRows:
+        return ParquetRows(self._work.store, ref.path, footer, self._work.pool)
 
 
 class _Room:
