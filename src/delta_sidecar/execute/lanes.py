@@ -6,10 +6,13 @@ their next item: nothing goes on in the background.
 
 from __future__ import annotations
 
+import atexit
 import threading
+import time
 from collections import deque
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakSet
 
 from delta_sidecar.store import run_in
 
@@ -46,19 +49,13 @@ def in_lanes(
     """
     waiting: deque[_Lane[T]] = deque()
     scale = _Scale(budget)
-    queue: SimpleQueue[_Lane[T] | None] = SimpleQueue()
-    threads = 0
+    crew: _Crew[T] = _Crew(workers)
     remaining = iter(makers)
     try:
         while True:
             while len(waiting) < ahead and (maker := next(remaining, None)) is not None:
-                lane = _Lane(maker, scale, weigh, clock.fork())
-                queue.put(lane)
-                waiting.append(lane)
-                if threads < workers:
-                    threads += 1
-                    name = f"delta-sidecar-decode_{threads}"
-                    threading.Thread(target=_work, args=(queue,), name=name, daemon=True).start()
+                waiting.append(_Lane(maker, scale, weigh, clock.fork()))
+                crew.put(waiting[-1])
             if not waiting:
                 return
             waiting[0].come_first()
@@ -68,10 +65,55 @@ def in_lanes(
             clock.join(waiting[0].clock)
             waiting.popleft()
     finally:
-        for lane in waiting:
+        crew.stop()
+
+
+class _Crew(Generic[T]):
+    """Threads that produce lanes, one after another."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._queue: SimpleQueue[_Lane[T] | None] = SimpleQueue()
+        self._lanes: list[_Lane[T]] = []
+        self._threads: list[threading.Thread] = []
+        _crews.add(self)
+
+    def put(self, lane: _Lane[T]) -> None:
+        """Has a lane produced once a thread is free."""
+        self._lanes = [other for other in self._lanes if not other.is_done]
+        self._lanes.append(lane)
+        self._queue.put(lane)
+        if len(self._threads) < self._size:
+            name = f"delta-sidecar-decode_{len(self._threads) + 1}"
+            self._threads.append(threading.Thread(target=_work, args=(self._queue,), name=name, daemon=True))
+            self._threads[-1].start()
+
+    def stop(self) -> None:
+        """Ends the threads at their next item."""
+        for lane in self._lanes:
             lane.stop()
-        for _ in range(threads):
-            queue.put(None)
+        for _ in self._threads:
+            self._queue.put(None)
+
+    def join(self, patience: float) -> None:
+        """Waits for the threads to end."""
+        deadline = time.monotonic() + patience
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+_crews: WeakSet[_Crew[Any]] = WeakSet()
+_PATIENCE = 5.0
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stops what is left over when the process ends: a thread that is cut off inside of Arrow would abort it."""
+    left = list(_crews)
+    for crew in left:
+        crew.stop()
+    for crew in left:
+        crew.join(_PATIENCE)
 
 
 def _work(queue: SimpleQueue[_Lane[T] | None]) -> None:
@@ -101,6 +143,11 @@ class _Lane(Generic[T]):
         self._done = False
         self._stopped = False
         self._error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has come to its end."""
+        return self._done
 
     def come_first(self) -> None:
         """Tells that the consumer waits for this stream: it must not wait for room in turn."""
