@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 RELAXED = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-SEVERAL = settings(RELAXED, max_examples=500, phases=[Phase.generate], database=None, derandomize=True)
+SEVERAL = settings(RELAXED, max_examples=3_000, phases=[Phase.generate], database=None, derandomize=True)
 
 
 @RELAXED
