@@ -45,7 +45,7 @@ STRANGERS = [
 ]
 
 
-@examples(20)
+@examples(15)
 @given(history=histories(), data=st.data())
 def test_damaged_checkpoints_do_not_change_the_answer(history: History, data: st.DataObject) -> None:
     history = without(history, "clean_up")
@@ -67,7 +67,7 @@ def test_damaged_checkpoints_do_not_change_the_answer(history: History, data: st
             )
 
 
-@examples(25)
+@examples(15)
 @given(history=histories(), data=st.data())
 def test_what_is_left_of_a_log_is_read_right_or_refused(history: History, data: st.DataObject) -> None:
     """Checkpoints are damaged in a log that may be cleaned up: other bases are taken, or the version is refused."""
@@ -93,7 +93,7 @@ def test_what_is_left_of_a_log_is_read_right_or_refused(history: History, data: 
         event("a readable version" if readable else "nothing readable")
 
 
-@examples(25)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_stale_and_odd_listings_do_not_change_the_answer(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -126,7 +126,7 @@ def test_what_is_no_part_of_the_log_does_not_change_the_answer(history: History,
         assert scanner(table).snapshot().version == table.version
 
 
-@examples(30)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_a_fault_on_a_needed_commit_is_an_error(history: History, data: st.DataObject) -> None:
     with built(history) as table:

@@ -21,7 +21,7 @@ from tests.scan.sizes import SIZES
 strategies = st.sampled_from(STRATEGIES)
 
 
-@examples(30)
+@examples(20)
 @given(history=histories())
 def test_every_version_has_the_files_of_the_model(history: History) -> None:
     with built(history) as table:
@@ -56,7 +56,7 @@ def test_an_independent_reader_finds_the_same_files(history: History) -> None:
             assert sorted(ours, key=repr) == sorted(expected, key=repr)
 
 
-@examples(25)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_a_limit_gives_so_many_files_of_the_answer(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -75,7 +75,7 @@ def test_a_limit_gives_so_many_files_of_the_answer(history: History, data: st.Da
             assert set(found) <= set(whole)
 
 
-@examples(30)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_settings_do_not_change_the_answer(history: History, data: st.DataObject) -> None:
     with built(history) as table:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 STEPPED = {"byte", "short", "integer", "long", "date", "decimal(10,2)"}
 """Types whose bounds are the values themselves: what lies outside of them is nowhere in the file."""
+DECEPTIVE = {"float", "double", "string"}
+"""Types whose bounds say less than they seem to: NaN hides behind them, rounding and cutting move them."""
 
 
 def notations(condition: Condition) -> list[Any]:
@@ -75,15 +77,15 @@ def test_a_file_is_found_by_what_is_true_of_a_row_of_it(kind: str, role: str, da
     with built(data.draw(column_histories(kind, role))) as table:
         about = [column for column in table.model_columns() if column.path[-1] == "c"]
         for key, action in table.model_files().items():
-            for row in action.rows[:2]:
-                condition = data.draw(true_conditions(about * 3, row))
+            for row in action.rows[: 4 if kind in DECEPTIVE else 1]:
+                condition = data.draw(true_conditions(about * 4, row))
                 predicate = data.draw(st.sampled_from(notations(condition)))
                 found = keys_of(scan(table, predicate=predicate))
                 assert key in found, condition
                 misses_nothing(table, table.version, condition, found)
 
 
-@examples(25)
+@examples(20)
 @given(history=histories(max_steps=4), data=st.data())
 def test_a_file_is_found_by_what_is_true_of_all_columns_of_a_row(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -97,7 +99,7 @@ def test_a_file_is_found_by_what_is_true_of_all_columns_of_a_row(history: Histor
                 misses_nothing(table, version, condition, found)
 
 
-@examples(25)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_no_pruned_file_holds_a_matching_row(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -107,7 +109,7 @@ def test_no_pruned_file_holds_a_matching_row(history: History, data: st.DataObje
             misses_nothing(table, version, condition, answer(table, notations(condition), version, data))
 
 
-@examples(25)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_filters_in_normal_form_give_the_answer_of_their_sql(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -118,7 +120,7 @@ def test_filters_in_normal_form_give_the_answer_of_their_sql(history: History, d
             misses_nothing(table, version, condition, answer(table, both, version, data))
 
 
-@examples(30)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_a_file_whose_bounds_leave_a_value_out_is_dropped(history: History, data: st.DataObject) -> None:
     """The power of pruning: every file that is left says of itself that it may hold the value."""
