@@ -16,6 +16,7 @@ QUESTIONS = {
     "last hour": "every live file of the newest hour",
     "all files": "every live file as Arrow batches: path, size, modification time, partition values",
 }
+_COLUMNS = ["path", "size", "modification_time", "partition_values"]
 
 
 class WrongAnswerError(Exception):
@@ -48,7 +49,7 @@ class Result:
 def lazy_arguments(question: str, table: BenchTable) -> dict[str, Any]:
     """What this library is asked."""
     hour = f"_event_hour = '{table.log.newest_hour}'"
-    return {"first file": {"limit": 1}, "last hour": {"predicate": hour}, "all files": {}}[question]
+    return {"first file": {"limit": 1}, "last hour": {"predicate": hour}, "all files": {"columns": _COLUMNS}}[question]
 
 
 def check(question: str, table: BenchTable, measurement: Measurement) -> None:

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-def lazy(table: str, predicate: str | None = None, limit: int | None = None) -> Callable[[], dict[str, Any]]:
+def lazy(
+    table: str, predicate: str | None = None, limit: int | None = None, columns: list[str] | None = None
+) -> Callable[[], dict[str, Any]]:
     """This library: every batch is looked at once and dropped. Paths are only kept where there is a predicate."""
     import pyarrow.compute as pc
 
@@ -24,8 +26,8 @@ def lazy(table: str, predicate: str | None = None, limit: int | None = None) -> 
         scanner = LazyDeltaScanner(table, config)
         first, files, size = None, 0, 0
         paths: list[str] = []
-        with scanner.scan_batches() as batches:
-            for batch in batches:
+        with scanner:
+            for batch in scanner.scan_batches(columns):
                 first = first or time.perf_counter() - started
                 files += batch.num_rows
                 size += pc.sum(batch["size"]).as_py()
