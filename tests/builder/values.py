@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-_PRIMITIVES = {
+PRIMITIVES = {
     "string": pa.string(),
     "long": pa.int64(),
     "integer": pa.int32(),
@@ -34,7 +34,7 @@ def arrow_type(delta_type: Any) -> pa.DataType:  # noqa: ANN401 - a name or a st
     """Gives the Arrow type of a primitive or struct type."""
     if isinstance(delta_type, str):
         decimal = _DECIMAL.fullmatch(delta_type)
-        return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _PRIMITIVES[delta_type]
+        return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else PRIMITIVES[delta_type]
     return pa.struct([(physical_name(field), arrow_type(field["type"])) for field in delta_type["fields"]])
 
 

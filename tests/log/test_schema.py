@@ -5,24 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.builder.values import PRIMITIVES
 
 from delta_sidecar.errors import InvalidMetadataError
 from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.schema import UNKNOWN_TYPE, TableSchema, read_schema
 
-PRIMITIVES = {
-    "string": pa.string(),
-    "long": pa.int64(),
-    "integer": pa.int32(),
-    "short": pa.int16(),
-    "byte": pa.int8(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
+TYPES = {
+    **PRIMITIVES,
     "decimal(10,2)": pa.decimal128(10, 2),
     "decimal( 38 , 0 )": pa.decimal128(38, 0),
     "void": pa.null(),
@@ -52,13 +42,13 @@ def schema_of(
     return read_schema(metadata, protocol or Protocol(2, 5), "the table")
 
 
-@pytest.mark.parametrize("name", PRIMITIVES)
+@pytest.mark.parametrize("name", TYPES)
 def test_primitive_types(name: str) -> None:
     for nullable in (True, False) if name != "void" else (True,):
         schema = schema_of(struct(field("c", name, nullable=nullable)))
-        assert schema.logical == schema.physical == pa.schema([pa.field("c", PRIMITIVES[name], nullable=nullable)])
+        assert schema.logical == schema.physical == pa.schema([pa.field("c", TYPES[name], nullable=nullable)])
     assert schema.physical_names == {("c",): ("c",)}
-    assert schema.bounded_types() == ({("c",): PRIMITIVES[name]})
+    assert schema.bounded_types() == ({("c",): TYPES[name]})
 
 
 def test_nested_types() -> None:

@@ -4,8 +4,9 @@ import threading
 from contextlib import ExitStack
 
 import pytest
+from tests.loopback import Answer
 from tests.store.queued_log import PATIENCE, QueuedLog
-from tests.store.scripted_server import Answer, ScriptedServer
+from tests.store.scripted_server import ScriptedServer
 
 from delta_sidecar.store import RequestLog, ScanCancelledError, open_store
 from delta_sidecar.store.gate import RequestGate, gate_for

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.store.scripted_server import STANDARD, Answer, ScriptedServer
+from tests.loopback import STANDARD, Answer
+from tests.store.scripted_server import ScriptedServer
 
 from delta_sidecar.errors import AuthenticationError, ObjectNotFoundError, StorageError
 from delta_sidecar.store import RequestLog, Store, open_store

@@ -49,7 +49,7 @@ def in_lanes(
     """
     waiting: deque[_Lane[T]] = deque()
     scale = _Scale(budget)
-    crew: _Crew[T] = _Crew(workers)
+    crew: _Crew[T] = _Crew(workers, scale)
     remaining = iter(makers)
     try:
         while True:
@@ -71,17 +71,16 @@ def in_lanes(
 class _Crew(Generic[T]):
     """Threads that produce lanes, one after another."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, scale: _Scale) -> None:
         self._size = size
+        self._scale = scale
         self._queue: SimpleQueue[_Lane[T] | None] = SimpleQueue()
-        self._lanes: list[_Lane[T]] = []
         self._threads: list[threading.Thread] = []
-        _crews.add(self)
+        with _crews_lock:
+            _crews.add(self)
 
     def put(self, lane: _Lane[T]) -> None:
         """Has a lane produced once a thread is free."""
-        self._lanes = [other for other in self._lanes if not other.is_done]
-        self._lanes.append(lane)
         self._queue.put(lane)
         if len(self._threads) < self._size:
             name = f"delta-sidecar-decode_{len(self._threads) + 1}"
@@ -90,8 +89,7 @@ class _Crew(Generic[T]):
 
     def stop(self) -> None:
         """Ends the threads at their next item."""
-        for lane in self._lanes:
-            lane.stop()
+        self._scale.stop()
         for _ in self._threads:
             self._queue.put(None)
 
@@ -103,13 +101,15 @@ class _Crew(Generic[T]):
 
 
 _crews: WeakSet[_Crew[Any]] = WeakSet()
+_crews_lock = threading.Lock()
 _PATIENCE = 5.0
 
 
 @atexit.register
 def _stop_all() -> None:
     """Stops what is left over when the process ends: a thread that is cut off inside of Arrow would abort it."""
-    left = list(_crews)
+    with _crews_lock:
+        left = list(_crews)
     for crew in left:
         crew.stop()
     for crew in left:
@@ -122,12 +122,19 @@ def _work(queue: SimpleQueue[_Lane[T] | None]) -> None:
 
 
 class _Scale:
-    """How much waits to be taken, over all streams."""
+    """How much waits to be taken, over all streams, and whether anything is wanted at all."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.held = 0
+        self.stopped = False
         self.changed = threading.Condition()
+
+    def stop(self) -> None:
+        """Nobody takes any more."""
+        with self.changed:
+            self.stopped = True
+            self.changed.notify_all()
 
 
 class _Lane(Generic[T]):
@@ -141,13 +148,7 @@ class _Lane(Generic[T]):
         self._items: deque[tuple[T, int, TripClock]] = deque()
         self._first = False
         self._done = False
-        self._stopped = False
         self._error: BaseException | None = None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it has come to its end."""
-        return self._done
 
     def come_first(self) -> None:
         """Tells that the consumer waits for this stream: it must not wait for room in turn."""
@@ -169,15 +170,10 @@ class _Lane(Generic[T]):
         if self._error is not None:
             raise self._error
 
-    def stop(self) -> None:
-        with self._scale.changed:
-            self._stopped = True
-            self._scale.changed.notify_all()
-
     def produce(self) -> None:
         """Runs the stream, in a thread of its own, as far as it is wanted."""
         try:
-            for item in () if self._stopped else self._maker():
+            for item in () if self._scale.stopped else self._maker():
                 if not self._offer(item):
                     break
         except BaseException as error:  # noqa: BLE001 - handed to the consumer, whatever it is
@@ -190,8 +186,8 @@ class _Lane(Generic[T]):
     def _offer(self, item: T) -> bool:
         weight, made_at = self._weigh(item), self.clock.fork()
         with self._scale.changed:
-            self._scale.changed.wait_for(lambda: self._stopped or self._has_room(weight))
-            if self._stopped:
+            self._scale.changed.wait_for(lambda: self._scale.stopped or self._has_room(weight))
+            if self._scale.stopped:
                 return False
             self._items.append((item, weight, made_at))
             self._scale.held += weight

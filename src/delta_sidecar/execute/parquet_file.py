@@ -13,7 +13,7 @@ from delta_sidecar.execute.plain_types import plain_batch
 from delta_sidecar.execute.sparse_file import Range, SparseFile, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
     from delta_sidecar.store import Store
@@ -211,7 +211,7 @@ class ParquetRows:
         width = max(_NARROWEST, HELD_BYTES // (4 * max(1, len(large))))
         first = dict.fromkeys(large, width)
         if first_rows:
-            first = _beginnings([chunks[leaf] for leaf in large], first_rows / self.num_rows(group), large)
+            first = _beginnings({leaf: chunks[leaf] for leaf in large}, first_rows / self.num_rows(group))
         windows = []
         for leaf in large:
             start, end = _chunk_range(chunks[leaf])
@@ -230,17 +230,17 @@ _TIDY_EVERY = 32
 _NESTED = 2
 
 
-def _beginnings(chunks: Sequence[pq.ColumnChunkMetaData], share: float, leaves: Sequence[int]) -> dict[int, int]:
+def _beginnings(chunks: Mapping[int, pq.ColumnChunkMetaData], share: float) -> dict[int, int]:
     """How much of large columns is fetched for a share of their rows: their dictionaries, and some pages."""
-    needed = []
-    for chunk in chunks:
+    needed = {}
+    for leaf, chunk in chunks.items():
         start, end = _chunk_range(chunk)
-        needed.append(chunk.data_page_offset - start + int((end - chunk.data_page_offset) * share))
-    total = sum(needed)
+        needed[leaf] = chunk.data_page_offset - start + int((end - chunk.data_page_offset) * share)
+    total = sum(needed.values())
     # The last of the rows may be the first one of a page.
     page = min(_PAGE, max(0, _TOGETHER - total) // max(1, len(chunks)))
     scale = min(1.0, _TOGETHER / max(1, total))
-    return {leaf: int(size * scale) + page for leaf, size in zip(leaves, needed, strict=True)}
+    return {leaf: int(size * scale) + page for leaf, size in needed.items()}
 
 
 def _has_values(row_group: pq.RowGroupMetaData, leaf: int) -> bool:

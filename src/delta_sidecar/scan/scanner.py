@@ -122,11 +122,9 @@ class LazyDeltaScanner:
         run = self._run = _Run()
         with closing(self._executor(run)) as executor:
             try:
-                opening = self._opening(whole_tail=False)
-                run.snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+                return self._open(run, executor, whole_tail=False)
             finally:
                 run.requests.cancel()
-            return run.snapshot
 
     def scan_files(self) -> Generator[DeltaFile, None, None]:
         """Streams the files as values."""
@@ -161,12 +159,12 @@ class LazyDeltaScanner:
             try:
                 # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
                 is_forward = self.config.strategy is ScanStrategy.FORWARD
-                opening = self._opening(whole_tail=is_forward or self.config.predicate is not None)
-                run.snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+                whole_tail = is_forward or self.config.predicate is not None
+                snapshot = self._open(run, executor, whole_tail=whole_tail)
                 if self.config.limit == 0:
                     return
                 chain = reverse_scan if self.config.strategy is ScanStrategy.REVERSE else forward_scan
-                start = chain(run.snapshot, self.config.parsed_predicate, OPTIONAL_COLUMNS - set(schema.names))
+                start = chain(snapshot, self.config.parsed_predicate, OPTIONAL_COLUMNS - set(schema.names))
                 with closing(StateMachineIterator(start, executor)) as machine:
                     for batch in self._sliced(run, machine, executor):
                         yield batch if schema is FILE_SCHEMA else batch.select(schema.names)
@@ -200,9 +198,11 @@ class LazyDeltaScanner:
         run.counts = executor.counts
         return executor
 
-    def _opening(self, *, whole_tail: bool) -> Opening:
+    def _open(self, run: _Run, executor: LocalExecutor, *, whole_tail: bool) -> Snapshot:
         config = self.config
-        return Opening(self._store.url, config.version, config.commit_read_parallelism, whole_tail)
+        opening = Opening(self._store.url, config.version, config.commit_read_parallelism, whole_tail)
+        run.snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+        return run.snapshot
 
 
 def _files(stream: BatchStream) -> Generator[DeltaFile, None, None]:
