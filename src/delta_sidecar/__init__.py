@@ -17,10 +17,15 @@ from delta_sidecar.errors import (
     ObjectNotFoundError,
     ObjectTruncatedError,
     OptionError,
+    PageTokenError,
+    PageTokenExpiredError,
     PredicateError,
+    RetentionGuardError,
     ScanClosedError,
     StorageError,
+    StrictModeError,
     TableNotFoundError,
+    TemporaryFileError,
     UnreadableFileError,
     UnsupportedFeatureError,
     UnsupportedProtocolVersionError,
@@ -32,7 +37,8 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
     from delta_sidecar.scan.files import DeltaFile
-    from delta_sidecar.scan.scanner import LazyDeltaScanner, ScanMetrics
+    from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.scan.scanner import LazyDeltaScanner
 else:
     # These bring pyarrow along, so they are imported when they are first asked for: `--help` has no use for it.
     _ON_DEMAND = {
@@ -40,7 +46,7 @@ else:
         "DeltaFile": "delta_sidecar.scan.files",
         "LazyDeltaScanner": "delta_sidecar.scan.scanner",
         "LazyScanConfig": "delta_sidecar.scan.config",
-        "ScanMetrics": "delta_sidecar.scan.scanner",
+        "ScanMetrics": "delta_sidecar.scan.metrics",
         "ScanStrategy": "delta_sidecar.scan.config",
         "Snapshot": "delta_sidecar.replay.snapshot",
     }
@@ -77,13 +83,18 @@ __all__ = [
     "ObjectNotFoundError",
     "ObjectTruncatedError",
     "OptionError",
+    "PageTokenError",
+    "PageTokenExpiredError",
     "PredicateError",
+    "RetentionGuardError",
     "ScanClosedError",
     "ScanMetrics",
     "ScanStrategy",
     "Snapshot",
     "StorageError",
+    "StrictModeError",
     "TableNotFoundError",
+    "TemporaryFileError",
     "UnreadableFileError",
     "UnsupportedFeatureError",
     "UnsupportedProtocolVersionError",

@@ -3,20 +3,25 @@
     DeltaSidecarError
       TableNotFoundError              there is no Delta table at this address
       VersionNotFoundError            the version does not exist, or its log has been cleaned up
+        RetentionGuardError           the retention guard refuses a version: its data files may be vacuumed
       DeltaProtocolError              the table's own metadata forbids, or fails, a correct read
         UnsupportedProtocolVersionError
         UnsupportedFeatureError       a reader feature this library does not know, by name
         MissingProtocolError          no protocol action in the log
         MissingMetadataError          no metaData action in the log
         InvalidMetadataError          a metaData or protocol action that cannot be understood
+        StrictModeError               strict mode met an action other than add, remove and commitInfo
       LogCorruptionError              the log contradicts itself or cannot be decoded
         MissingCommitError            a commit between the base and the newest version is not there
         CorruptCommitError            a commit that cannot be read whole
         CorruptCheckpointError        a checkpoint that cannot be read, with nothing older to fall back to
       UnreadableFileError             a file could not be fetched or decoded; its cause says why
       PredicateError                  a predicate with bad syntax, an unknown column or a mistyped value
+      PageTokenError                  a page token that is damaged, or belongs to another query or table
+        PageTokenExpiredError         what a page token points to is gone: begin at the first page
       ScanClosedError                 a stream that was stopped before its end is taken from
       OptionError                     an unknown option or a bad value for one
+      TemporaryFileError              a temporary file could not be written or read back
       StorageError                    the object store did not do what was asked
         AuthenticationError           the store refused the credentials
         ObjectNotFoundError           the object does not exist (also a builtin FileNotFoundError)
@@ -39,6 +44,18 @@ class TableNotFoundError(DeltaSidecarError):
 
 class VersionNotFoundError(DeltaSidecarError):
     """The version does not exist, or the log that it needs has been cleaned up."""
+
+
+class RetentionGuardError(VersionNotFoundError):
+    """The retention guard refuses a version: its data files may be vacuumed already.
+
+    Attributes:
+        version: The version.
+    """
+
+    def __init__(self, message: str, version: int = -1) -> None:
+        super().__init__(message)
+        self.version = version
 
 
 class DeltaProtocolError(DeltaSidecarError):
@@ -71,6 +88,20 @@ class MissingMetadataError(DeltaProtocolError):
 
 class InvalidMetadataError(DeltaProtocolError):
     """A protocol or metaData action, or the schema in it, cannot be understood."""
+
+
+class StrictModeError(DeltaProtocolError):
+    """Strict mode met an action that is none of add, remove and commitInfo.
+
+    Attributes:
+        action: The action's name.
+        version: The commit that has it.
+    """
+
+    def __init__(self, message: str, action: str = "", version: int = -1) -> None:
+        super().__init__(message)
+        self.action = action
+        self.version = version
 
 
 class LogCorruptionError(DeltaSidecarError):
@@ -123,6 +154,14 @@ class PredicateError(DeltaSidecarError):
     """A predicate has bad syntax, names an unknown column or compares it with a value of the wrong type."""
 
 
+class PageTokenError(DeltaSidecarError):
+    """A page token is damaged, or belongs to another query or table."""
+
+
+class PageTokenExpiredError(PageTokenError):
+    """What a page token points to is gone, such as the checkpoint that it is a place in."""
+
+
 class ScanClosedError(DeltaSidecarError):
     """Somebody takes from a scan that its scanner's `close` stopped before the end."""
 
@@ -132,6 +171,10 @@ class ScanClosedError(DeltaSidecarError):
 
 class OptionError(DeltaSidecarError):
     """An option is unknown or its value is not valid."""
+
+
+class TemporaryFileError(DeltaSidecarError):
+    """What does not fit into memory could not be written to a temporary file, or not be read back."""
 
 
 class StorageError(DeltaSidecarError):

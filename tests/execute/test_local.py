@@ -68,8 +68,12 @@ def put_parquet(store: Store, path: str, table: pa.Table, **options: object) -> 
 def test_listing(inner: Store, run: Callable[[Plan], list[pa.RecordBatch]], store: RecordingStore) -> None:
     for name in ("l/a", "l/b.x", "l/c.x", "m"):
         inner.put(name, name.encode())
-    rows = [row for batch in run(ListFiles("l/", after="l/a", ahead=("l/c.x", "nope"))) for row in batch.to_pylist()]
-    assert sorted(rows, key=str) == [{"path": "l/b.x", "size": 5}, {"path": "l/c.x", "size": 5}]
+    batches = run(ListFiles("l/", after="l/a", ahead=("l/c.x", "nope")))
+    rows = sorted((row for batch in batches for row in batch.to_pylist()), key=str)
+    known = [inner.head(name) for name in ("l/b.x", "l/c.x")]
+    assert rows == [
+        {"path": file.path, "size": 5, "last_modified": file.last_modified, "e_tag": file.e_tag} for file in known
+    ]
     assert sorted(store.paths("get")) in (["l/c.x", "nope"], ["l/c.x"], ["nope"], [])
 
 
@@ -83,6 +87,21 @@ def test_reading_small_files(inner: Store, run: Callable[[Plan], list[pa.RecordB
         {"path": "b", "size": 100, "data": None},
         {"path": "c", "size": 0, "data": b""},
     ]
+
+
+def test_reading_beginnings_fetches_no_more(
+    inner: Store, store: RecordingStore, run: Callable[[Plan], list[pa.RecordBatch]]
+) -> None:
+    inner.put("a", b"hello")
+    inner.put("b", b"x" * 100)
+    beginnings = ReadFiles(("a", "nope", "b"), max_bytes=50, beginning=True)
+    assert [row for batch in run(beginnings) for row in batch.to_pylist()] == [
+        {"path": "a", "size": 5, "data": b"hello"},
+        {"path": "b", "size": 100, "data": b"x" * 50},
+    ]
+    assert {attempt.end for attempt in store.attempts} == {50}
+    whole = run(ReadFiles(("b",)))
+    assert whole[0].column("data")[0].as_py() == b"x" * 100
 
 
 def test_json_files_come_in_order_with_their_labels(inner: Store, run: Callable[[Plan], list[pa.RecordBatch]]) -> None:

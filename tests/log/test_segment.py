@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_sidecar.log.names import LOG_FOLDER, checksum_path, commit_path
-from delta_sidecar.log.segment import LogSegmentBuilder
+from delta_sidecar.log.segment import ListedFile, LogSegmentBuilder
 
 PATIENTLY = settings(deadline=None)
 
@@ -27,7 +27,7 @@ def v2(version: int, ending: str = "parquet") -> str:
 
 def built(*paths: str, excluded: frozenset[str] = frozenset()) -> LogSegmentBuilder:
     builder = LogSegmentBuilder(excluded=excluded)
-    builder.add_all((path, len(path)) for path in paths)
+    builder.add_all(ListedFile(path, len(path)) for path in paths)
     return builder
 
 
@@ -45,9 +45,9 @@ def test_an_incomplete_multi_part_checkpoint_is_none() -> None:
     builder = built(*commits(0, 1, 2, 3), part(3, 1, 3), part(3, 3, 3), part(3, 2, 2))
     assert builder.checkpoints(3) == []
     assert builder.build(3).checkpoints == ()
-    builder.add(part(3, 2, 3), 5)
+    builder.add(ListedFile(part(3, 2, 3), 5))
     (checkpoint,) = builder.checkpoints(3)
-    assert [path for path, _ in checkpoint.files] == [part(3, number, 3) for number in (1, 2, 3)]
+    assert [file.path for file in checkpoint.files] == [part(3, number, 3) for number in (1, 2, 3)]
 
 
 def test_parts_with_impossible_numbers_do_not_count() -> None:
@@ -58,15 +58,15 @@ def test_parts_with_impossible_numbers_do_not_count() -> None:
 def test_two_multi_part_checkpoints_of_one_version_do_not_mix() -> None:
     builder = built(part(3, 1, 2), part(3, 2, 3), part(3, 3, 3))
     assert builder.checkpoints(3) == []
-    builder.add(part(3, 1, 3), 1)
+    builder.add(ListedFile(part(3, 1, 3), 1))
     assert len(builder.checkpoints(3)) == 1
 
 
 def test_a_part_that_is_listed_twice_counts_once() -> None:
     builder = built(part(3, 1, 2), part(3, 1, 2))
     assert builder.checkpoints(3) == []
-    builder.add(part(3, 2, 2), 1)
-    builder.add(part(3, 2, 2), 1)
+    builder.add(ListedFile(part(3, 2, 2), 1))
+    builder.add(ListedFile(part(3, 2, 2), 1))
     assert {checkpoint.files for checkpoint in builder.checkpoints(3)} == {
         ((part(3, 1, 2), len(part(3, 1, 2))), (part(3, 2, 2), 1))
     }
@@ -95,7 +95,7 @@ def test_a_base_with_a_gap_after_it_is_none() -> None:
     segment = built(*commits(0, 1, 3, 4, 5), classic(1), classic(4), classic(2)).build(5)
     assert [checkpoint.version for checkpoint in segment.checkpoints] == [4, 2]
     assert not segment.from_start
-    assert segment.tail(4) == ((5, commit_path(5), len(commit_path(5))),)
+    assert tuple(segment.tail(4)) == ((5, commit_path(5), len(commit_path(5))),)
 
 
 def test_the_log_without_a_checkpoint_starts_at_zero() -> None:
@@ -106,21 +106,22 @@ def test_the_log_without_a_checkpoint_starts_at_zero() -> None:
 
 def test_a_checkpoint_may_stand_alone() -> None:
     segment = built(classic(7)).build(7)
-    assert (segment.version, segment.from_start, segment.tail(7)) == (7, False, ())
+    assert (segment.version, segment.from_start, tuple(segment.tail(7))) == (7, False, ())
     assert [checkpoint.version for checkpoint in segment.checkpoints] == [7]
 
 
-def test_sizes_of_checkpoint_sidecars_are_kept_by_name() -> None:
+def test_files_of_the_sidecar_folder_are_kept_by_name() -> None:
     builder = built()
-    builder.add("_delta_log/_sidecars/a b.parquet", 5)
+    builder.add(ListedFile("_delta_log/_sidecars/a b.parquet", 5, 7, "tag"))
     assert builder.is_empty
-    assert builder.build(-1).sidecar_sizes == {"a b.parquet": 5}
+    found = builder.build(-1).sidecars["a b.parquet"]
+    assert (found.size, found.last_modified, found.e_tag) == (5, 7, "tag")
 
 
 def test_a_builder_pickles_in_the_middle() -> None:
     builder = pickle.loads(pickle.dumps(built(*commits(0, 1), part(1, 1, 2))))  # noqa: S301
-    builder.add(part(1, 2, 2), 1)
-    builder.add(commit_path(2), 1)
+    builder.add(ListedFile(part(1, 2, 2), 1))
+    builder.add(ListedFile(commit_path(2), 1))
     assert builder.build(2).checkpoints[0].version == 1
 
 

@@ -11,7 +11,7 @@ from tests.builder import add, metadata, protocol, remove
 from delta_sidecar.log.actions import Metadata, Protocol, commit_schema
 from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.log.schema import read_schema
-from delta_sidecar.log.segment import LogSegment, LogSegmentBuilder
+from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
 from delta_sidecar.plan import FILE_LABEL, LINE, ScanJson, ScanParquet, Terminus
 from delta_sidecar.replay.bases import Base, TrustContinuation
 from delta_sidecar.replay.choice import BaseChoice
@@ -19,7 +19,7 @@ from delta_sidecar.replay.opening import ListingContinuation, Opening
 from delta_sidecar.replay.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from delta_sidecar.plan import Plan, StateMachinePhase
 
@@ -44,7 +44,7 @@ def commits(first: int, last: int) -> list[tuple[str, int]]:
 
 def segment_of(entries: list[tuple[str, int]], version: int, *, complete: bool = True) -> LogSegment:
     builder = LogSegmentBuilder(complete=complete)
-    builder.add_all(entries)
+    builder.add_all(ListedFile(path, size) for path, size in entries)
     return builder.build(version)
 
 
@@ -58,10 +58,13 @@ def snapshot_of(versions: range, checkpoint: int | None = None, *, complete: boo
     return Snapshot("t", segment.version, proto, meta, read_schema(meta, proto, "t"), BaseChoice.of(segment))
 
 
-def listing(entries: Sequence[tuple[str, int]]) -> list[pa.RecordBatch]:
+def listing(entries: Sequence[tuple[str, int]], times: Mapping[str, int] | None = None) -> list[pa.RecordBatch]:
+    """Gives the answer to a `ListFiles`; times are by path, 0 where there is none."""
     paths, sizes = [path for path, _ in entries], [size for _, size in entries]
-    arrays = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64())]
-    return [pa.RecordBatch.from_arrays(arrays, names=["path", "size"])]
+    written = [(times or {}).get(path, 0) for path in paths]
+    arrays = [pa.array(paths, pa.string()), *(pa.array(numbers, pa.int64()) for numbers in (sizes, written))]
+    arrays.append(pa.nulls(len(entries), pa.string()))
+    return [pa.RecordBatch.from_arrays(arrays, names=["path", "size", "last_modified", "e_tag"])]
 
 
 def read(contents: dict[str, bytes | None]) -> list[pa.RecordBatch]:

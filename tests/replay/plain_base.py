@@ -42,6 +42,10 @@ class PlainBase(Base):
     last_paths: tuple[str, ...]
     is_trusted: bool = False
 
+    @property
+    def identity(self) -> dict[str, str]:
+        return {self.name: "plain"}
+
     def trust(self, then: TrustContinuation[Any], *, with_table: bool) -> StateMachinePhase[Any]:
         if self.is_trusted and (self.metadata is not None or not with_table):
             return then.trusted(self)

@@ -39,7 +39,7 @@ def await_threads(before: set[threading.Thread]) -> None:
 def test_a_closed_scanner_has_no_threads_left_and_asks_for_nothing(table: TableBuilder) -> None:
     before = set(threading.enumerate())
     store = RecordingStore(store_of(table))
-    with scanner(table, store, commit_read_parallelism=3) as scanning:
+    with scanner(table, store, commit_read_parallelism=3, strategy="reverse") as scanning:
         reader, files = scanning.scan_batches(), scanning.scan_files()
         reader.read_next_batch()
         next(files)

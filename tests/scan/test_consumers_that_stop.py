@@ -70,7 +70,7 @@ def many_groups(tmp_path_factory: pytest.TempPathFactory) -> TableBuilder:
 
 def test_a_slow_consumer_of_commits_stops_the_requests(long_tail: TableBuilder) -> None:
     store = RecordingStore(store_of(long_tail))
-    files = scanner(long_tail, store, commit_read_parallelism=4).scan_files()
+    files = scanner(long_tail, store, commit_read_parallelism=4, strategy="reverse").scan_files()
     next(files)
     first = settled(lambda: len(store.attempts))
     assert first < 40, "bounded look-ahead"

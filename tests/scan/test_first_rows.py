@@ -59,7 +59,7 @@ def test_a_tail_without_a_match_costs_no_further_trip(tmp_path: Path, tail: int)
     for number in range(tail):
         built.commit([add(f"{number}.parquet", partition_values={"day": "new"})])
         built.checksum()
-    speculated = tail <= LazyScanConfig().commit_read_parallelism
+    speculated = tail <= LazyScanConfig().options().commit_read_parallelism
     assert trips(tmp_path, predicate="day = 'old'") == (2 if speculated else 3) + FOOTER_AND_ROW_GROUP - 1, (
         "the footer is all"
     )

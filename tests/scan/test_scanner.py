@@ -162,7 +162,15 @@ def test_the_number_of_records_may_be_unknown(stats: str | None) -> None:
         ("commit_read_parallelism", 0),
         ("checkpoint_row_groups_per_batch", 0),
         ("strategy", "sideways"),
-        ("strategy", None),
+        ("strategy", 7),
+        ("order", "newest"),
+        ("remove_set_memory_limit", "much"),
+        ("remove_set_memory_limit", -1),
+        ("strict", "perhaps"),
+        ("bucket_column", ""),
+        ("retention_guard", "maybe"),
+        ("timestamp", "yesterday"),
+        ("timestamp", 5),
     ],
 )
 def test_values_that_make_no_sense_are_refused(name: str, value: object) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def trips_to_the_first_file(table: TableBuilder, **config: object) -> int:
-    reader = scanner(table, **config)
+    reader = scanner(table, **{"strategy": "reverse", **config})
     files = reader.scan_files()
     next(files)
     trips = reader.metrics.requests.trips

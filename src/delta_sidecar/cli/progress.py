@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from delta_sidecar.scan.scanner import LazyDeltaScanner, ScanMetrics
+    from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.scan.scanner import LazyDeltaScanner
 
 # A scan that is quicker than this shows nothing: a line that flashes by is only unrest.
 _PATIENCE = 0.4

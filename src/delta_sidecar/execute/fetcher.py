@@ -33,16 +33,20 @@ class Fetcher:
         self._kept: dict[str, _Kept] = {}
         self._kept_bytes = 0
 
+    def use(self, pool: ThreadPoolExecutor) -> None:
+        """Asks through another pool from now on."""
+        self._pool = pool
+
     def ahead(self, path: str) -> None:
         """Asks for a file that is likely to be needed."""
         if path not in self._kept and path not in self._ahead:
             self._ahead[path] = self._submit(path, AHEAD_BYTES)
 
-    def start(self, path: str) -> Pending:
-        """Asks for a file, unless it is on its way."""
+    def start(self, path: str, first_bytes: int = FIRST_BYTES) -> Pending:
+        """Asks for the first bytes of a file, unless it is on its way."""
         if (kept := self._kept.get(path)) is not None:
             return Pending(path, self._clock, ready=kept.first)
-        return self._ahead.pop(path, None) or self._submit(path, FIRST_BYTES)
+        return self._ahead.pop(path, None) or self._submit(path, first_bytes)
 
     def take(self, pending: Pending, *, keep: bool = False) -> Fetched:
         """Waits for a file that was started.

@@ -11,6 +11,7 @@ from delta_sidecar.errors import ObjectTruncatedError, StorageError
 from delta_sidecar.execute.fetcher import FIRST_BYTES, Fetcher, Pending
 from delta_sidecar.execute.json_lines import BLOCK_BYTES, line_blocks, parse_lines
 from delta_sidecar.execute.work import Asked, Work, unreadable
+from delta_sidecar.plan import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +46,7 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
                 if batch is not None:
                     is_empty = False
                     work.counts.add(batches=1)
+                    work.progress.place = Place(ref.path)
                     yield batch
                 if len(block) >= _TIDY_BYTES:
                     # Arrow's allocator keeps what a thread frees; over a long commit that adds up.

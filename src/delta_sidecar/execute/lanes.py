@@ -17,7 +17,7 @@ from weakref import WeakSet
 from delta_sidecar.store import run_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from delta_sidecar.store import TripClock
 
@@ -34,7 +34,7 @@ def in_lanes(
     ahead: int,
     budget: int,
     weigh: Callable[[T], int],
-) -> Iterator[T]:
+) -> Generator[T, None, None]:
     """Runs streams in threads of their own and gives their items, stream after stream.
 
     The threads do not keep a process alive: a stream that nobody takes from any more must not hold up its end.

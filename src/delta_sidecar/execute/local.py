@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,11 +13,22 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import binaries, int64s, strings
 from delta_sidecar.errors import ObjectNotFoundError
-from delta_sidecar.execute.fetcher import Fetcher
+from delta_sidecar.execute.fetcher import FIRST_BYTES, Fetcher
 from delta_sidecar.execute.json_scan import AHEAD_BYTES, scan_json, within
 from delta_sidecar.execute.parquet_scan import ParquetScan
 from delta_sidecar.execute.work import ExecutionCounts, Work
-from delta_sidecar.plan import Batches, Filter, FilterOrdered, ListFiles, Plan, ReadFiles, ScanJson, ScanParquet
+from delta_sidecar.plan import (
+    Batches,
+    Filter,
+    FilterOrdered,
+    Given,
+    ListFiles,
+    Place,
+    Plan,
+    ReadFiles,
+    ScanJson,
+    ScanParquet,
+)
 from delta_sidecar.store import Store, TripClock
 
 if TYPE_CHECKING:
@@ -41,8 +53,8 @@ class LocalExecutor:
             row_groups_ahead: How many row groups may be under way at once.
         """
         self.counts = ExecutionCounts()
-        # Besides the commits, a listing and a checksum file are asked for at the same time.
-        pool = ThreadPoolExecutor(file_parallelism + 2, thread_name_prefix="delta-sidecar-io")
+        pool = _threads(file_parallelism)
+        self._pools = [pool]
         self._work = Work(store, pool, TripClock(), self.counts, file_parallelism)
         self._fetcher = Fetcher(store, pool, self._work.clock)
         self._parquet = ParquetScan(self._work, row_groups_ahead)
@@ -51,6 +63,20 @@ class LocalExecutor:
     def trips(self) -> int:
         """How many round trips, one after another, were needed for what was given out so far."""
         return self._work.clock.depth
+
+    @property
+    def place(self) -> Place | None:
+        """Where the batch comes from that was given last; None where it is not from a file."""
+        return self._work.progress.place
+
+    def resize(self, *, file_parallelism: int, row_groups_ahead: int) -> None:
+        """Sets the parallelism of the plans to come; what is under way or was kept stays."""
+        if file_parallelism != self._work.file_parallelism:
+            pool = _threads(file_parallelism)
+            self._pools.append(pool)
+            self._work = replace(self._work, pool=pool, file_parallelism=file_parallelism)
+            self._fetcher.use(pool)
+        self._parquet.use(self._work, row_groups_ahead)
 
     def execute(self, plan: Plan) -> Batches:
         """Runs a plan; batches come in the plan's order."""
@@ -71,7 +97,8 @@ class LocalExecutor:
         """Ends the threads. What is still under way is not waited for."""
         self._fetcher.drop_ahead()
         self._parquet.close()
-        self._work.pool.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, plan: Plan) -> Batches:
         if isinstance(plan, Filter | FilterOrdered):
@@ -82,7 +109,14 @@ class LocalExecutor:
             return self._parquet.run(plan)
         if isinstance(plan, ReadFiles):
             return self._read_files(plan)
+        if isinstance(plan, Given):
+            return self._given(plan)
         return self._list_files(plan)
+
+    def _given(self, plan: Given) -> Batches:
+        for batch in plan.batches:
+            self._work.progress.place = None
+            yield batch
 
     def _filtered(self, plan: Filter | FilterOrdered) -> Batches:
         with closing(self._run(plan.source)) as batches:
@@ -101,21 +135,33 @@ class LocalExecutor:
         for path in plan.ahead:
             self._fetcher.ahead(path)
         while (page := self._work.take(asked)) is not None:
-            sizes = int64s(_integers([found.size for found in page]))
-            yield _batch(path=strings(found.path for found in page), size=sizes)
+            yield _batch(
+                path=strings(found.path for found in page),
+                size=int64s(_integers([found.size for found in page])),
+                last_modified=int64s(_integers([found.last_modified for found in page])),
+                e_tag=strings(found.e_tag for found in page),
+            )
             asked = self._work.submit(lambda: next(pages, None))
 
     def _read_files(self, plan: ReadFiles) -> Batches:
-        started = [self._fetcher.start(path) for path in plan.paths]
+        first_bytes = min(plan.max_bytes, FIRST_BYTES) if plan.beginning else FIRST_BYTES
+        started = [self._fetcher.start(path, first_bytes) for path in plan.paths]
         for ref in within(plan.ahead, AHEAD_BYTES):
             self._fetcher.ahead(ref.path)
         for pending in started:
             try:
-                fetched = self._fetcher.take(pending, keep=True)
+                # A mere beginning is not kept: who asks for the file next may want all of it.
+                fetched = self._fetcher.take(pending, keep=not plan.beginning or pending.was_kept)
             except ObjectNotFoundError:
                 continue
-            data = bytes(fetched.data) if fetched.size <= min(plan.max_bytes, len(fetched.data)) else None
+            is_whole = fetched.size <= min(plan.max_bytes, len(fetched.data))
+            data = bytes(fetched.data[: plan.max_bytes]) if is_whole or plan.beginning else None
             yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
+
+
+def _threads(file_parallelism: int) -> ThreadPoolExecutor:
+    # Besides the commits, a listing and a checksum file are asked for at the same time.
+    return ThreadPoolExecutor(file_parallelism + 2, thread_name_prefix="delta-sidecar-io")
 
 
 def _batch(**columns: pa.Array) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +18,7 @@ from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet_file import FOOTER_BYTES, Footer, ParquetRows, read_footer
 from delta_sidecar.execute.row_selection import SelectedRows
 from delta_sidecar.execute.work import Asked, Work, unreadable
+from delta_sidecar.plan import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
 
 T = TypeVar("T")
+_Placed = tuple[Place, pa.RecordBatch]
 
 _DECODED_BYTES = 16 << 20
 _FETCHED_BYTES = 16 << 20
@@ -57,14 +60,23 @@ class ParquetScan:
         if plan.check:
             plan = replace(plan, files=self._checked(plan))
         if plan.columns:
-            yield from in_lanes(
+            decoded = in_lanes(
                 min(_MOST_DECODERS, os.cpu_count() or 1),
                 self._work.clock,
                 self._tasks(plan, functions),
                 ahead=self._row_groups_ahead,
                 budget=_DECODED_BYTES,
-                weigh=pa.RecordBatch.get_total_buffer_size,
+                weigh=_weight,
             )
+            with closing(decoded):
+                for place, batch in decoded:
+                    self._work.progress.place = place
+                    yield batch
+
+    def use(self, work: Work, row_groups_ahead: int) -> None:
+        """Reads with other means from now on; the footers stay."""
+        self._work = work
+        self._row_groups_ahead = row_groups_ahead
 
     def close(self) -> None:
         """Forgets the footers."""
@@ -100,12 +112,14 @@ class ParquetScan:
         is_wanted = keep or (plan.columns and self._rows(ref, footer).row_groups(plan.non_null))
         return footer if is_wanted else None, summary
 
-    def _tasks(self, plan: ScanParquet, functions: Functions) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
+    def _tasks(self, plan: ScanParquet, functions: Functions) -> Iterator[Callable[[], Iterator[_Placed]]]:
         room = _Room(_FETCHED_BYTES)
         is_first = True
         for ref, footer in self._read_footers(plan.files, keep=plan.check):
             rows = self._rows(ref, footer)
             groups = rows.row_groups(plan.non_null)
+            if ref is plan.files[0]:
+                groups = [group for group in groups if group >= plan.start]
             if not plan.check:
                 self._work.counts.add(skipped=footer.metadata.num_row_groups - len(groups))
             for group in groups:
@@ -144,6 +158,10 @@ class ParquetScan:
 
     def _rows(self, ref: FileRef, footer: Footer) -> ParquetRows:
         return ParquetRows(self._work.store, ref.path, footer, self._work.pool)
+
+
+def _weight(placed: _Placed) -> int:
+    return placed[1].get_total_buffer_size()  # type: ignore[no-any-return]
 
 
 class _Room:
@@ -185,8 +203,9 @@ class _RowGroupTask:
         if room.take(self._size):
             self._asked = work.submit(selected.fetch)
 
-    def __call__(self) -> Iterator[pa.RecordBatch]:
+    def __call__(self) -> Iterator[_Placed]:
         found = False
+        place = Place(self._ref.path, self._selected.group)
         fetched = None
         try:
             fetched = self._fetched()
@@ -197,7 +216,7 @@ class _RowGroupTask:
                 for function in self._functions:
                     kept = function(kept) if kept is not None and kept.num_rows else None
                 if kept is not None and kept.num_rows:
-                    yield kept
+                    yield place, kept
         except (pa.ArrowException, StorageError, OSError) as error:
             raise unreadable(self._ref, error) from error
         finally:

@@ -48,7 +48,7 @@ class SelectedRows:
             if rows.has_fewer_values(group, substitute.missing, substitute.beside)
         ]
         self._rows = rows
-        self._group = group
+        self.group = group
         self._test = plan.test
         self._is_first = is_first
         self._columns = [column for column in (*plan.columns, *substitutes) if rows.has_values(group, column)]
@@ -58,13 +58,13 @@ class SelectedRows:
     @property
     def held_bytes(self) -> int:
         """About how much `fetch` holds."""
-        return self._rows.held_bytes(self._group, self._early or self._columns)
+        return self._rows.held_bytes(self.group, self._early or self._columns)
 
     def fetch(self) -> SparseFile:
         """Fetches what is read first, in one round trip."""
         if self._is_first:
-            return self._rows.fetch(self._group, [*self._early, *self._columns], _FIRST_ROWS, self._early)
-        return self._rows.fetch(self._group, self._early or self._columns)
+            return self._rows.fetch(self.group, [*self._early, *self._columns], _FIRST_ROWS, self._early)
+        return self._rows.fetch(self.group, self._early or self._columns)
 
     def batches(self, fetched: SparseFile) -> Iterator[pa.RecordBatch]:
         """Reads the rows.
@@ -73,11 +73,11 @@ class SelectedRows:
             fetched: What `fetch` gave.
         """
         if self._test is None or not self._early:
-            yield from self._rows.batches(self._group, self._columns, fetched)
+            yield from self._rows.batches(self.group, self._columns, fetched)
             return
         everything = fetched if self._is_first else None
-        with closing(ChosenRows(self._rows, self._group, self._columns, everything)) as late:
-            tested = map(self._test, self._rows.batches(self._group, self._early, fetched))
+        with closing(ChosenRows(self._rows, self.group, self._columns, everything)) as late:
+            tested = map(self._test, self._rows.batches(self.group, self._early, fetched))
             for start, keep in _strips(tested, 1 if self._is_first else _STRIP_ROWS):
                 if keep.any():
                     yield from late.take(start, keep)
@@ -118,7 +118,7 @@ class ChosenRows:
             fetched: The file with these columns fetched; by default they are when the first row is asked for.
         """
         self._rows = rows
-        self._group = group
+        self.group = group
         self._columns = columns
         self._files = [fetched] if fetched is not None else []
         self._dense: _InOrder | None = None
@@ -127,10 +127,10 @@ class ChosenRows:
     def take(self, start: int, keep: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Reads rows from one on: those that are chosen."""
         if keep.sum() <= len(keep) * _SPARSE:
-            self._sparse = self._sparse or _ByPage(self._rows, self._group, self._columns, self._file())
+            self._sparse = self._sparse or _ByPage(self._rows, self.group, self._columns, self._file())
             yield self._sparse.take(start, keep)
         else:
-            self._dense = self._dense or _InOrder(self._rows.batches(self._group, self._columns, self._file()))
+            self._dense = self._dense or _InOrder(self._rows.batches(self.group, self._columns, self._file()))
             yield from self._dense.take(start, keep)
 
     def finish(self) -> None:
@@ -151,7 +151,7 @@ class ChosenRows:
         """The file with the columns fetched. Two readers do not share windows, for each moves them."""
         is_shared = self._dense is None and self._sparse is None
         if not self._files or (self._files[-1].has_windows and not is_shared):
-            self._files.append(self._rows.fetch(self._group, self._columns))
+            self._files.append(self._rows.fetch(self.group, self._columns))
         return self._files[-1]
 
 
@@ -187,7 +187,7 @@ class _ByPage:
 
     def __init__(self, rows: ParquetRows, group: int, columns: Sequence[str], file: SparseFile) -> None:
         self._rows = rows
-        self._group = group
+        self.group = group
         self._file = file
         self._leaves = rows.leaves(columns)
         self._readers = {leaf: found for leaf in self._leaves if (found := rows.pages(group, leaf, file)) is not None}
@@ -219,7 +219,7 @@ class _ByPage:
         names = [self._rows.name(leaf) for leaf in self._leaves if leaf not in self._readers]
         if not names:
             return pa.table({})
-        self._others = self._others or _InOrder(self._rows.batches(self._group, names, self._file))
+        self._others = self._others or _InOrder(self._rows.batches(self.group, names, self._file))
         return pa.Table.from_batches(list(self._others.take(start, keep)))
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from delta_sidecar.plan import FileRef
+    from delta_sidecar.plan import FileRef, Place
     from delta_sidecar.store import Store
 
 T = TypeVar("T")
@@ -47,13 +47,15 @@ class ExecutionCounts:
 
 @dataclass(slots=True)
 class Progress:
-    """Whether somebody waits in vain.
+    """Where the consumer stands, and whether it waits in vain.
 
     Attributes:
         dry: Batches in a row of which a filter left nothing.
+        place: Where the batch comes from that was given last; None where it is not from a file.
     """
 
     dry: int = 0
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

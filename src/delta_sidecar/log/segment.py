@@ -6,15 +6,39 @@ a commit, a checksum, a complete checkpoint.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, commit_path, parse_log_name
+import numpy as np
+
+from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, parse_log_name
+from delta_sidecar.log.tail import WINDOW, CommitRange, ListedCommits, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+_HIGHEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file of the log, as a listing shows it.
+
+    Attributes:
+        path: Relative to the table.
+        size: In bytes.
+        last_modified: When it was written, by the store, in milliseconds since the epoch.
+        e_tag: What identifies its contents; None where the store gives none.
+    """
+
+    path: str
+    size: int
+    last_modified: int = 0
+    e_tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +47,16 @@ class CheckpointFiles:
 
     Attributes:
         version: The version whose state it holds.
-        files: (path, size), in order of the parts; a V2 checkpoint has its top file only.
+        files: In order of the parts; a V2 checkpoint has its top file only.
     """
 
     version: int
-    files: tuple[tuple[str, int], ...]
+    files: tuple[ListedFile, ...]
 
     @property
     def name(self) -> str:
         """The first file's name, which tells this checkpoint from others of the same version."""
-        return self.files[0][0].rpartition("/")[2]
+        return self.files[0].path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +65,31 @@ class LogSegment:
 
     Attributes:
         version: The version that is read.
-        commits: Size of each listed commit up to that version, by its version.
+        latest: The newest version that the listing showed.
+        commits: The listed commits up to that version, down to the first gap.
         checkpoints: Complete checkpoints that can be a base of it, newest first.
-        checksums: Versions up to it that have a checksum file.
+        checksums: Versions up to it that have a checksum file: the newest ones, and those of checkpoints.
         from_start: Whether the commits reach down to version 0 without a gap.
-        sidecar_sizes: Size of each listed file of the `_sidecars` folder, by name.
+        sidecars: The listed files of the `_sidecars` folder, by name.
         complete: Whether the whole log was listed, not only its end.
+        e_tag: What identifies the contents of the version's own commit; None where that was not listed.
+        superseded: When the next version was written, by the store; None where there is none, or it was not listed.
     """
 
     version: int
-    commits: Mapping[int, int]
+    latest: int
+    commits: CommitRange
     checkpoints: tuple[CheckpointFiles, ...]
     checksums: frozenset[int]
     from_start: bool
-    sidecar_sizes: Mapping[str, int]
+    sidecars: Mapping[str, ListedFile]
     complete: bool
+    e_tag: str | None = None
+    superseded: int | None = None
 
-    def tail(self, base_version: int) -> tuple[tuple[int, str, int], ...]:
-        """(version, path, size) of the commits after a base, newest first."""
-        return tuple(
-            (version, commit_path(version), self.commits[version]) for version in range(self.version, base_version, -1)
-        )
+    def tail(self, base_version: int) -> Tail:
+        """The commits after a base, newest first."""
+        return Tail(self.commits, self.version, base_version)
 
 
 @dataclass(slots=True)
@@ -71,38 +99,43 @@ class LogSegmentBuilder:
     Attributes:
         complete: Whether the whole log is listed, not only its end.
         excluded: Names of checkpoints that turned out to be unusable.
+        wanted: The version that is to be read; None for the newest.
     """
 
     complete: bool = True
     excluded: frozenset[str] = frozenset()
-    _commits: dict[int, int] = field(default_factory=dict)
-    _checksums: set[int] = field(default_factory=set)
+    wanted: int | None = None
+    _commits: ListedCommits = field(default_factory=ListedCommits)
+    _checksums: array[int] = field(default_factory=lambda: array("q"))
     _checkpoints: dict[int, list[CheckpointFiles]] = field(default_factory=lambda: defaultdict(list))
-    _parts: dict[tuple[int, int], dict[int, tuple[str, int]]] = field(default_factory=lambda: defaultdict(dict))
-    _sidecar_sizes: dict[str, int] = field(default_factory=dict)
+    _parts: dict[tuple[int, int], dict[int, ListedFile]] = field(default_factory=lambda: defaultdict(dict))
+    _sidecars: dict[str, ListedFile] = field(default_factory=dict)
+    _tagged: tuple[int, str | None] = (-1, None)
 
-    def add_all(self, listed: Iterable[tuple[str, int]]) -> None:
-        """Takes a page of the listing: (path relative to the table, size)."""
-        for path, size in listed:
-            self.add(path, size)
+    def add_all(self, listed: Iterable[ListedFile]) -> None:
+        """Takes a page of the listing."""
+        for file in listed:
+            self.add(file)
 
-    def add(self, path: str, size: int) -> None:
+    def add(self, file: ListedFile) -> None:
         """Takes one listed file."""
-        if path.startswith(SIDECAR_FOLDER):
-            self._sidecar_sizes[path[len(SIDECAR_FOLDER) :]] = size
+        if file.path.startswith(SIDECAR_FOLDER):
+            self._sidecars[file.path[len(SIDECAR_FOLDER) :]] = file
             return
-        name = parse_log_name(path)
-        if name is None:
+        name = parse_log_name(file.path)
+        if name is None or name.version > _HIGHEST:
             return
         if name.kind is LogFileKind.COMMIT:
-            self._commits[name.version] = size
+            self._commits.add(name.version, file.size, file.last_modified)
+            if name.version >= self._tagged[0] and (self.wanted is None or name.version == self.wanted):
+                self._tagged = (name.version, file.e_tag)
         elif name.kind is LogFileKind.CHECKSUM:
-            self._checksums.add(name.version)
+            self._checksums.append(name.version)
         elif name.kind in (LogFileKind.CHECKPOINT, LogFileKind.V2_CHECKPOINT):
-            self._checkpoints[name.version].append(CheckpointFiles(name.version, ((path, size),)))
+            self._checkpoints[name.version].append(CheckpointFiles(name.version, (file,)))
         elif name.kind is LogFileKind.CHECKPOINT_PART and 1 <= name.part <= name.parts:
             parts = self._parts[name.version, name.parts]
-            parts[name.part] = (path, size)
+            parts[name.part] = file
             if len(parts) == name.parts:
                 files = tuple(parts[number] for number in range(1, name.parts + 1))
                 self._checkpoints[name.version].append(CheckpointFiles(name.version, files))
@@ -110,12 +143,12 @@ class LogSegmentBuilder:
     @property
     def is_empty(self) -> bool:
         """Whether no commit and no complete checkpoint was listed."""
-        return not self._commits and not self._checkpoints
+        return not len(self._commits) and not self._checkpoints
 
     @property
     def latest(self) -> int:
         """The highest version with a commit or a complete checkpoint; -1 without any."""
-        return max(max(self._commits, default=-1), max(self._checkpoints, default=-1))
+        return max(self._commits.highest, max(self._checkpoints, default=-1))
 
     def checkpoints(self, version: int) -> list[CheckpointFiles]:
         """The complete checkpoints up to a version, newest first, those that proved unusable left out."""
@@ -131,24 +164,34 @@ class LogSegmentBuilder:
         """The first commits that a version needs after its newest base and that were not listed."""
         checkpoints = self.checkpoints(version)
         base = checkpoints[0].version if checkpoints else -1
-        absent = (wanted for wanted in range(base + 1, version + 1) if wanted not in self._commits)
-        return list(islice(absent, most))
+        return self._commits.missing(base, version, most)
 
     def build(self, version: int) -> LogSegment:
         """Cuts what was listed at a version. Only bases with every commit after them are kept."""
-        reachable = version
-        while reachable in self._commits:
-            reachable -= 1
-        commits = {at: self._commits[at] for at in range(reachable + 1, version + 1)}
+        commits = self._commits.up_to(version)
+        reachable = commits.first - 1
+        checkpoints = tuple(found for found in self.checkpoints(version) if found.version >= reachable)
         return LogSegment(
             version=version,
+            latest=self.latest,
             commits=commits,
-            checkpoints=tuple(c for c in self.checkpoints(version) if c.version >= reachable),
-            checksums=frozenset(at for at in self._checksums if at <= version),
+            checkpoints=checkpoints,
+            checksums=self._useful_checksums(version, {found.version for found in checkpoints}),
             from_start=reachable == -1,
-            sidecar_sizes=self._sidecar_sizes,
+            sidecars=self._sidecars,
             complete=self.complete,
+            e_tag=self._tagged[1] if self._tagged[0] == version else None,
+            superseded=self._commits.time(version + 1),
         )
+
+    def _useful_checksums(self, version: int, checkpoints: set[int]) -> frozenset[int]:
+        listed = np.unique(np.frombuffer(self._checksums, dtype=np.int64)) if self._checksums else _NO_VERSIONS
+        listed = listed[listed <= version]
+        of_bases = (at for at in listed[:-WINDOW].tolist() if at in checkpoints)
+        return frozenset(chain(listed[-WINDOW:].tolist(), of_bases))
+
+
+_NO_VERSIONS = np.zeros(0, dtype=np.int64)
 
 
 def _preference(checkpoint: CheckpointFiles) -> tuple[int, str]:

@@ -28,16 +28,18 @@ class FileRef:
         path: Relative to the table.
         size: In bytes; None where it is not known.
         label: A number that the plan's maker knows the file by.
+        e_tag: What identifies its contents; None where that is not known.
     """
 
     path: str
     size: int | None = None
     label: int = 0
+    e_tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ListFiles:
-    """Lists what is below a folder: batches of `path`, `size`.
+    """Lists what is below a folder: batches of `path`, `size`, `last_modified`, `e_tag`.
 
     Attributes:
         prefix: The folder.
@@ -57,11 +59,13 @@ class ReadFiles:
     Attributes:
         paths: The files.
         max_bytes: A larger file gives its size and no data.
+        beginning: Whether a larger file gives as many bytes of its beginning.
         ahead: Files that are likely to be read next; they are asked for at the same time and may be absent.
     """
 
     paths: tuple[str, ...]
     max_bytes: int = 8 << 20
+    beginning: bool = False
     ahead: tuple[FileRef, ...] = ()
 
 
@@ -142,6 +146,7 @@ class ScanParquet:
         substitutes: Columns to read only where others lack values.
         check: Whether every file must prove to be whole (there, with a footer) before the first row.
         content: Tells then whether they are what they should be; None: they are. Only with `check`.
+        start: Number of the first row group of the first file that is wanted.
     """
 
     files: tuple[FileRef, ...]
@@ -152,6 +157,7 @@ class ScanParquet:
     substitutes: tuple[Substitute, ...] = ()
     check: bool = False
     content: FooterTest | None = None
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +176,24 @@ class FilterOrdered:
     function: BatchFunction
 
 
-Plan = ListFiles | ReadFiles | ScanJson | ScanParquet | Filter | FilterOrdered
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Batches that are there already."""
+
+    batches: tuple[pa.RecordBatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the files of a plan a batch comes from. Places of one plan follow each other in the plan's order.
+
+    Attributes:
+        path: The file.
+        part: Number of the row group in it; 0 for a file of JSON lines.
+    """
+
+    path: str
+    part: int = 0
+
+
+Plan = ListFiles | ReadFiles | ScanJson | ScanParquet | Filter | FilterOrdered | Given

@@ -15,16 +15,21 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from delta_sidecar._arrow import booleans
+from delta_sidecar.events import Events
 from delta_sidecar.plan import Filter
+from delta_sidecar.replay.tally import Tally
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from delta_sidecar.log.actions import Metadata, Protocol
-    from delta_sidecar.plan import Plan, StateMachinePhase
+    from delta_sidecar.plan import Place, Plan, StateMachinePhase
     from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.seen import SeenSet
 
 T = TypeVar("T")
@@ -39,12 +44,19 @@ class Base(ABC):
         name: A file name that tells it from the other bases of its log.
         protocol: The protocol in it; None where it was not asked for yet.
         metadata: The metadata in it; None where it was not asked for yet.
+        nbytes: Its size by the listing.
     """
 
     version: int
     name: str
     protocol: Protocol | None = field(default=None, repr=False, kw_only=True)
     metadata: Metadata | None = field(default=None, repr=False, kw_only=True)
+    nbytes: int = field(default=0, repr=False, kw_only=True)
+
+    @property
+    @abstractmethod
+    def identity(self) -> Mapping[str, str]:
+        """What tells its contents from others under the same names: an e_tag, or else the size, by file name."""
 
     @abstractmethod
     def trust(self, then: TrustContinuation[T], *, with_table: bool) -> StateMachinePhase[T]:
@@ -76,7 +88,11 @@ class Reading:
         columns: Makes the batches that are let through.
         pruning: Tells which files may match; None: all may.
         forward: Whether the oldest files are wanted first.
+        recent: The order that a base's files are wanted in; None for the base's own.
+        start: Where in the base to begin; None for its start.
         decided: Each tells of a batch of files which ones a base decided on before it broke off.
+        tally: Counts what is met.
+        events: Is told what happens.
     """
 
     table: str
@@ -84,7 +100,11 @@ class Reading:
     columns: FileColumns
     pruning: Pruning | None
     forward: bool
+    recent: Recent | None = None
+    start: Place | None = None
     decided: tuple[RowTest, ...] = ()
+    tally: Tally = field(default_factory=Tally, repr=False, compare=False)
+    events: Events = field(default_factory=Events, repr=False, compare=False)
 
     def rest(self, plan: Plan) -> Plan:
         """A plan of files without those that are decided on."""

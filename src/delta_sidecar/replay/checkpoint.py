@@ -1,7 +1,7 @@
 """Checkpoints as a base.
 
     trust:   CheckpointTopPhase -> (CheckpointLeavesPhase)
-    replay:  CheckpointReplayPhase...
+    replay:  CheckpointReplayPhase..., or NewestFilesPhase -> FoundFilesPhase...
 
 The top is read for what is not about files: the names of V2-checkpoint sidecars and, where they are asked for, protocol
 and metadata. Before the first row is used the footers of all files must parse, and be those of a checkpoint.
@@ -17,14 +17,21 @@ import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import valid_mask
-from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError, UnreadableFileError
+from delta_sidecar.errors import (
+    ObjectNotFoundError,
+    ObjectTruncatedError,
+    PageTokenExpiredError,
+    StorageError,
+    UnreadableFileError,
+)
 from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER
 from delta_sidecar.plan import (
     LINE,
     Consume,
     ConsumePhase,
     FileRef,
+    Given,
     PartialResult,
     PartialResultPhase,
     Plan,
@@ -37,11 +44,14 @@ from delta_sidecar.replay.checkpoint_content import CheckpointContent
 from delta_sidecar.replay.checkpoint_rows import BaseRows, base_plan
 from delta_sidecar.replay.failures import raise_base_failure, raise_unreachable
 from delta_sidecar.replay.files import struct_fields
+from delta_sidecar.replay.recent import NewestFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from delta_sidecar.log.segment import CheckpointFiles
+    from delta_sidecar.log.segment import CheckpointFiles, ListedFile
+    from delta_sidecar.plan import Place
+    from delta_sidecar.replay.recent import Recent
 
 T = TypeVar("T")
 
@@ -55,19 +65,24 @@ class CheckpointBase(Base):
 
     Attributes:
         files: Its own files: the parts, or the one top file.
-        sidecar_sizes: Size of each listed V2-checkpoint sidecar, by name.
+        sidecars: The listed files of the folder of V2-checkpoint sidecars, by name.
         leaves: The files that may have `add` rows, V2-checkpoint sidecars too; None before it is trusted.
     """
 
     files: tuple[FileRef, ...] = field(repr=False)
-    sidecar_sizes: Mapping[str, int] = field(repr=False)
+    sidecars: Mapping[str, ListedFile] = field(repr=False)
     leaves: tuple[FileRef, ...] | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, listed: CheckpointFiles, sidecar_sizes: Mapping[str, int]) -> CheckpointBase:
+    def of(cls, listed: CheckpointFiles, sidecars: Mapping[str, ListedFile]) -> CheckpointBase:
         """Makes one of what a listing shows."""
-        files = tuple(FileRef(path, size) for path, size in listed.files)
-        return cls(listed.version, listed.name, files, sidecar_sizes)
+        files = tuple(FileRef(file.path, file.size, e_tag=file.e_tag) for file in listed.files)
+        return cls(listed.version, listed.name, files, sidecars, nbytes=sum(file.size for file in listed.files))
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The e_tags, or else the sizes, of its own files; those name the V2-checkpoint sidecars."""
+        return {file.path.removeprefix(LOG_FOLDER): file.e_tag or f"{file.size} bytes" for file in self.files}
 
     def trust(self, then: TrustContinuation[T], *, with_table: bool) -> StateMachinePhase[T]:
         """Reads its top, unless that was done and told what is asked for."""
@@ -83,6 +98,10 @@ class CheckpointBase(Base):
         texts = tuple(leaf for leaf in self.leaves if leaf.path.endswith(".json"))
         tables = tuple(leaf for leaf in self.leaves if not leaf.path.endswith(".json"))
         parts = tuple(part for part in (texts, tables) if part)
+        if reading.recent is not None:
+            return Consume(NewestFilesPhase(reading, parts, parts, NewestFiles(reading.recent), then))
+        if reading.start is not None:
+            parts = _from(parts, reading.start)
         return PartialResult(CheckpointReplayPhase(reading, parts, then))
 
 
@@ -171,8 +190,9 @@ class CheckpointTopPhase(ConsumePhase[T]):
                 continue
             # The protocol keeps these files in one folder, so that only the name counts, whatever else is in front.
             name = unquote(row["path"]).rpartition("/")[2]
-            size = self.base.sidecar_sizes.get(name, row.get("sizeInBytes"))
-            refs.append(FileRef(f"{SIDECAR_FOLDER}{name}", size))
+            listed = self.base.sidecars.get(name)
+            size, e_tag = (row.get("sizeInBytes"), None) if listed is None else (listed.size, listed.e_tag)
+            refs.append(FileRef(f"{SIDECAR_FOLDER}{name}", size, e_tag=e_tag))
         return refs
 
 
@@ -209,8 +229,9 @@ class CheckpointReplayPhase(PartialResultPhase[T]):
 
     def plan(self) -> Plan:
         """The first kind of files that is left."""
-        reading = self.reading
-        return reading.rest(base_plan(self.parts[0], BaseRows(reading.seen, reading.columns, reading.pruning)))
+        start = self.reading.start
+        first = start.part if start is not None and self.parts[0][0].path == start.path else 0
+        return self.reading.rest(base_plan(self.parts[0], _rows(self.reading), start=first))
 
     def is_parallelizable(self) -> bool:
         """Yes."""
@@ -228,6 +249,70 @@ class CheckpointReplayPhase(PartialResultPhase[T]):
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class NewestFilesPhase(ConsumePhase[T]):
+    """Looks for the newest live files of a checkpoint, and lets them through in order; then for those after them.
+
+    Attributes:
+        reading: What is wanted.
+        parts: The checkpoint's files, by kind.
+        left: Those that have not been looked through yet.
+        newest: Keeps what was found so far.
+        then: What goes on.
+    """
+
+    reading: Reading
+    parts: tuple[tuple[FileRef, ...], ...]
+    left: tuple[tuple[FileRef, ...], ...]
+    newest: NewestFiles = field(repr=False)
+    then: ReplayContinuation[T] = field(repr=False)
+
+    def plan(self) -> Plan:
+        """The first kind of files that is left."""
+        return self.reading.rest(base_plan(self.left[0], _rows(self.reading), self.newest))
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Keeps the newest; after the last kind of files they are let through."""
+        for batch in data:
+            self.newest.add(batch)
+        if len(self.left) > 1:
+            return Consume(replace(self, left=self.left[1:]))
+        found = self.newest.take()
+        if found is None:
+            return self.then.replayed()
+        recent = self.newest.recent
+        after = replace(recent, after=recent.key(found, found.num_rows - 1)) if self.newest.is_cut else None
+        return PartialResult(FoundFilesPhase(found, after, self))
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """Files of it may have been given out: the scan fails, and the error names the file."""
+        raise_base_failure(self.reading.table, error)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFilesPhase(PartialResultPhase[T]):
+    """Lets files through that were found before, and looks for those after them if there are any."""
+
+    found: pa.RecordBatch = field(repr=False)
+    after: Recent | None
+    search: NewestFilesPhase[T] = field(repr=False)
+
+    def plan(self) -> Given:
+        """The files."""
+        return Given((self.found,))
+
+    def is_parallelizable(self) -> bool:
+        """No: they are in order."""
+        return False
+
+    def next(self) -> StateMachinePhase[T]:
+        """Another search, or what comes after the base."""
+        if self.after is None:
+            return self.search.then.replayed()
+        return Consume(replace(self.search, left=self.search.parts, newest=NewestFiles(self.after)))
+
+
 def is_torn(error: Exception) -> bool:
     """Whether a file is absent, cut short or not what it should be, rather than out of reach."""
     if not isinstance(error, UnreadableFileError):
@@ -243,3 +328,19 @@ def _distrusted_if_torn(base: Base, error: Exception, then: TrustContinuation[T]
         return then.distrusted(base, error)
     raise_unreachable(error)
     return None
+
+
+def _rows(reading: Reading) -> BaseRows:
+    return BaseRows(reading.seen, reading.columns, reading.pruning, tally=reading.tally)
+
+
+def _from(parts: tuple[tuple[FileRef, ...], ...], start: Place) -> tuple[tuple[FileRef, ...], ...]:
+    """What is left of the files of a checkpoint from a place on."""
+    for number, part in enumerate(parts):
+        for at, file in enumerate(part):
+            if file.path == start.path:
+                return (part[at:], *parts[number + 1 :])
+    msg = (
+        f"the page token points into {start.path}, which is no part of the checkpoint any more: begin at the first page"
+    )
+    raise PageTokenExpiredError(msg)

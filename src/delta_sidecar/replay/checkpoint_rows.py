@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,12 +15,14 @@ from delta_sidecar.log.keys import file_keys
 from delta_sidecar.plan import LINE, FileRef, Filter, Plan, ScanJson, ScanParquet, Substitute
 from delta_sidecar.replay.commits import select
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
+from delta_sidecar.replay.tally import Tally
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.recent import NewestFiles
     from delta_sidecar.replay.seen import SeenSet
 
 _SUBSTITUTES = {
@@ -38,12 +40,14 @@ class BaseRows:
         columns: Makes the batches that are let through.
         pruning: Tells which files may match; None: all may.
         path: The file that the rows come from, where it is in JSON.
+        tally: Counts what is met.
     """
 
     seen: SeenSet
     columns: FileColumns
     pruning: Pruning | None
     path: str = ""
+    tally: Tally = field(default_factory=Tally, compare=False)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes rows of a checkpoint; gives its live files that may match."""
@@ -62,7 +66,11 @@ class BaseRows:
         live = np.ones(len(fields["path"]), dtype=np.bool_)
         if len(self.seen):
             live = ~self.seen.contains(file_keys(fields))
-        return select(fields, live, self.columns, self.pruning) if live.any() else None
+        count = int(np.count_nonzero(live))
+        found = select(fields, live, self.columns, self.pruning) if count else None
+        pruned = count - (0 if found is None else found.num_rows)
+        self.tally.add(base_adds=len(live), base_hidden=len(live) - count, base_pruned=pruned)
+        return found
 
     def _tags(self, lines: pa.StringArray, present: NDArray[np.bool_]) -> pa.StringArray:
         try:
@@ -74,18 +82,39 @@ class BaseRows:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTest:
-    """Tells which rows of a checkpoint are worth decoding, by partition values and struct statistics."""
+    """Tells which rows of a checkpoint are worth decoding, by partition values and struct statistics.
 
-    pruning: Pruning
+    Attributes:
+        pruning: Tells which files may match; None: all may.
+        newest: Tells which files may be among the newest; None: it does not matter.
+        tally: Counts those that are not.
+    """
+
+    pruning: Pruning | None
+    newest: NewestFiles | None = None
+    tally: Tally = field(default_factory=Tally, compare=False)
 
     def __call__(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """Takes rows with only these columns."""
         actions = batch.column("add")
-        return self.pruning.by_partition(struct_fields(actions), valid_mask(actions))
+        fields, present = struct_fields(actions), valid_mask(actions)
+        keep = present if self.pruning is None else self.pruning.by_partition(fields, present)
+        if self.newest is not None:
+            keep = keep & self.newest.may_be_kept(fields, len(present))
+        pruned = int(np.count_nonzero(present) - np.count_nonzero(keep))
+        self.tally.add(base_adds=pruned, base_pruned_early=pruned)
+        return keep
 
 
-def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
-    """What a replay of files of a checkpoint reads; they are all JSON or all Parquet."""
+def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows, newest: NewestFiles | None = None, start: int = 0) -> Plan:
+    """What a replay of files of a checkpoint reads; they are all JSON or all Parquet.
+
+    Args:
+        leaf: The files.
+        rows: Tells which of their rows are let through.
+        newest: Tells which may be among the newest; None where that does not matter.
+        start: First row group of the first file.
+    """
     if leaf[0].path.endswith(".json"):
         physical = tuple(name for _, name in rows.columns.partition_columns)
         source = ScanJson(leaf, commit_schema(physical), lines_with=(b'"tags"',))
@@ -95,14 +124,16 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows) -> Plan:
     if rows.pruning is not None and rows.pruning.statistics and "stats" not in fields:
         fields += ("stats",)
     if rows.pruning is not None:
-        early = ("add.partitionValues",) if rows.pruning.partitions else ()
         early += rows.pruning.struct_columns if rows.pruning.statistics else ()
+    if newest is not None or (rows.pruning is not None and rows.pruning.partitions):
+        early = ("add.partitionValues", *early)
     tables = ScanParquet(
         leaf,
-        tuple(f"add.{field}" for field in fields),
+        tuple(f"add.{name}" for name in fields),
         early=early,
-        test=PartitionTest(rows.pruning) if rows.pruning is not None and early else None,
+        test=PartitionTest(rows.pruning, newest, rows.tally) if early else None,
         non_null=("add.path",),
-        substitutes=tuple(stands_in for field, stands_in in _SUBSTITUTES.items() if field in fields),
+        substitutes=tuple(stands_in for name, stands_in in _SUBSTITUTES.items() if name in fields),
+        start=start,
     )
     return Filter(tables, rows)

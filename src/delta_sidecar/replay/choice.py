@@ -7,9 +7,10 @@ none is left, a log of which only the end was listed is listed again, all of it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from delta_sidecar.events import BasePassedOver, Events
 from delta_sidecar.plan import Consume, StateMachinePhase
 from delta_sidecar.replay.bases import Base, TrustContinuation
 from delta_sidecar.replay.checkpoint import CheckpointBase
@@ -18,14 +19,14 @@ from delta_sidecar.replay.opening import FileListingPhase, ListingContinuation, 
 
 if TYPE_CHECKING:
     from delta_sidecar.log.segment import LogSegment
-    from delta_sidecar.replay.commits import Commits
+    from delta_sidecar.log.tail import Tail
 
 T = TypeVar("T")
 
 
 def bases_of(segment: LogSegment) -> tuple[Base, ...]:
     """The bases that a listed log offers, in the order in which they are tried: the newest checkpoint first."""
-    return tuple(CheckpointBase.of(files, segment.sidecar_sizes) for files in segment.checkpoints)
+    return tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,24 @@ class BaseChoice:
         return self.bases[0].version if self.bases else -1
 
     @property
+    def tail_bytes(self) -> int:
+        """Size of the commits after the first base."""
+        return self.tail().nbytes
+
+    @property
+    def base_bytes(self) -> int:
+        """Size of the first base, as far as the listing tells; 0 where replay starts at version 0."""
+        return self.bases[0].nbytes if self.bases else 0
+
+    @property
     def is_open(self) -> bool:
         """Whether there is something to end on: a base, or the start of the log."""
         return bool(self.bases) or self.segment.from_start
 
-    def tail(self, up_to: int | None = None) -> Commits:
+    def tail(self, up_to: int | None = None) -> Tail:
         """The commits after the first base, newest first; only those up to a version where one is given."""
         commits = self.segment.tail(self.base_version)
-        return commits if up_to is None else tuple(entry for entry in commits if entry[0] <= up_to)
+        return commits if up_to is None else commits.up_to(up_to)
 
     def learned(self, base: Base) -> BaseChoice:
         """Keeps what was learned of the first base."""
@@ -70,6 +81,15 @@ class BaseChoice:
         """Leaves a base out."""
         left = tuple(other for other in self.bases if other.name != base.name)
         return replace(self, bases=left, unusable=self.unusable | {base.name})
+
+    def down_from(self, name: str) -> BaseChoice | None:
+        """Begins with the base of a name; None where there is none."""
+        names = [base.name for base in self.bases]
+        return replace(self, bases=self.bases[names.index(name) :]) if name in names else None
+
+    def from_start(self) -> BaseChoice | None:
+        """Does without bases; None where the log does not reach down to version 0."""
+        return replace(self, bases=()) if self.segment.from_start else None
 
     def listed(self, segment: LogSegment) -> BaseChoice:
         """What another listing of the same log offers."""
@@ -84,10 +104,12 @@ class ChoosesBase(TrustContinuation[T]):
     Attributes:
         table: The table's address, for messages.
         choice: The log, and the bases that are left.
+        events: Is told what happens.
     """
 
     table: str
     choice: BaseChoice
+    events: Events = field(default_factory=Events, repr=False, compare=False, kw_only=True)
 
     @abstractmethod
     def onto(self, choice: BaseChoice) -> StateMachinePhase[T]:
@@ -99,6 +121,7 @@ class ChoosesBase(TrustContinuation[T]):
         Raises:
             CorruptCheckpointError: There is none.
         """
+        self.events(BasePassedOver(table=self.table, base=base.name, version=base.version, reason=str(error)))
         left = self.choice.without(base)
         if left.is_open:
             return self.onto(left)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,19 +16,17 @@ from delta_sidecar.log.keys import file_keys
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import FILE_LABEL, LINE, FileRef, ScanJson
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
+from delta_sidecar.replay.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from delta_sidecar.log.tail import Tail
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.seen import SeenSet
-
-Commits = tuple[tuple[int, str, int], ...]
-"""(version, path, size), newest first."""
 
 
 @dataclass(slots=True)
@@ -41,8 +40,8 @@ class LiveAdds:
     seen: SeenSet
     columns: FileColumns
     pruning: Pruning | None
+    tally: Tally = field(default_factory=Tally)
     _version: int | None = None
-    _removed: list[pa.BinaryArray] = field(default_factory=list)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes a block of one commit; gives its live files that may match."""
@@ -50,7 +49,8 @@ class LiveAdds:
         if version != self._version:
             self.flush()
             self._version = version
-        self._removed += _keys(batch, "remove")
+        for keys in _keys(batch, "remove"):
+            self.seen.hold_back(keys)
         actions = batch.column("add")
         present = valid_mask(actions)
         if not present.any():
@@ -62,19 +62,21 @@ class LiveAdds:
         add = struct_fields(actions)
         _require_paths(add["path"], version)
         live = self.seen.insert(file_keys(add))
-        if not live.any():
+        count = int(np.count_nonzero(live))
+        self.tally.add(commit_adds=len(live), commit_hidden=len(live) - count)
+        if not count:
             return None
         try:
             add["tags"] = tags_in_lines(lines, valid_mask(add["tags"]))
         except pa.ArrowInvalid as error:
             raise _not_delta(version, error) from error
-        return select(add, live, self.columns, self.pruning)
+        found = select(add, live, self.columns, self.pruning)
+        self.tally.add(commit_pruned=count - (0 if found is None else found.num_rows))
+        return found
 
     def flush(self) -> None:
         """Counts the removes of the commit that was being read. To be called after the last block."""
-        for keys in self._removed:
-            self.seen.insert(keys)
-        self._removed.clear()
+        self.seen.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +93,19 @@ class TailKeys:
                     self.seen.insert(keys)
 
 
-def live_adds_plan(commits: Commits, partition_columns: tuple[str, ...]) -> ScanJson:
-    """What a replay of commits reads."""
-    files = tuple(FileRef(path, size, version) for version, path, size in commits)
-    return ScanJson(files, commit_schema(partition_columns), lines_with=(b'"tags"',))
+def live_adds_plan(commits: Tail, partition_columns: tuple[str, ...]) -> ScanJson:
+    """What a replay of the next window of commits reads."""
+    return ScanJson(files_of(commits), commit_schema(partition_columns), lines_with=(b'"tags"',))
 
 
-def tail_keys_plan(commits: Commits) -> ScanJson:
-    """What it takes to know the keys of commits; a replay reads them again."""
-    files = tuple(FileRef(path, size, version) for version, path, size in commits)
-    return ScanJson(files, KEYS_SCHEMA, keep=True, all_needed=True)
+def tail_keys_plan(commits: Tail) -> ScanJson:
+    """What it takes to know the keys of the next window of commits; a replay reads them again."""
+    return ScanJson(files_of(commits), KEYS_SCHEMA, keep=True, all_needed=True)
+
+
+def files_of(commits: Tail) -> tuple[FileRef, ...]:
+    """The files of the next window of commits."""
+    return tuple(FileRef(path, size, version) for version, path, size in commits.window())
 
 
 def select(

@@ -9,13 +9,15 @@ full; a commit that a listing skipped is asked for by name before it counts as m
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import starmap
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
+from delta_sidecar.events import Events
 from delta_sidecar.log.hints import last_checkpoint_version
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, checksum_path, commit_path, listing_start
-from delta_sidecar.log.segment import LogSegment, LogSegmentBuilder
+from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
 from delta_sidecar.plan import Consume, ConsumePhase, ListFiles, ReadFiles, StateMachinePhase
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ T = TypeVar("T")
 
 _HINT_BYTES = 1 << 20
 _PROBED_AT_ONCE = 10
+_LISTED = ("path", "size", "last_modified", "e_tag")
 
 
 class ListingContinuation(ABC, Generic[T]):
@@ -50,12 +53,16 @@ class Opening:
         version: The version to read; None for the newest.
         speculation: How many commits after the last checkpoint are asked for before it is known that they exist.
         whole_tail: Whether every commit of the tail will be read, so that they are worth asking for together.
+        listed_from: Version to begin the listing at, without asking `_last_checkpoint`; -1 for all of it, None to ask.
+        events: Is told what happens.
     """
 
     table: str
     version: int | None = None
     speculation: int = 10
     whole_tail: bool = False
+    listed_from: int | None = None
+    events: Events = field(default_factory=Events, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +116,11 @@ class FileListingPhase(ConsumePhase[T]):
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
         """Pins the version and finds its bases."""
-        builder = LogSegmentBuilder(complete=self.hint is None, excluded=self.excluded)
-        for batch in data:
-            builder.add_all(zip(batch.column("path").to_pylist(), batch.column("size").to_pylist(), strict=True))
         table, wanted = self.opening.table, self.opening.version
+        builder = LogSegmentBuilder(complete=self.hint is None, excluded=self.excluded, wanted=wanted)
+        for batch in data:
+            columns = (batch.column(name).to_pylist() for name in _LISTED)
+            builder.add_all(starmap(ListedFile, zip(*columns, strict=True)))
         if self.hint is not None and not builder.checkpoints(builder.latest if wanted is None else wanted):
             return Consume(FileListingPhase(self.opening, self.then, None, self.excluded))
         if builder.is_empty:
@@ -145,7 +153,7 @@ class MissingCommitsPhase(ConsumePhase[T]):
         for batch in data:
             path, size = batch.column("path")[0].as_py(), batch.column("size")[0].as_py()
             found.add(path)
-            self.builder.add(path, size)
+            self.builder.add(ListedFile(path, size))
         for version in self.missing:
             if commit_path(version) not in found:
                 raise self._absent(version)

@@ -3,6 +3,9 @@
     reverse:  CommitReplayPhase -> (phases of the base) -> Scan
     forward:  TailKeysPhase     -> (phases of the base) -> CommitReplayPhase -> Scan
 
+A tail is gone through in windows, a phase each. A scan that goes on where another one stopped only remembers the keys
+of what that one went through.
+
 What its phases are is the base's own business. Where one proves unusable before its first row, the commits up to it
 are replayed too and the next base is taken; in reverse, what was already given out stays right, for it came from newer
 commits. One that breaks off later, and can tell how far it came, is followed by the next base as well, which goes on
@@ -16,6 +19,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from delta_sidecar.errors import PageTokenExpiredError, StrictModeError
+from delta_sidecar.events import BaseChosen, Events, FallbackTriggered
+from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.plan import (
     Consume,
     ConsumePhase,
@@ -23,26 +29,65 @@ from delta_sidecar.plan import (
     PartialResult,
     PartialResultPhase,
     Plan,
-    ScanJson,
     StateMachinePhase,
     Terminus,
 )
 from delta_sidecar.predicate import Predicate, bind, to_physical
 from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
-from delta_sidecar.replay.commits import Commits, LiveAdds, TailKeys, live_adds_plan, tail_keys_plan
+from delta_sidecar.replay.commits import LiveAdds, TailKeys, live_adds_plan, tail_keys_plan
 from delta_sidecar.replay.failures import raise_commit_failure
 from delta_sidecar.replay.files import FileColumns
 from delta_sidecar.replay.pruning import Pruning, pruning_for
 from delta_sidecar.replay.seen import SeenSet
+from delta_sidecar.replay.strict import StrictMode
+from delta_sidecar.replay.tally import Account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
+    from delta_sidecar.log.tail import Tail
+    from delta_sidecar.plan import Place
     from delta_sidecar.plan.nodes import RowTest
+    from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a log is replayed, beyond which files are wanted.
+
+    Attributes:
+        strict: Whether actions of commits other than add, remove and commitInfo trip.
+        fallback: Whether the scan then goes on as if it were not strict, rather than fail.
+        seen_memory: Most bytes of keys in memory.
+        recent: The order that a base's files are wanted in; None for the base's own.
+        start: Where to begin; None for the start. What comes before counts as given out.
+        account: Is kept up to date.
+        events: Is told what happens.
+    """
+
+    strict: bool = False
+    fallback: bool = True
+    seen_memory: int | None = None
+    recent: Recent | None = None
+    start: Place | None = None
+    account: Account = field(default_factory=Account, repr=False, compare=False)
+    events: Events = field(default_factory=Events, repr=False, compare=False)
+
+    @property
+    def start_version(self) -> int | None:
+        """The version of the commit to begin with; None where that is not in a commit."""
+        name = None if self.start is None else parse_log_name(self.start.path)
+        return name.version if name is not None and name.kind is LogFileKind.COMMIT else None
+
+    @property
+    def starts_in_base(self) -> bool:
+        """Whether files of the base count as given out."""
+        is_after = self.recent is not None and self.recent.after is not None
+        return is_after or (self.start is not None and self.start_version is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +110,10 @@ class Scan:
 
 
 def reverse_scan(
-    snapshot: Snapshot, predicate: Predicate | None, without: frozenset[str] = frozenset()
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    without: frozenset[str] = frozenset(),
+    manner: Manner | None = None,
 ) -> StateMachinePhase[Scan]:
     """The newest commits first, then the base.
 
@@ -73,15 +121,32 @@ def reverse_scan(
         snapshot: The table.
         predicate: Which files are wanted; None for all.
         without: Columns that nobody wants, of `OPTIONAL_COLUMNS`: they come as nulls.
+        manner: How.
     """
-    return _start(snapshot, predicate, without, forward=False).replay_tail()
+    manner = manner or Manner()
+    state = _start(snapshot, predicate, without, manner, forward=False)
+    if manner.starts_in_base:
+        return state.remember_tail()
+    version = manner.start_version
+    if version is None:
+        return state.replay_tail()
+    return state.remember(state.choice.tail().above(version), partial(state.replay_tail, version))
 
 
 def forward_scan(
-    snapshot: Snapshot, predicate: Predicate | None, without: frozenset[str] = frozenset()
+    snapshot: Snapshot,
+    predicate: Predicate | None,
+    without: frozenset[str] = frozenset(),
+    manner: Manner | None = None,
 ) -> StateMachinePhase[Scan]:
     """The base first, then the commits after it. Arguments as for `reverse_scan`."""
-    return _start(snapshot, predicate, without, forward=True).remember_tail()
+    manner = manner or Manner()
+    state = _start(snapshot, predicate, without, manner, forward=True)
+    version = manner.start_version
+    if version is None:
+        return state.remember_tail()
+    tail = state.choice.tail()
+    return state.remember(tail.above(version), partial(state.replay, tail.up_to(version), state.end))
 
 
 def bind_predicate(snapshot: Snapshot, predicate: Predicate | None) -> Pruning | None:
@@ -99,12 +164,28 @@ def bind_predicate(snapshot: Snapshot, predicate: Predicate | None) -> Pruning |
     return pruning_for(physical, types, frozenset(partitions & types.keys()))
 
 
-def _start(snapshot: Snapshot, predicate: Predicate | None, without: frozenset[str], *, forward: bool) -> _ScanState:
+def _start(
+    snapshot: Snapshot, predicate: Predicate | None, without: frozenset[str], manner: Manner, *, forward: bool
+) -> _ScanState:
     names = snapshot.columns
     partition_columns = tuple(zip(names.partition_columns, names.physical_partition_columns, strict=True))
-    columns = FileColumns(partition_columns, names.instants(), without)
-    reading = Reading(snapshot.table, SeenSet(), columns, bind_predicate(snapshot, predicate), forward)
-    return _ScanState(snapshot.table, snapshot.choice, snapshot, reading)
+    reading = Reading(
+        snapshot.table,
+        _seen_set(manner),
+        FileColumns(partition_columns, names.instants(), without),
+        bind_predicate(snapshot, predicate),
+        forward,
+        recent=manner.recent,
+        start=manner.start,
+        tally=manner.account.tally,
+        events=manner.events,
+    )
+    strict = StrictMode(manner.strict, manner.fallback)
+    return _ScanState(snapshot.table, snapshot.choice, snapshot, reading, manner, strict, events=manner.events)
+
+
+def _seen_set(manner: Manner) -> SeenSet:
+    return SeenSet() if manner.seen_memory is None else SeenSet(manner.seen_memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,25 +194,53 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
 
     snapshot: Snapshot
     reading: Reading
+    manner: Manner
+    strict: StrictMode
+
+    def __post_init__(self) -> None:
+        self.manner.account.choice, self.manner.account.seen = self.choice, self.reading.seen
 
     def replay_tail(self, up_to: int | None = None) -> StateMachinePhase[Scan]:
         return self.replay(self.choice.tail(up_to), self.to_base)
 
     def remember_tail(self) -> StateMachinePhase[Scan]:
-        commits = self.choice.tail()
-        return Consume(TailKeysPhase(self, commits)) if commits else self.to_base()
+        return self.remember(self.choice.tail(), self.to_base)
 
-    def replay(self, commits: Commits, then: Callable[[], StateMachinePhase[Scan]]) -> StateMachinePhase[Scan]:
+    def remember(self, commits: Tail, then: Callable[[], StateMachinePhase[Scan]]) -> StateMachinePhase[Scan]:
+        """Takes the keys of commits, and goes on."""
+        return Consume(TailKeysPhase(self, commits, then)) if commits else then()
+
+    def replay(self, commits: Tail, then: Callable[[], StateMachinePhase[Scan]]) -> StateMachinePhase[Scan]:
         """Goes through commits, and then on."""
         reading = self.reading
-        live = LiveAdds(reading.seen, reading.columns, reading.pruning)
-        return PartialResult(CommitReplayPhase(reading, commits, live, then)) if commits else then()
+        live = LiveAdds(reading.seen, reading.columns, reading.pruning, reading.tally)
+        return PartialResult(CommitReplayPhase(self, commits, live, then)) if commits else then()
+
+    def goes_on_after(self, error: Exception) -> bool:
+        """Whether the error is that strict mode tripped, and the scan goes on without it."""
+        if not isinstance(error, StrictModeError):
+            return False
+        self.strict.disarm(self.table, error)
+        self.events(FallbackTriggered(table=self.table, action=error.action, version=error.version))
+        return True
 
     def to_base(self) -> StateMachinePhase[Scan]:
-        return self.choice.bases[0].trust(self, with_table=False) if self.choice.bases else self.replayed()
+        if self.choice.bases:
+            return self.choice.bases[0].trust(self, with_table=False)
+        self.events(BaseChosen(table=self.table, base="", version=-1))
+        return self.replayed()
 
     def trusted(self, base: Base) -> StateMachinePhase[Scan]:
-        return base.replay(replace(self.reading, seen=self.reading.seen.freeze()), self)
+        self.events(BaseChosen(table=self.table, base=base.name, version=base.version))
+        state = replace(self, choice=self.choice.learned(base))
+        return base.replay(replace(self.reading, seen=self.reading.seen.freeze()), state)
+
+    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[Scan]:
+        """Goes on to the next base, unless files of this one count as given out."""
+        if self.manner.starts_in_base:
+            msg = f"{self.table}: {base.name}, which the page token is a place in, cannot be used: {error}"
+            raise PageTokenExpiredError(msg) from error
+        return ChoosesBase.distrusted(self, base, error)
 
     def onto(self, choice: BaseChoice) -> StateMachinePhase[Scan]:
         """Goes on with another base: in reverse the commits down to it come first; forward begins again.
@@ -171,7 +280,7 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
         return replace(self, reading=reading).distrusted(base, error)
 
     def forgetful(self) -> _ScanState:
-        return replace(self, reading=replace(self.reading, seen=SeenSet()))
+        return replace(self, reading=replace(self.reading, seen=_seen_set(self.manner), start=None))
 
     def end(self) -> StateMachinePhase[Scan]:
         pruning, choice = self.reading.pruning, self.choice
@@ -184,48 +293,60 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
 class CommitReplayPhase(PartialResultPhase[Scan]):
     """Lets the live adds of commits through, newest commit first."""
 
-    reading: Reading
-    commits: Commits
+    state: _ScanState = field(repr=False)
+    commits: Tail
     live: LiveAdds = field(repr=False)
     then: Callable[[], StateMachinePhase[Scan]] = field(repr=False)
 
     def plan(self) -> Plan:
-        """The commits, filtered in order."""
-        physical = tuple(name for _, name in self.reading.columns.partition_columns)
-        return self.reading.rest(FilterOrdered(live_adds_plan(self.commits, physical), self.live))
+        """The next window of commits, filtered in order."""
+        reading = self.state.reading
+        physical = tuple(name for _, name in reading.columns.partition_columns)
+        commits = self.state.strict.watch(live_adds_plan(self.commits, physical))
+        return reading.rest(FilterOrdered(commits, self.live))
 
     def is_parallelizable(self) -> bool:
         """No: what a commit hides is known only once the newer ones are through."""
         return False
 
     def next(self) -> StateMachinePhase[Scan]:
-        """Whatever comes after these commits."""
+        """The next window, or whatever comes after these commits."""
         self.live.flush()
-        return self.then()
+        rest = self.commits.rest()
+        return PartialResult(replace(self, commits=rest)) if rest else self.then()
 
     def recover(self, error: Exception) -> StateMachinePhase[Scan] | None:
-        """A commit that cannot be read fails the scan; the error names it."""
-        raise_commit_failure(self.reading.table, error)
+        """A commit that cannot be read fails the scan; the error names it. One that trips is read again, unwatched.
+
+        What it gave out before it tripped is remembered, and does not come again.
+        """
+        if isinstance(error, StrictModeError) and self.state.goes_on_after(error):
+            return PartialResult(replace(self, commits=self.commits.up_to(error.version)))
+        raise_commit_failure(self.state.table, error)
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class TailKeysPhase(ConsumePhase[Scan]):
-    """Remembers the keys of the tail, so that the base can go first."""
+    """Remembers the keys of commits, so that the base can go first, or that a scan can go on after them."""
 
     state: _ScanState
-    commits: Commits
+    commits: Tail
+    then: Callable[[], StateMachinePhase[Scan]] = field(repr=False)
 
-    def plan(self) -> ScanJson:
-        """Only what keys are made of."""
-        return tail_keys_plan(self.commits)
+    def plan(self) -> Plan:
+        """Of the next window of commits, only what keys are made of."""
+        return self.state.strict.watch(tail_keys_plan(self.commits))
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Scan]:
         """Takes them all."""
         TailKeys(self.state.reading.seen).take(data)
-        return self.state.to_base()
+        rest = self.commits.rest()
+        return Consume(replace(self, commits=rest)) if rest else self.then()
 
     def recover(self, error: Exception) -> StateMachinePhase[Scan] | None:
-        """A commit that cannot be read fails the scan; the error names it."""
+        """A commit that cannot be read fails the scan; the error names it. One that trips is read again, unwatched."""
+        if self.state.goes_on_after(error):
+            return Consume(self)
         raise_commit_failure(self.state.table, error)
         return None

@@ -1,247 +1,200 @@
 """The seen-set: the keys of the files that newer commits spoke of.
 
-It is exact. Whole batches of keys are looked up at once: a 64-bit fingerprint finds candidates in sorted runs, and the
-key itself, or above a size its 128-bit keyed digest, decides.
+It is exact, and it keeps to a limit of memory. Few keys are kept whole. More than that are kept as digests of 128 bits
+that depend on a secret, and what is too much for memory even so goes to temporary files. Whole batches of keys are
+looked up at once.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-from dataclasses import dataclass
-from hashlib import blake2b, shake_128
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, numbers_of
+from delta_sidecar.replay.key_batch import KeyBatch
+from delta_sidecar.replay.key_hashes import KeyHashes
+from delta_sidecar.replay.sorted_runs import DigestRun, KeyRun
+from delta_sidecar.replay.spilled_runs import SpilledRun
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
-KEY_BYTES = 24 << 20
-"""Up to this size the keys themselves are kept; above it, digests of 16 bytes."""
+    import pyarrow as pa
 
+    from delta_sidecar.replay.sorted_runs import Asked, Mask
+
+Tier = Literal["keys", "digests", "disk"]
+
+MEMORY_LIMIT = 32 << 20
+"""The memory that a seen-set may take, if nothing else is said."""
+
+_MOST_KEY_BYTES = 32 << 20
 _FEW_RUNS = 6
 
 
 class SeenSet:
-    """A growing set of byte strings, with the memory of about 35 bytes a key at most once it is large."""
+    """A growing set of byte strings within a limit of memory.
 
-    def __init__(self, key_bytes: int = KEY_BYTES) -> None:
-        """Makes an empty set; `key_bytes` is the size up to which it keeps whole keys."""
-        self._key_bytes = key_bytes
-        self._secret = os.urandom(16)
-        self._weights = _weights(self._secret)
-        self._identities: _Keys | _Digests = _Keys()
-        self._runs: list[_Run] = []
+    Keys can be held back: those are not in the set yet, and all come into it at once. They count for the limit too.
+    """
+
+    def __init__(self, memory_limit: int = MEMORY_LIMIT) -> None:
+        """Makes an empty set.
+
+        Args:
+            memory_limit: The most memory, in bytes, that it takes for the keys, the copies that it makes in between
+                included. What is more goes to temporary files.
+        """
+        self._limit = memory_limit
+        self._hashes = KeyHashes()
+        self._digested = False
+        self._seen = _Layer()
+        self._later = _Layer()
 
     def __len__(self) -> int:
-        return len(self._identities)
+        return len(self._seen)
 
     @property
     def nbytes(self) -> int:
         """The memory it holds."""
-        return self._identities.nbytes + sum(run.nbytes for run in self._runs)
+        return self._seen.nbytes + self._later.nbytes
+
+    @property
+    def tier(self) -> Tier:
+        """What the keys have become."""
+        if self._seen.spilled or self._later.spilled:
+            return "disk"
+        return "digests" if self._digested else "keys"
 
     def freeze(self) -> SeenSet:
-        """Lays it out for lookups from several threads; nothing may be inserted any more."""
-        self._identities.compact()
+        """Lays it out for lookups, from several threads too; nothing may be inserted any more."""
+        self._seen.merge()
         return self
 
-    def contains(self, keys: pa.BinaryArray) -> NDArray[np.bool_]:
-        """Tells, key by key, whether it is in the set."""
-        if not self._runs or not len(keys):
-            return np.zeros(len(keys), dtype=np.bool_)
-        return self._lookup(keys, _fingerprints(keys, self._weights))
+    def contains(self, keys: pa.BinaryArray) -> Mask:
+        """Tells, key by key, whether it is in the set.
 
-    def insert(self, keys: pa.BinaryArray) -> NDArray[np.bool_]:
+        Raises:
+            TemporaryFileError: It is in a temporary file that cannot be read.
+        """
+        if not len(self) or not len(keys):
+            return np.zeros(len(keys), dtype=np.bool_)
+        batch = self._batch(keys)
+        return batch.as_given(self._seen.find(batch))
+
+    def insert(self, keys: pa.BinaryArray) -> Mask:
         """Puts keys into the set.
 
         Returns:
             Key by key, whether it is new: it was not there, and did not come earlier in this very batch.
-        """
-        fingerprints = _fingerprints(keys, self._weights)
-        fresh = ~self._lookup(keys, fingerprints) if self._runs else np.ones(len(keys), dtype=np.bool_)
-        fresh = _first_of_equals(keys, fingerprints, fresh)
-        if not fresh.any():
-            return fresh
-        new = keys if fresh.all() else keys.filter(booleans(fresh))
-        start = len(self._identities)
-        self._identities.append(new, self._secret)
-        order = np.argsort(fingerprints[fresh], kind="stable")
-        self._runs.append(_Run(fingerprints[fresh][order], order + start))
-        if isinstance(self._identities, _Keys) and self._identities.nbytes > self._key_bytes:
-            self._identities = self._identities.digested(self._secret)
-        self._merge()
-        return fresh
 
-    def _lookup(self, keys: pa.BinaryArray, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        found = np.zeros(len(keys), dtype=np.bool_)
-        for run in self._runs:
-            place = np.searchsorted(run.fingerprints, fingerprints)
-            open_ = np.flatnonzero(~found & run.has(place, fingerprints))
-            # Two keys may share a fingerprint: go along equal fingerprints until the key itself is met.
-            while len(open_):
-                same = self._identities.equal(run.identity[place[open_]], keys.take(int64s(open_)), self._secret)
-                found[open_[same]] = True
-                open_ = open_[~same]
-                place[open_] += 1
-                open_ = open_[run.has(place[open_], fingerprints[open_])]
+        Raises:
+            TemporaryFileError: It does not fit into memory, and not into a temporary file.
+        """
+        return self._insert(self._seen, keys)
+
+    def hold_back(self, keys: pa.BinaryArray) -> None:
+        """Takes keys that are to come into the set later. Raises as `insert` does."""
+        self._insert(self._later, keys)
+
+    def release(self) -> None:
+        """Puts the keys that were held back into the set. Raises as `insert` does."""
+        if len(self._seen) < len(self._later):
+            self._seen, self._later = self._later, self._seen
+        for run in self._later.drained():
+            self._seen.add(run.only(~self._seen.find(run)))
+            self._keep_to_limit()
+
+    def _insert(self, layer: _Layer, keys: pa.BinaryArray) -> Mask:
+        batch = self._batch(keys)
+        fresh = batch.first_of_equals()
+        fresh &= ~layer.find(batch)
+        layer.add(batch.run(fresh))
+        self._keep_to_limit()
+        return batch.as_given(fresh)
+
+    def _batch(self, keys: pa.BinaryArray) -> KeyBatch:
+        return KeyBatch.of(keys, self._hashes, digested=self._digested)
+
+    def _keep_to_limit(self) -> None:
+        # Merging makes copies: of keys two, of digests one.
+        layers = (self._seen, self._later)
+        if not self._digested and self._in_memory() > min(self._limit // 3, _MOST_KEY_BYTES):
+            self._digested = True
+            for layer in layers:
+                layer.digest(self._hashes)
+        for layer in sorted(layers, key=lambda layer: layer.in_memory, reverse=True):
+            if self._in_memory() > self._limit // 2:
+                layer.spill()
+
+    def _in_memory(self) -> int:
+        return self._seen.in_memory + self._later.in_memory
+
+
+class _Layer:
+    """Keys in runs that get smaller from one to the next: first those in files, then those in memory."""
+
+    def __init__(self) -> None:
+        self.spilled: list[SpilledRun] = []
+        self._runs: list[KeyRun | DigestRun] = []
+
+    def __len__(self) -> int:
+        return sum(len(run) for run in (*self.spilled, *self._runs))
+
+    @property
+    def nbytes(self) -> int:
+        return self.in_memory + sum(run.nbytes for run in self.spilled)
+
+    @property
+    def in_memory(self) -> int:
+        """The memory of the runs that are not in files."""
+        return sum(run.nbytes for run in self._runs)
+
+    def find(self, asked: Asked) -> Mask:
+        found = np.zeros(len(asked.fingerprints), dtype=np.bool_)
+        for run in (*self._runs, *self.spilled):
+            found |= run.find(asked)
         return found
 
-    def _merge(self) -> None:
-        while len(self._runs) > 1 and (len(self._runs) > _FEW_RUNS or len(self._runs[-2]) <= 2 * len(self._runs[-1])):
-            newer, older = self._runs.pop(), self._runs.pop()
-            fingerprints = np.concatenate([older.fingerprints, newer.fingerprints])
-            order = np.argsort(fingerprints, kind="stable")
-            self._runs.append(_Run(fingerprints[order], np.concatenate([older.identity, newer.identity])[order]))
+    def add(self, run: KeyRun | DigestRun) -> None:
+        """Adds keys that are not here yet."""
+        if not len(run):
+            return
+        self._runs.append(run)
+        runs = self._runs
+        while len(runs) > 1 and (len(runs) > _FEW_RUNS or len(runs[-2]) <= 2 * len(runs[-1])):
+            self.merge(2)
 
+    def merge(self, last: int | None = None) -> None:
+        """Makes one run of the last ones in memory, or of all of them."""
+        some = self._runs[-last:] if last is not None else self._runs
+        if len(some) > 1:
+            self._runs[-len(some) :] = [type(some[0]).merged(some)]
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Sorted fingerprints, and for each the number of its key."""
+    def digest(self, hashes: KeyHashes) -> None:
+        """Keeps digests instead of keys."""
+        for number, run in enumerate(self._runs):
+            if isinstance(run, KeyRun):
+                self._runs[number] = run.digested(hashes)
 
-    fingerprints: NDArray[np.uint64]
-    identity: NDArray[np.int64]
+    def spill(self) -> None:
+        """Moves the digests in memory to a file, together with files that are not much larger."""
+        if not self._runs:
+            return
+        count = sum(len(run) for run in self._runs)
+        streams = [run.blocks() for run in self._runs if isinstance(run, DigestRun)]
+        keep = len(self.spilled)
+        while keep and len(self.spilled[keep - 1]) <= 2 * count:
+            keep -= 1
+            count += len(self.spilled[keep])
+            streams.append(self.spilled[keep].blocks())
+        written = SpilledRun.of(streams)
+        self.spilled[keep:] = [written]
+        self._runs.clear()
 
-    def __len__(self) -> int:
-        return len(self.fingerprints)
-
-    @property
-    def nbytes(self) -> int:
-        return self.fingerprints.nbytes + self.identity.nbytes
-
-    def has(self, place: NDArray[np.int64], fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether the fingerprints stand at these places."""
-        inside = place < len(self.fingerprints)
-        matches: NDArray[np.bool_] = self.fingerprints[np.where(inside, place, 0)] == fingerprints
-        return inside & matches
-
-
-class _Keys:
-    """Keys, kept whole."""
-
-    def __init__(self) -> None:
-        self._chunks: list[pa.BinaryArray] = []
-        self._count = 0
-        self.nbytes = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def append(self, keys: pa.BinaryArray, secret: bytes) -> None:
-        del secret
-        self._chunks.append(keys)
-        self._count += len(keys)
-        self.nbytes += keys.nbytes
-
-    def equal(self, numbers: NDArray[np.int64], keys: pa.BinaryArray, secret: bytes) -> NDArray[np.bool_]:
-        del secret
-        self.compact()
-        return bits_of(pc.equal(self._chunks[0].take(int64s(numbers)), keys))
-
-    def compact(self) -> None:
-        if len(self._chunks) > 1:
-            self._chunks = [pa.concat_arrays(self._chunks)]
-
-    def digested(self, secret: bytes) -> _Digests:
-        digests = _Digests()
-        for chunk in self._chunks:
-            digests.append(chunk, secret)
-        return digests
-
-
-class _Digests:
-    """A digest of 16 bytes for each key. The secret in it keeps anyone from making two keys with one digest."""
-
-    def __init__(self) -> None:
-        self._chunks: list[NDArray[np.uint64]] = []
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def nbytes(self) -> int:
-        return self._count * 16
-
-    def append(self, keys: pa.BinaryArray, secret: bytes) -> None:
-        self._chunks.append(_digests(keys, secret))
-        self._count += len(keys)
-
-    def compact(self) -> None:
-        if len(self._chunks) > 1:
-            self._chunks = [np.concatenate(self._chunks)]
-
-    def equal(self, numbers: NDArray[np.int64], keys: pa.BinaryArray, secret: bytes) -> NDArray[np.bool_]:
-        self.compact()
-        same: NDArray[np.bool_] = (self._chunks[0][numbers] == _digests(keys, secret)).all(axis=1)
-        return same
-
-
-def _digests(keys: pa.BinaryArray, secret: bytes) -> NDArray[np.uint64]:
-    offsets, data = keys.buffers()[1:]
-    bounds = np.frombuffer(offsets, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].tolist()
-    view = memoryview(data)
-    out = bytearray()
-    for start, end in itertools.pairwise(bounds):
-        out += blake2b(view[start:end], digest_size=16, key=secret).digest()
-    return np.frombuffer(bytes(out), dtype=np.uint64).reshape(-1, 2)
-
-
-_MOST_WORDS = 4096
-
-
-def _weights(secret: bytes) -> NDArray[np.uint64]:
-    stream = shake_128(secret).digest(_MOST_WORDS * 8)
-    return np.frombuffer(stream, dtype=np.uint64) | np.uint64(1)
-
-
-def _fingerprints(keys: pa.BinaryArray, weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A weighted sum of each key's eight-byte words, with secret odd weights; all keys of a length at once."""
-    lengths = numbers_of(pc.binary_length(keys))
-    out = np.zeros(len(keys), dtype=np.uint64)
-    for length in np.flatnonzero(np.bincount(lengths)):
-        where = lengths == length
-        rows = np.flatnonzero(where)
-        same = keys if len(rows) == len(keys) else keys.filter(booleans(where))
-        words = _words(same, int(length))
-        out[rows] = (words * weights[: words.shape[1]]).sum(axis=1, dtype=np.uint64) + np.uint64(length)
-    return out
-
-
-def _words(keys: pa.BinaryArray, length: int) -> NDArray[np.uint64]:
-    """Keys of one length as a matrix of words. Of a very long key only the beginning counts."""
-    used = min(length, _MOST_WORDS * 8)
-    padded = np.zeros((len(keys), max(8, -(-used // 8) * 8)), dtype=np.uint8)
-    if length:
-        offsets, data = keys.buffers()[1:]
-        start = int(np.frombuffer(offsets, dtype=np.int32)[keys.offset])
-        content = np.frombuffer(data, dtype=np.uint8)[start : start + len(keys) * length]
-        padded[:, :used] = content.reshape(len(keys), length)[:, :used]
-    return padded.view(np.uint64)
-
-
-def _first_of_equals(
-    keys: pa.BinaryArray, fingerprints: NDArray[np.uint64], among: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Of keys that are equal within a batch, leaves the first."""
-    rows = np.flatnonzero(among)
-    order = np.argsort(fingerprints[rows], kind="stable")
-    ordered = fingerprints[rows][order]
-    repeats = ordered[1:] == ordered[:-1]
-    if not repeats.any():
-        return among
-    twins = np.zeros(len(rows), dtype=np.bool_)
-    twins[order[1:][repeats]] = True
-    twins[order[:-1][repeats]] = True
-    met: set[bytes] = set()
-    out = among.copy()
-    for row in rows[twins].tolist():
-        key = keys[row].as_py()
-        out[row] = key not in met
-        met.add(key)
-    return out
+    def drained(self) -> Iterator[KeyRun | DigestRun]:
+        """Gives all keys away, run by run."""
+        while self._runs:
+            yield self._runs.pop()
+        while self.spilled:
+            yield from self.spilled.pop().blocks()

@@ -26,15 +26,15 @@ from delta_sidecar.plan import (
     LINE,
     Consume,
     ConsumePhase,
-    FileRef,
     ReadFiles,
     ScanJson,
     StateMachinePhase,
     Terminus,
 )
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
+from delta_sidecar.replay.commits import files_of
 from delta_sidecar.replay.failures import raise_commit_failure
-from delta_sidecar.replay.opening import LastCheckpointPhase, ListingContinuation, Opening
+from delta_sidecar.replay.opening import FileListingPhase, LastCheckpointPhase, ListingContinuation, Opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.log.segment import LogSegment
+    from delta_sidecar.log.tail import Tail
     from delta_sidecar.replay.bases import Base
-    from delta_sidecar.replay.commits import Commits
 
 _CHECKSUM_BYTES = 4 << 20
 
@@ -81,6 +81,9 @@ class Snapshot:
 
 def open_snapshot(opening: Opening) -> StateMachinePhase[Snapshot]:
     """The start of the chain that ends in a `Snapshot`."""
+    start = opening.listed_from
+    if start is not None:
+        return Consume(FileListingPhase(opening, _Listed(opening), None if start < 0 else start))
     return Consume(LastCheckpointPhase(opening, _Listed(opening)))
 
 
@@ -92,7 +95,8 @@ class _Listed(ListingContinuation[Snapshot]):
 
     def listed(self, segment: LogSegment) -> StateMachinePhase[Snapshot]:
         opening = self.opening
-        search = _Search(opening.table, BaseChoice.of(segment), opening.speculation, opening.whole_tail)
+        choice = BaseChoice.of(segment)
+        search = _Search(opening.table, choice, opening.speculation, opening.whole_tail, events=opening.events)
         version = search.best_checksum()
         return search.in_tail() if version is None else Consume(ChecksumPhase(search, version))
 
@@ -125,8 +129,13 @@ class _Search(ChoosesBase[Snapshot]):
 
     def in_tail(self, up_to: int | None = None) -> StateMachinePhase[Snapshot]:
         """Looks through the commits after the base."""
-        commits = self.choice.tail(up_to)
-        return Consume(TableInTailPhase(self, commits)) if commits else self.in_base()
+        known = {"protocol": self.protocol, "metaData": self.metadata}
+        wanted = frozenset(name for name, action in known.items() if action is None)
+        return self.among(self.choice.tail(up_to), wanted)
+
+    def among(self, commits: Tail, wanted: frozenset[str]) -> StateMachinePhase[Snapshot]:
+        """Looks for actions in commits, if there are any of either; then in the base."""
+        return Consume(TableInTailPhase(self, commits, wanted)) if commits and wanted else self.in_base()
 
     def in_base(self) -> StateMachinePhase[Snapshot]:
         """Looks into the base, if something is still unknown."""
@@ -169,7 +178,7 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
         begun = choice.base_version
         if not self.search.whole_tail:
             begun = max(begun, segment.version - self.search.speculation)
-        ahead = tuple(FileRef(path, size, version) for version, path, size in segment.tail(min(self.version, begun)))
+        ahead = files_of(segment.tail(min(self.version, begun)))
         return ReadFiles((checksum_path(self.version),), max_bytes=_CHECKSUM_BYTES, ahead=ahead)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:
@@ -180,10 +189,7 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
             columns = self._columns(checksum) if checksum is not None else None
             if checksum is not None and columns is not None:
                 known = replace(self.search, protocol=checksum.protocol, metadata=checksum.metadata, columns=columns)
-                commits = self.search.choice.segment.tail(self.version)
-                if not commits:
-                    return known.done()
-                return Consume(TableInTailPhase(known, commits, newer=True))
+                return known.among(self.search.choice.segment.tail(self.version), frozenset(TABLE_SCHEMA.names))
         return self.search.in_tail()
 
     def _columns(self, checksum: Checksum) -> TableSchema | None:
@@ -201,41 +207,40 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
     Attributes:
         search: What is known so far.
         commits: Where to look.
-        newer: Whether the commits are newer than what is known, and so override it.
+        wanted: Names of the actions to look for; what is found overrides what is known.
     """
 
     search: _Search
-    commits: Commits
-    newer: bool = False
+    commits: Tail
+    wanted: frozenset[str]
 
     def plan(self) -> ScanJson:
-        """The commits; a replay reads them again, so what is fetched is kept."""
-        files = tuple(FileRef(path, size, version) for version, path, size in self.commits)
-        return ScanJson(files, TABLE_SCHEMA, lines_with=(b"",), keep=True, all_needed=True)
+        """The next window of commits; a replay reads them again, so what is fetched is kept."""
+        return ScanJson(files_of(self.commits), TABLE_SCHEMA, lines_with=(b"",), keep=True, all_needed=True)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:
-        """Takes the newest of each; what a checksum file said stands where the commits say nothing."""
+        """Takes the newest of each; what was known stands where the commits say nothing."""
         found: dict[str, tuple[int, object]] = {}
         for batch in data:
             version = batch.column(FILE_LABEL)[0].as_py()
-            if len(found) == len(TABLE_SCHEMA) and all(at > version for at, _ in found.values()):
+            if len(found) == len(self.wanted) and all(at > version for at, _ in found.values()):
                 break
-            for name in TABLE_SCHEMA.names:
+            for name in self.wanted:
                 at, _ = found.get(name, (version, None))
                 action = _last_action(batch, name, version) if at == version else None
                 if action is not None:
                     found[name] = (version, action)
         source = self.search.table
         known = self.search
-        if "protocol" in found and (known.protocol is None or self.newer):
+        if "protocol" in found:
             version, action = found["protocol"]
             protocol = Protocol.from_action(action, f"commit {version} of {source}")
             known = replace(known, protocol=protocol, columns=None)
-        if "metaData" in found and (known.metadata is None or self.newer):
+        if "metaData" in found:
             version, action = found["metaData"]
             metadata = Metadata.from_action(action, f"commit {version} of {source}")
             known = replace(known, metadata=metadata, columns=None)
-        return known.in_base()
+        return known.among(self.commits.rest(), self.wanted - found.keys())
 
     def recover(self, error: Exception) -> StateMachinePhase[Snapshot] | None:
         """A commit of the tail that cannot be read fails the table; the error names it."""

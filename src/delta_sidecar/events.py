@@ -1,0 +1,257 @@
+"""What happens in a scan, as values, for whoever listens.
+
+    scanner = LazyDeltaScanner(url, listeners=[print])
+
+A listener is any callable that takes an event. It runs in the thread where the event happens and should be quick; one
+that fails is logged and does no harm to the scan. Every event also goes to the logger `delta_sidecar`, which is silent
+until a handler is set: `JsonLines` formats its records as one JSON object a line. Events hold no secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal, TypeAlias
+
+logger = logging.getLogger("delta_sidecar")
+logger.addHandler(logging.NullHandler())
+
+_FIELDS = "delta_sidecar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened.
+
+    Attributes:
+        table: The table's address, without secrets.
+    """
+
+    name: ClassVar[str] = "event"
+    level: ClassVar[int] = logging.DEBUG
+
+    table: str
+
+    def fields(self) -> dict[str, Any]:
+        """What it tells, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotOpened(Event):
+    """The version to read is pinned, and its protocol and metadata are known.
+
+    Attributes:
+        version: The version.
+        base_version: Version of the first base; -1 where replay goes down to the start of the log.
+        commits: Commits after the base.
+        tail_bytes: Their size by the listing.
+        base_bytes: Size of the base by the listing.
+    """
+
+    name: ClassVar[str] = "snapshot_opened"
+
+    version: int
+    base_version: int
+    commits: int
+    tail_bytes: int
+    base_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrategyChosen(Event):
+    """It is decided in which order the log is replayed.
+
+    Attributes:
+        strategy: `reverse` or `forward`.
+        reason: Why.
+        order: `recent` or `any`.
+    """
+
+    name: ClassVar[str] = "strategy_chosen"
+
+    strategy: str
+    reason: str
+    order: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseChosen(Event):
+    """A base is trusted, and its files come next.
+
+    Attributes:
+        base: Its file name; empty for the start of the log.
+        version: Its version; -1 for the start of the log.
+    """
+
+    name: ClassVar[str] = "base_chosen"
+
+    base: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasePassedOver(Event):
+    """A base proved unusable; the next one is taken.
+
+    Attributes:
+        base: Its file name.
+        version: Its version.
+        reason: What is wrong with it.
+    """
+
+    name: ClassVar[str] = "base_passed_over"
+    level: ClassVar[int] = logging.WARNING
+
+    base: str
+    version: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackTriggered(Event):
+    """Strict mode met an action that it does not take, and the scan goes on in the standard chain.
+
+    Attributes:
+        action: The action's name.
+        version: The commit that has it.
+    """
+
+    name: ClassVar[str] = "fallback_triggered"
+    level: ClassVar[int] = logging.INFO
+
+    action: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionDoubted(Event):
+    """Data files of an old version may be vacuumed already, and no retention guard was set to refuse it.
+
+    Attributes:
+        version: The version.
+        reason: Why they may.
+    """
+
+    name: ClassVar[str] = "retention_doubted"
+    level: ClassVar[int] = logging.WARNING
+
+    version: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyIgnored(Event):
+    """A property of the table has a value that is not valid; it does not count.
+
+    Attributes:
+        property: Its name.
+        reason: What is wrong with it.
+    """
+
+    name: ClassVar[str] = "property_ignored"
+    level: ClassVar[int] = logging.WARNING
+
+    property: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstFileFound(Event):
+    """The first file is given out.
+
+    Attributes:
+        milliseconds: Since the scan began.
+        trips: Round trips, one after another, that it took.
+    """
+
+    name: ClassVar[str] = "first_file_found"
+
+    milliseconds: float
+    trips: int
+
+
+Outcome: TypeAlias = Literal["complete", "limit", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanEnded(Event):
+    """A scan came to its end, in one way or another.
+
+    Attributes:
+        outcome: `complete`; `limit` where it was reached; `stopped` by its consumer; `failed`.
+        error: Class of the error that it failed with; None where it did not.
+        milliseconds: Since the scan began.
+        version: The version that was read; None where it was not known yet.
+        files_emitted: Files given out.
+        commits_scanned: Commits of which something was read.
+        requests: Requests to the store.
+        bytes: Bytes that they moved.
+        trips: The longest chain of requests of which each needed the answer of the one before.
+        row_groups_read: Row groups of the base of which rows were used.
+        row_groups_skipped: Row groups of the base that were passed over.
+        remove_set_size: Keys that were remembered.
+        remove_set_tier: Where: `keys`, `digests` or `disk`.
+    """
+
+    name: ClassVar[str] = "scan_ended"
+    level: ClassVar[int] = logging.INFO
+
+    outcome: Outcome
+    error: str | None
+    milliseconds: float
+    version: int | None
+    files_emitted: int
+    commits_scanned: int
+    requests: int
+    bytes: int
+    trips: int
+    row_groups_read: int
+    row_groups_skipped: int
+    remove_set_size: int
+    remove_set_tier: str
+
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Events:
+    """Passes events on to listeners, and to the log. It pickles without its listeners: they belong to a process."""
+
+    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
+        self._listeners = tuple(listeners)
+
+    def __call__(self, event: Event) -> None:
+        """Tells everybody."""
+        if logger.isEnabledFor(event.level):
+            logger.log(event.level, "%s %s", event.name, event.table, extra={_FIELDS: event})
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:  # a listener's trouble is not the scan's
+                logger.exception("a listener failed on %s", event.name)
+
+    def __reduce__(self) -> tuple[type[Events], tuple[()]]:
+        return Events, ()
+
+
+class JsonLines(logging.Formatter):
+    """Formats the records of the logger `delta_sidecar` as one JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's time, level, event and fields; of other records the message."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+        }
+        event = getattr(record, _FIELDS, None)
+        if isinstance(event, Event):
+            line |= {"event": event.name, **event.fields()}
+        else:
+            line["message"] = record.getMessage()
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

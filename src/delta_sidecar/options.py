@@ -1,0 +1,244 @@
+"""Every option once: its name in a call, its table property, its environment variable, its default and its meaning.
+
+What a call says counts most, then the table's own property, then the environment, then the default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: Its name in a call.
+        key: Its dotted name, which the other names are made of.
+        default: Its value where nobody says anything.
+        read: Makes a value of what was given, a text or a value; raises ValueError with what is expected.
+        meaning: What it does.
+        shown: The default, in words; empty where the value speaks for itself.
+    """
+
+    name: str
+    key: str
+    default: Any
+    read: Callable[[Any], Any]
+    meaning: str
+    shown: str = ""
+
+    @property
+    def table_property(self) -> str:
+        """Name of the property of a table that sets it. Delta refuses properties of others that begin with `delta.`."""
+        return f"deltaSidecar.{self.key.removeprefix('delta.').removeprefix('sidecar.')}"
+
+    @property
+    def environment_variable(self) -> str:
+        """Name of the environment variable that sets it."""
+        return self.key.upper().replace(".", "_")
+
+    def value(self, given: object, source: str) -> Any:  # noqa: ANN401 - each option has a type of its own
+        """What was given, as a value.
+
+        Raises:
+            OptionError: It is not valid; the message says where it was given.
+        """
+        try:
+            return self.read(given)
+        except ValueError as error:
+            msg = f"{source} must be {error}, not {given!r}"
+            raise OptionError(msg) from None
+
+
+def resolve(
+    options: tuple[Option, ...],
+    given: Mapping[str, object],
+    properties: Mapping[str, str | None],
+    ignored: Callable[[str, str], None],
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The value of each option.
+
+    Args:
+        options: The options.
+        given: What a call says, by name; None where it says nothing.
+        properties: The table's properties.
+        ignored: Is told of a property whose value is not valid, and why. It does not count: a table stays readable.
+        environment: The environment; None for that of the process.
+
+    Raises:
+        OptionError: A value of the call or the environment is not valid.
+    """
+    environment = os.environ if environment is None else environment
+    values = {}
+    for option in options:
+        values[option.name] = option.default
+        if (text := environment.get(option.environment_variable)) is not None:
+            values[option.name] = option.value(text, f"environment variable {option.environment_variable}")
+        if (text := properties.get(option.table_property)) is not None:
+            try:
+                values[option.name] = option.value(text, f"table property {option.table_property}")
+            except OptionError as error:
+                ignored(option.table_property, str(error))
+        if (value := given.get(option.name)) is not None:
+            values[option.name] = option.value(value, option.name)
+    return values
+
+
+def whole_number(lowest: int, highest: int) -> Callable[[object], int]:
+    """Reads whole numbers of a range."""
+
+    def read(given: object) -> int:
+        number = int(given) if isinstance(given, str) and re.fullmatch(r"-?\d{1,18}", given.strip()) else given
+        if not isinstance(number, int) or isinstance(number, bool) or not lowest <= number <= highest:
+            msg = f"a whole number from {lowest} to {highest}"
+            raise ValueError(msg)
+        return number
+
+    return read
+
+
+def size(lowest: int) -> Callable[[object], int]:
+    """Reads sizes in bytes: a number, or a text such as `64MB`."""
+
+    def read(given: object) -> int:
+        found = (
+            re.fullmatch(r"(\d{1,15})\s*(|[kMG]i?B?|B)", given.strip(), re.IGNORECASE)
+            if isinstance(given, str)
+            else None
+        )
+        number = int(found[1]) * _UNITS[found[2][:1].lower()] if found else given
+        if not isinstance(number, int) or isinstance(number, bool) or number < lowest:
+            msg = f"a size from {lowest} bytes on, such as 67108864 or '64MB'"
+            raise ValueError(msg)
+        return number
+
+    return read
+
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def flag(given: object) -> bool:
+    """Reads true and false."""
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str) and given.strip().lower() in _FLAGS:
+        return _FLAGS[given.strip().lower()]
+    msg = "true or false"
+    raise ValueError(msg)
+
+
+_FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+def one_of(*names: str) -> Callable[[object], str]:
+    """Reads one of some words."""
+
+    def read(given: object) -> str:
+        if isinstance(given, str) and given.strip().lower() in names:
+            return given.strip().lower()
+        msg = f"one of {', '.join(names)}"
+        raise ValueError(msg)
+
+    return read
+
+
+def column_name(given: object) -> str:
+    """Reads the name of a column."""
+    if isinstance(given, str) and given:
+        return given
+    msg = "the name of a column"
+    raise ValueError(msg)
+
+
+def flag_or_callable(given: object) -> bool | Callable[..., Any]:
+    """Reads true, false or a function."""
+    return given if callable(given) else flag(given)
+
+
+SCAN_OPTIONS = (
+    Option(
+        name="strategy",
+        key="delta.scan.strategy",
+        default="auto",
+        read=one_of("auto", "reverse", "forward"),
+        meaning="Which end of the log is replayed first: `reverse` begins with the newest commit, `forward` with the "
+        "base; `auto` decides.",
+    ),
+    Option(
+        name="order",
+        key="delta.scan.order",
+        default=None,
+        read=one_of("recent", "any"),
+        meaning="`recent`: newest commits first, then time buckets downward. `any`: as is cheapest.",
+        shown="`recent` with a limit, else `any`",
+    ),
+    Option(
+        name="bucket_column",
+        key="delta.bucket.column",
+        default="_event_hour",
+        read=column_name,
+        meaning="The partition column that holds the time bucket; a table need not have it.",
+    ),
+    Option(
+        name="batch_size",
+        key="delta.scan.batch_size",
+        default=8192,
+        read=whole_number(1, 1 << 30),
+        meaning="Most rows in a batch of files.",
+    ),
+    Option(
+        name="commit_read_parallelism",
+        key="delta.commit.parallelism",
+        default=10,
+        read=whole_number(1, 1000),
+        meaning="How many commits are fetched at once.",
+    ),
+    Option(
+        name="checkpoint_row_groups_per_batch",
+        key="delta.checkpoint.row_groups_per_batch",
+        default=10,
+        read=whole_number(1, 1000),
+        meaning="Most row groups of a checkpoint that are fetched ahead or decoded at once, within a byte budget.",
+    ),
+    Option(
+        name="remove_set_memory_limit",
+        key="delta.remove_set.memory_limit",
+        default=32 << 20,
+        read=size(0),
+        meaning="Most bytes of memory for the keys of the tail; above it they go to temporary files.",
+        shown="32MB",
+    ),
+    Option(
+        name="strict",
+        key="delta.strict.enabled",
+        default=False,
+        read=flag,
+        meaning="Strict mode: a commit with anything but add, remove and commitInfo trips.",
+    ),
+    Option(
+        name="enable_fallback",
+        key="delta.strict.fallback",
+        default=True,
+        read=flag,
+        meaning="Where strict mode trips: go on in the standard chain (true), or fail by name (false).",
+    ),
+    Option(
+        name="retention_guard",
+        key="delta.retention.guard",
+        default=False,
+        read=flag_or_callable,
+        meaning="Refuse a version whose data files may be vacuumed already. In a call also a function that decides.",
+    ),
+)
+"""The options of a scan."""

@@ -1,0 +1,77 @@
+"""The account of a replay: where it stands, how many file entries it met, and what became of them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from delta_sidecar.replay.choice import BaseChoice
+    from delta_sidecar.replay.seen import SeenSet
+
+
+@dataclass(frozen=True, slots=True)
+class TallyCounts:
+    """What became of the file entries that a replay met.
+
+    Attributes:
+        commit_adds: Entries in commits.
+        commit_hidden: Of those, dead: a newer commit spoke of them.
+        commit_pruned: Of those, live ones that cannot match.
+        base_adds: Entries in the base, as far as they were looked at.
+        base_pruned_early: Of those, not decoded further: their partition values or typed statistics cannot match.
+        base_hidden: Of those, dead.
+        base_pruned: Of those, live ones that cannot match by the text of their statistics.
+    """
+
+    commit_adds: int = 0
+    commit_hidden: int = 0
+    commit_pruned: int = 0
+    base_adds: int = 0
+    base_pruned_early: int = 0
+    base_hidden: int = 0
+    base_pruned: int = 0
+
+
+class Tally:
+    """Counts, from any thread. It pickles as zero: what was counted belongs to a process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys((field.name for field in fields(TallyCounts)), 0)
+
+    def add(self, **counts: int) -> None:
+        """Counts, by the names of `TallyCounts`."""
+        with self._lock:
+            for name, count in counts.items():
+                self._counts[name] += count
+
+    def counts(self) -> TallyCounts:
+        """The counts as they are now."""
+        with self._lock:
+            return TallyCounts(**self._counts)
+
+    def __reduce__(self) -> tuple[type[Tally], tuple[()]]:
+        return Tally, ()
+
+    def __deepcopy__(self, _: object) -> Tally:
+        return self
+
+
+@dataclass(slots=True)
+class Account:
+    """Where a replay stands, for whoever runs it. It pickles empty.
+
+    Attributes:
+        tally: Counts the file entries that it meets.
+        choice: The log, and the base that it ends on or tries next; None before it began.
+        seen: The keys that it remembers; None before it began.
+    """
+
+    tally: Tally = field(default_factory=Tally)
+    choice: BaseChoice | None = None
+    seen: SeenSet | None = None
+
+    def __reduce__(self) -> tuple[type[Account], tuple[()]]:
+        return Account, ()

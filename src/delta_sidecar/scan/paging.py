@@ -1,0 +1,248 @@
+"""Page tokens: where a scan stands, as a text that another process can go on from.
+
+A token holds no path of the table and no secret: the version, which base (by name and a digest of its files' e_tags),
+the strategy and order, a digest of the predicate, and the place.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
+from delta_sidecar.plan import Place
+from delta_sidecar.replay.recent import FileKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from delta_sidecar.replay.choice import BaseChoice
+    from delta_sidecar.replay.recent import Recent
+    from delta_sidecar.replay.snapshot import Snapshot
+
+FORMAT = 1
+"""Grows with every change of what tokens hold, or of the order in which a place's files come."""
+
+_MOST_CHARACTERS = 1 << 16
+_DIGEST_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Up to where a scan came.
+
+    Attributes:
+        place: Where its last file is from; None where files came in the order of their buckets.
+        rows: How many files of that place were given out.
+        key: Where its last file stands in the order of buckets; None where files came in the log's own order.
+    """
+
+    place: Place | None = None
+    rows: int = 0
+    key: FileKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageToken:
+    """Where a scan stands, and of what.
+
+    Attributes:
+        table: The table's own id.
+        version: The version that is read.
+        commit: What identifies the version's commit; None where the store does not tell.
+        base: Name of the base; empty for the start of the log.
+        base_version: Its version.
+        base_digest: Digest of what identifies its files.
+        strategy: `reverse` or `forward`.
+        order: `recent` or `any`.
+        query: Digest of the predicate.
+        position: The place.
+    """
+
+    table: str
+    version: int
+    commit: str | None
+    base: str
+    base_version: int
+    base_digest: str
+    strategy: str
+    order: str
+    query: str
+    position: Position
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, choice: BaseChoice, strategy: str, order: str, query: str, at: Position
+    ) -> PageToken:
+        """Makes one."""
+        name, version, digest = _base(choice)
+        table, commit = snapshot.metadata.id, choice.segment.e_tag
+        return cls(table, snapshot.version, commit, name, version, digest, strategy, order, query, at)
+
+    def encode(self) -> str:
+        """The token as a text of letters, digits, `-` and `_`."""
+        place, key = self.position.place, self.position.key
+        fields: dict[str, Any] = {
+            "f": FORMAT,
+            "t": self.table,
+            "v": self.version,
+            "c": self.commit,
+            "b": [self.base, self.base_version, self.base_digest],
+            "s": self.strategy,
+            "o": self.order,
+            "q": self.query,
+            "p": None if place is None else [place.path, place.part, self.position.rows],
+            "k": None if key is None else [key.bucket, key.raw_path, key.deletion_vector],
+        }
+        content = json.dumps(fields, separators=(",", ":")).encode()
+        return base64.urlsafe_b64encode(_check(content) + content).rstrip(b"=").decode()
+
+    @classmethod
+    def decode(cls, text: str) -> PageToken:
+        """Reads one.
+
+        Raises:
+            PageTokenError: It is damaged.
+            PageTokenExpiredError: Another version of this library made it.
+        """
+        try:
+            fields = _content(text)
+        except (ValueError, binascii.Error, AttributeError, TypeError, RecursionError):
+            msg = "the page token is damaged: hand it over as it was given, or begin at the first page"
+            raise PageTokenError(msg) from None
+        if fields.get("f") != FORMAT:
+            msg = "the page token was made by another version of delta-sidecar: begin at the first page"
+            raise PageTokenExpiredError(msg)
+        try:
+            return cls._from_fields(fields)
+        except (KeyError, TypeError, ValueError):
+            msg = "the page token is not one of ours: begin at the first page"
+            raise PageTokenError(msg) from None
+
+    @classmethod
+    def _from_fields(cls, fields: Mapping[str, Any]) -> PageToken:
+        base, base_version, base_digest = fields["b"]
+        at, key = fields["p"], fields["k"]
+        path, part, rows = ("", 0, 0) if at is None else at
+        words = (fields["t"], fields["c"] or "", base, base_digest, fields["s"], fields["o"], fields["q"], path)
+        numbers = (fields["v"], part, rows)
+        if not all(isinstance(word, str) for word in words) or not all(map(_is_count, numbers)):
+            raise TypeError
+        if not (base_version == -1 or _is_count(base_version)) or (at is None) == (key is None):
+            raise TypeError
+        if key is not None and not (all(isinstance(word, str) for word in key[1:]) and isinstance(key[0], str | None)):
+            raise TypeError
+        return cls(
+            table=fields["t"],
+            version=fields["v"],
+            commit=fields["c"],
+            base=base,
+            base_version=base_version,
+            base_digest=base_digest,
+            strategy=fields["s"],
+            order=fields["o"],
+            query=fields["q"],
+            position=Position(None if at is None else Place(path, part), rows, None if key is None else FileKey(*key)),
+        )
+
+    def check_query(self, query: str) -> None:
+        """Refuses another query.
+
+        Raises:
+            PageTokenError: It is another one.
+        """
+        if query != self.query:
+            msg = "the page token belongs to a scan with another predicate or bucket column"
+            raise PageTokenError(msg)
+
+    def choice(self, snapshot: Snapshot) -> BaseChoice:
+        """The log and the bases from the token's own down.
+
+        Raises:
+            PageTokenExpiredError: The base is gone, or the table is another one.
+        """
+        choice = snapshot.choice
+        if snapshot.metadata.id != self.table or choice.segment.e_tag != self.commit:
+            msg = f"{snapshot.table} was replaced since the page token was made: begin at the first page"
+            raise PageTokenExpiredError(msg)
+        found = choice.down_from(self.base) if self.base else choice.from_start()
+        if found is None or _base(found)[2] != self.base_digest:
+            base = self.base or "the start of the log"
+            msg = (
+                f"{snapshot.table}: {base}, which the page token is a place after, is gone or was replaced: begin at "
+                f"the first page"
+            )
+            raise PageTokenExpiredError(msg)
+        return found
+
+
+class Cursor:
+    """Follows what a scan gives out, file by file."""
+
+    def __init__(self, start: Position | None, recent: Recent | None) -> None:
+        self._recent = recent
+        self._before = start
+        self._place = None if start is None else start.place
+        self._rows = 0 if start is None else start.rows
+        self._batch: pa.RecordBatch | None = None
+        self._taken = 0
+
+    def give(self, batch: pa.RecordBatch, place: Place | None) -> None:
+        """A batch goes out, none of whose files counts yet."""
+        self._before = self.position()
+        if place != self._place:
+            self._place, self._rows = place, 0
+        elif self._batch is not None:
+            self._rows += self._batch.num_rows
+        self._batch, self._taken = batch, 0
+
+    def take(self, files: int) -> None:
+        """So many more of its files are given out."""
+        self._taken += files
+
+    def position(self) -> Position | None:
+        """After the last file that was given out; None before the first."""
+        if self._batch is None or not self._taken:
+            return self._before
+        if self._place is not None or self._recent is None:
+            return Position(self._place, self._rows + self._taken)
+        return Position(key=self._recent.key(self._batch, self._taken - 1))
+
+
+def query_digest(*parts: object) -> str:
+    """A digest of what a query asks for."""
+    return blake2b("\n".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+
+
+def _base(choice: BaseChoice) -> tuple[str, int, str]:
+    if not choice.bases:
+        return "", -1, ""
+    base = choice.bases[0]
+    return base.name, base.version, query_digest(*sorted(base.identity.items()))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _check(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+def _content(text: str) -> Mapping[str, Any]:
+    if len(text) > _MOST_CHARACTERS:
+        msg = "too long"
+        raise ValueError(msg)
+    data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    check, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+    fields = json.loads(content) if check == _check(content) else None
+    if not isinstance(fields, dict):
+        msg = "not a token"
+        raise TypeError(msg)
+    return fields

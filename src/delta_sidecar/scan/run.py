@@ -1,0 +1,310 @@
+"""One run of a scan: from opening the table to its last batch, and the account of it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from delta_sidecar.errors import (
+    MissingCommitError,
+    PageTokenExpiredError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from delta_sidecar.events import (
+    Event,
+    Events,
+    FallbackTriggered,
+    FirstFileFound,
+    PropertyIgnored,
+    ScanEnded,
+    SnapshotOpened,
+    StrategyChosen,
+)
+from delta_sidecar.execute import ExecutionCounts, LocalExecutor
+from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.predicate import bind
+from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
+from delta_sidecar.replay.opening import Opening
+from delta_sidecar.replay.scan import Manner, Scan, forward_scan, reverse_scan
+from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
+from delta_sidecar.replay.tally import Account
+from delta_sidecar.replay.time_travel import milliseconds, version_at
+from delta_sidecar.scan.config import ScanStrategy
+from delta_sidecar.scan.metrics import ScanMetrics
+from delta_sidecar.scan.paging import Cursor, PageToken, Position, query_digest
+from delta_sidecar.scan.retention import check_retention
+from delta_sidecar.scan.strategy import Decision, decide
+from delta_sidecar.store import RequestLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from delta_sidecar.events import Listener, Outcome
+    from delta_sidecar.plan import Batches, Place, StateMachinePhase
+    from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
+    from delta_sidecar.store import Store
+
+
+class ScanRun:
+    """One run of a scan, taken by one consumer.
+
+    Attributes:
+        config: What is asked for.
+        events: Is told what happens.
+        requests: The account of its requests, and the way to stop them.
+        account: The account of its replay.
+        snapshot: The table, once it is known.
+        decision: How the scan goes about it, once that is decided.
+    """
+
+    def __init__(self, store: Store, config: LazyScanConfig, listeners: Iterable[Listener] = ()) -> None:
+        self.config = config
+        self.events = Events([self._count, *listeners])
+        self.requests = RequestLog()
+        self.account = Account()
+        self.snapshot: Snapshot | None = None
+        self.decision: Decision | None = None
+        self._store = store
+        self._counts = ExecutionCounts()
+        self._cursor: Cursor | None = None
+        self._query = ""
+        self._scan: Scan | None = None
+        self._began = time.monotonic()
+        self._trips_to_first_file: int | None = None
+        self._files = self._batches = self._fallbacks = 0
+
+    def open(self) -> Snapshot:
+        """Reads the version, protocol and metadata of the table; no file of it is listed."""
+        options = self.config.options()
+        with closing(self._executor(options)) as executor:
+            try:
+                snapshot = self._open(options, executor)
+                options = self.config.options(snapshot.metadata.configuration, self._ignored)
+                check_retention(snapshot, options, executor, self.events)
+                return snapshot
+            finally:
+                self.requests.cancel()
+
+    def batches(self, schema: pa.Schema, *, by_file: bool = False) -> Batches:
+        """Gives the files in batches.
+
+        Args:
+            schema: Which columns.
+            by_file: Whether the consumer says itself, by `take`, which files of a batch it was given.
+        """
+        self._began = time.monotonic()
+        outcome: Outcome = "failed"
+        error = None
+        try:
+            for batch in self._found(schema):
+                if not by_file:
+                    self.take(batch.num_rows)
+                outcome = "stopped"
+                yield batch if schema is FILE_SCHEMA else batch.select(schema.names)
+                outcome = "failed"
+            outcome = "limit" if self._scan is None else "complete"
+        except Exception as failure:
+            error = type(failure).__name__
+            raise
+        finally:
+            self.requests.cancel()
+            self.events(self._end(outcome, error))
+
+    def take(self, files: int = 1) -> None:
+        """So many more files of the batch that was given last are given out."""
+        if self._cursor is not None:
+            self._cursor.take(files)
+
+    def page_token(self) -> str | None:
+        """Where the scan stands; None before its first file, and at its end."""
+        at = None if self._cursor is None else self._cursor.position()
+        choice = self.account.choice
+        if at is None or choice is None or self._scan is not None or self.snapshot is None or self.decision is None:
+            return None
+        strategy, order = self.decision.strategy.value, self.decision.order
+        return PageToken.of(self.snapshot, choice, strategy, order, self._query, at).encode()
+
+    def metrics(self) -> ScanMetrics:
+        """What the run has done so far."""
+        seen, choice = self.account.seen, self.account.choice
+        return ScanMetrics(
+            requests=self.requests.snapshot(),
+            trips_to_first_file=self._trips_to_first_file,
+            files_emitted=self._files,
+            batches_emitted=self._batches,
+            commits_read=self._counts.files_read,
+            row_groups_read=self._counts.row_groups_read,
+            row_groups_skipped=self._counts.row_groups_skipped,
+            entries=self.account.tally.counts(),
+            seen_keys=None if seen is None else len(seen),
+            seen_tier="keys" if seen is None else seen.tier,
+            fallbacks=self._fallbacks,
+            version=None if self.snapshot is None else self.snapshot.version,
+            base_version=None if choice is None else choice.base_version,
+            is_complete=self._scan is not None,
+        )
+
+    def _found(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        options = self.config.options()
+        with closing(self._executor(options)) as executor:
+            snapshot = self._open(options, executor)
+            options = self.config.options(snapshot.metadata.configuration, self._ignored)
+            executor.resize(
+                file_parallelism=options.commit_read_parallelism,
+                row_groups_ahead=options.checkpoint_row_groups_per_batch,
+            )
+            check_retention(snapshot, options, executor, self.events)
+            start = self._start(snapshot, options, OPTIONAL_COLUMNS - set(schema.names))
+            if self.config.limit == 0:
+                return
+            with closing(StateMachineIterator(start, executor)) as machine:
+                yield from self._sliced(machine, executor, options.batch_size)
+
+    def _open(self, options: ScanOptions, executor: LocalExecutor) -> Snapshot:
+        """Opens the table, at the version of the page token or of the time that is asked for where there is one."""
+        token, config = self.config.token, self.config
+        is_forward = options.strategy is ScanStrategy.FORWARD
+        is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
+        opening = Opening(
+            self._store.url,
+            config.version,
+            options.commit_read_parallelism,
+            # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
+            whole_tail=is_forward or is_likely_forward or config.predicate is not None,
+            events=self.events,
+        )
+        if isinstance(config.timestamp, datetime):
+            search = version_at(opening, milliseconds(config.timestamp))
+            opening = replace(opening, version=StateMachineIterator(search, executor).run_to_terminal())
+        if token is None:
+            self.snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+        else:
+            opening = replace(opening, version=token.version, listed_from=token.base_version)
+            self.snapshot = self._opened_again(token, opening, executor)
+        choice = self.snapshot.choice
+        self.events(
+            SnapshotOpened(
+                table=self._store.url,
+                version=self.snapshot.version,
+                base_version=choice.base_version,
+                commits=len(choice.tail()),
+                tail_bytes=choice.tail_bytes,
+                base_bytes=choice.base_bytes,
+            )
+        )
+        return self.snapshot
+
+    def _opened_again(self, token: PageToken, opening: Opening, executor: LocalExecutor) -> Snapshot:
+        try:
+            snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+        except (TableNotFoundError, VersionNotFoundError, MissingCommitError) as error:
+            msg = f"{opening.table}: version {token.version}, which the page token is for, is gone: {error}"
+            raise PageTokenExpiredError(msg) from error
+        return replace(snapshot, choice=token.choice(snapshot))
+
+    def _start(self, snapshot: Snapshot, options: ScanOptions, without: frozenset[str]) -> StateMachinePhase[Scan]:
+        config, token = self.config, self.config.token
+        predicate = config.parsed_predicate
+        bound = None if predicate is None else bind(predicate, snapshot.schema)
+        self._query = query_digest(bound, options.bucket_column)
+        if token is not None:
+            token.check_query(self._query)
+        decision = self.decision = decide(snapshot, options, config.limit, bound, token)
+        strategy, reason, order = decision.strategy, decision.reason, decision.order
+        self.events(StrategyChosen(table=self._store.url, strategy=strategy.value, reason=reason, order=order))
+        at = None if token is None else token.position
+        self._cursor = Cursor(at, decision.recent)
+        manner = Manner(
+            strict=options.strict,
+            fallback=options.enable_fallback,
+            seen_memory=options.remove_set_memory_limit,
+            recent=decision.recent,
+            start=None if at is None else at.place,
+            account=self.account,
+            events=self.events,
+        )
+        chain = reverse_scan if strategy is ScanStrategy.REVERSE else forward_scan
+        return chain(snapshot, predicate, without, manner)
+
+    def _sliced(
+        self, machine: StateMachineIterator[Scan], executor: LocalExecutor, batch_size: int
+    ) -> Iterator[pa.RecordBatch]:
+        limit, token = self.config.limit, self.config.token
+        given = _GivenBefore(None if token is None else token.position)
+        for found in machine:
+            rest = given.left(found, executor.place)
+            for start in range(0, rest.num_rows, batch_size):
+                batch = rest.slice(start, batch_size)
+                if limit is not None:
+                    batch = batch.slice(0, limit - self._files)
+                self._tell_first(executor)
+                self._files += batch.num_rows
+                self._batches += 1
+                if self._cursor is not None:
+                    self._cursor.give(batch, executor.place)
+                yield batch
+                if self._files == limit:
+                    return
+        self._scan = machine.into_terminal()
+
+    def _executor(self, options: ScanOptions) -> LocalExecutor:
+        executor = LocalExecutor(
+            self._store.bind(self.requests),
+            file_parallelism=options.commit_read_parallelism,
+            row_groups_ahead=options.checkpoint_row_groups_per_batch,
+        )
+        self._counts = executor.counts
+        return executor
+
+    def _count(self, event: Event) -> None:
+        self._fallbacks += isinstance(event, FallbackTriggered)
+
+    def _ignored(self, name: str, reason: str) -> None:
+        self.events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
+
+    def _tell_first(self, executor: LocalExecutor) -> None:
+        if self._trips_to_first_file is None:
+            self._trips_to_first_file = executor.trips
+            taken = (time.monotonic() - self._began) * 1000
+            self.events(FirstFileFound(table=self._store.url, milliseconds=taken, trips=executor.trips))
+
+    def _end(self, outcome: Outcome, error: str | None) -> ScanEnded:
+        metrics = self.metrics()
+        return ScanEnded(
+            table=self._store.url,
+            outcome=outcome,
+            error=error,
+            milliseconds=(time.monotonic() - self._began) * 1000,
+            version=metrics.version,
+            files_emitted=metrics.files_emitted,
+            commits_scanned=metrics.commits_read,
+            requests=metrics.requests.requests,
+            bytes=metrics.requests.bytes,
+            trips=metrics.requests.trips,
+            row_groups_read=metrics.row_groups_read,
+            row_groups_skipped=metrics.row_groups_skipped,
+            remove_set_size=metrics.seen_keys or 0,
+            remove_set_tier=metrics.seen_tier,
+        )
+
+
+@dataclass(slots=True)
+class _GivenBefore:
+    """Passes over the files that another scan gave out of the place where this one begins."""
+
+    position: Position | None
+    _passed: int = field(default=0)
+
+    def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
+        at = self.position
+        if at is None or at.place is None or place != at.place or self._passed == at.rows:
+            return batch
+        skipped = min(batch.num_rows, at.rows - self._passed)
+        self._passed += skipped
+        return batch.slice(skipped)

@@ -1,0 +1,112 @@
+"""Which end of the log a scan begins with, and in which order files come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.predicate import And, Comparison, In, Not, Or, Predicate
+from delta_sidecar.predicate.expression import NEGATED
+from delta_sidecar.replay.recent import Recent
+from delta_sidecar.scan.config import ScanStrategy
+
+if TYPE_CHECKING:
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.config import ScanOptions
+    from delta_sidecar.scan.paging import PageToken
+
+_MANY_COMMITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a scan goes about it.
+
+    Attributes:
+        strategy: Which end of the log comes first: never `AUTO`.
+        reason: Why.
+        order: `recent` or `any`.
+        recent: The order that a base's files are wanted in; None for the base's own.
+    """
+
+    strategy: ScanStrategy
+    reason: str
+    order: str
+    recent: Recent | None = None
+
+
+def decide(
+    snapshot: Snapshot,
+    options: ScanOptions,
+    limit: int | None,
+    predicate: Predicate | None,
+    token: PageToken | None = None,
+) -> Decision:
+    """Decides.
+
+    Args:
+        snapshot: The table.
+        options: What is asked for.
+        limit: Most files that are wanted.
+        predicate: Bound, in logical names.
+        token: Where another scan stands that this one goes on from.
+    """
+    if token is not None:
+        strategy, reason, order = ScanStrategy(token.strategy), "the page token says so", token.order
+    else:
+        strategy, reason = _strategy(snapshot, options, limit, predicate)
+        order = options.order or ("any" if limit is None or strategy is ScanStrategy.FORWARD else "recent")
+    recent = _recent(snapshot, options.bucket_column, limit, token) if order == "recent" else None
+    return Decision(strategy, reason, order, recent)
+
+
+def bounds_from_below(predicate: Predicate, times: frozenset[tuple[str, ...]]) -> bool:
+    """Whether every row that matches has a time that is not before some value of the predicate."""
+    if isinstance(predicate, And):
+        return any(bounds_from_below(term, times) for term in predicate.terms)
+    if isinstance(predicate, Or):
+        return all(bounds_from_below(term, times) for term in predicate.terms)
+    if isinstance(predicate, Not) and isinstance(predicate.term, Comparison):
+        term = predicate.term
+        return bounds_from_below(Comparison(NEGATED[term.op], term.column, term.value), times)
+    if isinstance(predicate, Comparison):
+        return predicate.column.path in times and predicate.op in ("=", ">", ">=")
+    return isinstance(predicate, In) and predicate.column.path in times
+
+
+def time_columns(snapshot: Snapshot, bucket_column: str) -> frozenset[tuple[str, ...]]:
+    """Paths of the columns that tell when something happened: the time bucket, timestamps and dates."""
+    columns = snapshot.schema
+    times = {field.name for field in columns if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)}
+    return frozenset((name,) for name in times | ({bucket_column} & set(columns.names)))
+
+
+def _strategy(
+    snapshot: Snapshot, options: ScanOptions, limit: int | None, predicate: Predicate | None
+) -> tuple[ScanStrategy, str]:
+    choice = snapshot.choice
+    commits, tail, base = len(choice.tail()), choice.tail_bytes, choice.base_bytes
+    if options.strategy is not ScanStrategy.AUTO:
+        return options.strategy, "it was asked for"
+    if limit is not None:
+        return ScanStrategy.REVERSE, "a limit is soon reached from the newest commits on"
+    if options.order == "recent":
+        return ScanStrategy.REVERSE, "the newest files are wanted first"
+    if predicate is not None and bounds_from_below(predicate, time_columns(snapshot, options.bucket_column)):
+        return ScanStrategy.REVERSE, "the predicate asks for times from some value on, which the newest commits hold"
+    if tail * 2 > base:
+        return ScanStrategy.REVERSE, f"the tail ({tail:,} bytes) is more than half of the base ({base:,} bytes)"
+    if commits > _MANY_COMMITS:
+        return ScanStrategy.FORWARD, f"there are {commits:,} commits after the base, which comes first"
+    return ScanStrategy.FORWARD, f"all files are wanted, and most are in the base ({base:,} bytes)"
+
+
+def _recent(snapshot: Snapshot, column: str, limit: int | None, token: PageToken | None) -> Recent | None:
+    """The order of buckets, where the table has them as a partition column."""
+    if column not in snapshot.partition_columns:
+        return None
+    physical = snapshot.columns.physical_names[(column,)][0]
+    after = None if token is None else token.position.key
+    return Recent(column, physical, snapshot.schema.field(column).type, limit, after)
