@@ -11,6 +11,7 @@ import importlib.util
 import json
 import re
 import shutil
+import ssl
 import subprocess
 import tempfile
 import time
@@ -20,6 +21,8 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.certificates import make_certificates
 
 from delta_sidecar.store.connection_string import EMULATOR
 
@@ -45,16 +48,28 @@ class Azurite:
         endpoint: The account's address: `http://127.0.0.1:<port>/devstoreaccount1`.
         account: The account's name.
         key: The account's key.
+        certificate: The path of the certificate to trust, if it is reached by https.
     """
 
     endpoint: str
     account: str = EMULATOR["account_name"]
     key: str = EMULATOR["account_key"]
+    certificate: Path | None = None
 
     @property
     def options(self) -> dict[str, str]:
         """The storage options that reach it with the account key."""
         return {"account_name": self.account, "account_key": self.key, "endpoint": self.endpoint}
+
+    @property
+    def secure_options(self) -> dict[str, str]:
+        """The storage options that reach it by https, without any credentials."""
+        return {
+            "account_name": self.account,
+            "endpoint": self.endpoint,
+            "root_certificate": str(self.certificate),
+            "retry_max_retries": "0",
+        }
 
     def account_sas(self, permissions: str = "racwdl") -> str:
         """Makes a signature for the whole account, valid for an hour."""
@@ -79,7 +94,8 @@ class Azurite:
         headers |= {"Authorization": f"SharedKey {self.account}:{self._sign(signed)}", "Content-Length": "0"}
         url = f"{self.endpoint}/{name}?restype=container"
         request = urllib.request.Request(url, method="PUT", headers=headers)  # noqa: S310 - loopback
-        with urllib.request.urlopen(request):  # noqa: S310
+        trusted = None if self.certificate is None else ssl.create_default_context(cafile=self.certificate)
+        with urllib.request.urlopen(request, context=trusted):  # noqa: S310
             return name
 
     def _signed(self, fields: dict[str, str], text: str) -> str:
@@ -90,17 +106,35 @@ class Azurite:
         return base64.b64encode(digest).decode()
 
 
+def token(*, seconds: float = 3600, audience: str = "https://storage.azure.com") -> str:
+    """Makes a token that an emulator by https accepts: it looks at everything but the signature."""
+    now = int(time.time())
+    claims = {"aud": audience, "iss": "https://sts.windows.net/tenant/", "nbf": now - 7200, "iat": now - 7200}
+    parts = ({"alg": "RS256", "typ": "JWT"}, {**claims, "exp": int(now + seconds), "jti": uuid.uuid4().hex})
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
+    return ".".join((*encoded, "c2lnbmF0dXJl"))
+
+
 @contextlib.contextmanager
-def running() -> Iterator[Azurite]:
-    """Starts an emulator, and stops it at the end."""
+def running(*, secure: bool = False) -> Iterator[Azurite]:
+    """Starts an emulator, and stops it at the end.
+
+    Args:
+        secure: It is reached by https, and takes tokens besides keys and signatures.
+    """
     node, _ = _node()
     script = _install() / "node_modules/azurite/dist/src/blob/main.js"
     arguments = ["--blobHost", "127.0.0.1", "--blobPort", "0", "--inMemoryPersistence"]
     arguments += ["--skipApiVersionCheck", "--loose", "--disableTelemetry"]
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "azurite.log").open("w+b") as log:
+        authority = None
+        if secure:
+            authority, certificate, key = make_certificates(Path(folder))
+            arguments += ["--oauth", "basic", "--cert", str(certificate), "--key", str(key)]
         process = subprocess.Popen([node, script, *arguments], cwd=folder, stdout=log, stderr=subprocess.STDOUT)
         try:
-            yield Azurite(f"{_address(process, Path(log.name))}/{EMULATOR['account_name']}")
+            address = _address(process, Path(log.name))
+            yield Azurite(f"{address}/{EMULATOR['account_name']}", certificate=authority)
         finally:
             process.terminate()
             process.wait()
@@ -113,7 +147,7 @@ def _in_an_hour() -> str:
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     for _ in range(600):
         output = log.read_text()
-        found = re.search(r"listens on (http://127\.0\.0\.1:\d+)", output)
+        found = re.search(r"listens on (https?://127\.0\.0\.1:\d+)", output)
         if found:
             return found[1]
         if process.poll() is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests import azurite as emulator
+from tests import moto_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +20,28 @@ def azurite() -> Iterator[emulator.Azurite]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def secure_azurite() -> Iterator[emulator.Azurite]:
+    """A running Azure Blob emulator that is reached by https, and takes tokens."""
+    with emulator.running(secure=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[moto_server.Moto]:
+    """A running S3 service."""
+    with moto_server.running() as running:
+        yield running
+
+
 @pytest.fixture(autouse=True)
 def _no_cloud_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees credentials or options of the machine it runs on."""
+    """No test sees credentials or options of the machine it runs on, nor asks it for its identity."""
     for name in list(os.environ):
-        if name.startswith(("AZURE_", "AWS_", "GOOGLE_", "DELTA_SIDECAR_")):
+        if name.startswith(("AZURE_", "AWS_", "GOOGLE_", "GCE_", "IDENTITY_", "MSI_", "DELTA_SIDECAR_")):
             monkeypatch.delenv(name)
+    # Nobody listens on the discard port.
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+    for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT"):
+        monkeypatch.setenv(name, "127.0.0.1:9")
+    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")

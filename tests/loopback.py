@@ -1,4 +1,4 @@
-"""HTTP servers on the loopback that stand in for an Azure Blob service."""
+"""HTTP servers on the loopback that stand in for a cloud's services."""
 
 from __future__ import annotations
 
@@ -55,15 +55,32 @@ class LoopbackServer(ABC):
     def answer(self, method: str, path: str, headers: Message) -> Answer:
         """Answers a request."""
 
+    def respond(self, method: str, path: str, headers: Message, body: bytes) -> Answer:
+        """Answers a request that may have a body."""
+        del body
+        return self.answer(method, path, headers)
+
     @property
-    def options(self) -> dict[str, str]:
-        """Storage options that reach it, and try again quickly."""
+    def address(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def impatience(self) -> dict[str, str]:
+        """Storage options that try again quickly."""
         return {
-            "account_name": "acct",
-            "endpoint": f"http://127.0.0.1:{self._server.server_port}/acct",
             "retry_max_retries": str(self.retries),
             "retry_init_backoff": "1ms",
             "retry_max_backoff": "2ms",
+        }
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Storage options that reach it as an Azure Blob service."""
+        return {
+            "account_name": "acct",
+            "endpoint": f"{self.address}/acct",
+            **self.impatience,
             **self.credentials,
         }
 
@@ -83,7 +100,8 @@ class LoopbackServer(ABC):
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                answer = service.answer(self.command, self.path, self.headers)
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                answer = service.respond(self.command, self.path, self.headers, body)
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
@@ -95,7 +113,7 @@ class LoopbackServer(ABC):
                     self.wfile.write(answer.body)
                 self.close_connection = True
 
-            do_PUT = do_HEAD = do_GET  # noqa: N815
+            do_DELETE = do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815
 
             def log_message(self, *_: object) -> None:
                 """Keeps the output of tests clean."""

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import delta_sidecar
-from delta_sidecar.store.options import AZURE_OPTIONS, REQUEST_OPTIONS, StorageOption
+from delta_sidecar.store.options import AZURE_OPTIONS, GOOGLE_OPTIONS, REQUEST_OPTIONS, S3_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from delta_sidecar.store.option_names import StorageOption
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -21,7 +23,11 @@ STORES = ROOT / "docs" / "guides" / "stores-and-credentials.md"
 COMMAND = ROOT / "docs" / "reference" / "cli.md"
 
 
-@pytest.mark.parametrize("options", [AZURE_OPTIONS, REQUEST_OPTIONS], ids=["azure", "requests"])
+@pytest.mark.parametrize(
+    "options",
+    [AZURE_OPTIONS, S3_OPTIONS, GOOGLE_OPTIONS, REQUEST_OPTIONS],
+    ids=["azure", "s3", "google", "requests"],
+)
 def test_the_table_of_storage_options_is_whole(options: Iterable[StorageOption]) -> None:
     assert table_of(options) in STORES.read_text()
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import pickle
 import traceback
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from tests.loopback import Answer
+from tests.store.identity_server import IdentityServer
 
 from delta_sidecar import LazyDeltaScanner
 from delta_sidecar.cli import main
 from delta_sidecar.errors import DeltaSidecarError, OptionError
 from delta_sidecar.store.address import parse_address
-from delta_sidecar.store.options import AZURE_OPTIONS, REQUEST_OPTIONS
+from delta_sidecar.store.options import AZURE_OPTIONS, GOOGLE_OPTIONS, REQUEST_OPTIONS, S3_OPTIONS, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +31,8 @@ DFS = "acct.dfs.core.windows.net"
 # Nobody listens on the discard port: what is not refused at once fails there.
 NOWHERE = {"retry_max_retries": "0", "connect_timeout": "1s"}
 AZURE_NOWHERE = {**NOWHERE, "endpoint": "http://127.0.0.1:9/acct"}
-S3_NOWHERE = {**NOWHERE, "aws_endpoint": "http://127.0.0.1:9", "aws_region": "eu-west-1", "allow_http": "true"}
+S3_NOWHERE = {**NOWHERE, "aws_endpoint": "http://127.0.0.1:9", "aws_region": "eu-west-1"}
+GOOGLE_NOWHERE = {**NOWHERE, "base_url": "http://127.0.0.1:9"}
 
 SIGNED = [
     f"https://{BLOB}/c/t?sv=2024-01-01&sig={MARK}%2Babc%3D",
@@ -108,16 +113,50 @@ SECRET_OPTIONS = [
     ("endpoint", f"http://127.0.0.1:9/acct?sig={MARK}"),
     ("endpoint", f"http://127.0.0.1:9/acct#{MARK}"),
     ("endpoint", f"{MARK}"),
+    ("authority_host", f"http://u:{MARK}@127.0.0.1:9"),
+    ("msi_endpoint", f"http://u:{MARK}@127.0.0.1:9"),
+    ("credential_type", f"{MARK}"),
+    ("root_certificate", f"{MARK}"),
     ("proxy_url", f"http://u:{MARK}@127.0.0.1:9"),
     ("proxy_url", f"{MARK}"),
 ]
 TYPED_OPTIONS = [option.key for option in (*REQUEST_OPTIONS, *AZURE_OPTIONS) if option.type != "text"]
-S3_OPTIONS = [
-    *((name, MARK) for name in ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_acces_key")),
+OF_S3 = [
+    *((name, MARK) for option in S3_OPTIONS if option.secret for name in (option.key, *option.names)),
+    ("aws_acces_key", MARK),
     ("aws_endpoint", f"http://u:{MARK}@127.0.0.1:9"),
     ("aws_endpoint", f"http://127.0.0.1:9?x={MARK}"),
     ("endpoint_url", f"http://u:{MARK}@127.0.0.1:9"),
+    ("endpoint", MARK),
+    ("metadata_endpoint", f"http://u:{MARK}@127.0.0.1:9"),
+    ("endpoint_url_sts", f"http://u:{MARK}@127.0.0.1:9"),
+    *((option.key, MARK) for option in S3_OPTIONS if option.type != "text"),
 ]
+ACCOUNT_KEYS = [
+    MARK,
+    json.dumps({"private_key": MARK, "private_key_id": MARK, "client_email": "a@b", "type": "service_account"}),
+    json.dumps(
+        {"private_key": f"-----BEGIN PRIVATE KEY-----\n{MARK}\n-----END PRIVATE KEY-----\n", "client_email": "a"}
+    ),
+    json.dumps({"type": "authorized_user", "client_id": "c", "client_secret": MARK, "refresh_token": MARK}),
+]
+OF_GOOGLE = [
+    *((name, MARK) for option in GOOGLE_OPTIONS if option.secret for name in (option.key, *option.names)),
+    *(("service_account_key", key) for key in ACCOUNT_KEYS),
+    ("base_url", f"http://u:{MARK}@127.0.0.1:9"),
+    ("base_url", MARK),
+    ("skip_signature", MARK),
+]
+VARIABLES = [name for option in options_of("local") if option.secret for name in option.environment]
+# What stands beside a secret, so that it is used.
+BESIDE = {
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMIexample",
+    "AZURE_AUTHORITY_HOST": "http://127.0.0.1:9",
+    "AZURE_CLIENT_ID": "client",
+    "AZURE_TENANT_ID": "tenant",
+}
+OF_OTHERS = ["AZURE_PASSWORD", "IDENTITY_HEADER", "MSI_SECRET", "AWS_CONTAINER_AUTHORIZATION_TOKEN"]
 NAMES = [
     f"{MARK}2hpZGRlbg==",
     f"{MARK}+abc/def",
@@ -157,9 +196,71 @@ def test_a_value_that_is_none_is_not_shown(name: str, caplog: pytest.LogCaptureF
     assert_hidden("az://c/t", {"account_name": "acct", **AZURE_NOWHERE, name: MARK}, caplog)
 
 
-@pytest.mark.parametrize(("name", "value"), S3_OPTIONS)
-def test_a_secret_option_of_another_cloud_is_not_shown(name: str, value: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert_hidden("s3://b/t", {**S3_NOWHERE, name: value}, caplog)
+@pytest.mark.parametrize(("name", "value"), OF_S3)
+def test_a_secret_option_of_s3_is_not_shown(name: str, value: str, caplog: pytest.LogCaptureFixture) -> None:
+    base = {key: value for key, value in S3_NOWHERE.items() if key != "aws_endpoint" or "endpoint" not in name}
+    assert_hidden("s3://b/t", {**base, name: value}, caplog)
+    key = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMIexample"}
+    if name.removeprefix("aws_") in {*key, "session_token", "token"}:
+        key = {part: value for part, value in key.items() if not name.endswith(part)}
+        assert_hidden("s3://b/t", {**base, **key, name: value}, caplog)
+
+
+@pytest.mark.parametrize(("name", "value"), OF_GOOGLE)
+def test_a_secret_option_of_google_is_not_shown(name: str, value: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert_hidden("gs://b/t", {**GOOGLE_NOWHERE, name: value}, caplog)
+
+
+@pytest.mark.parametrize("name", [*VARIABLES, *OF_OTHERS])
+def test_a_secret_of_the_environment_is_not_shown(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HOME", "/nonexistent")
+    for beside, value in BESIDE.items():
+        monkeypatch.setenv(beside, value)
+    values = {
+        "AZURE_STORAGE_CONNECTION_STRING": [f"AccountName=acct;AccountKey={MARK}", MARK],
+        "GOOGLE_SERVICE_ACCOUNT_KEY": ACCOUNT_KEYS,
+        "DELTA_SIDECAR_PROXY_URL": [f"http://u:{MARK}@127.0.0.1:9"],
+    }
+    for value in values.get(name, [MARK]):
+        monkeypatch.setenv(name, value)
+        assert_hidden("az://c/t", {"account_name": "acct", **AZURE_NOWHERE}, caplog)
+        assert_hidden("s3://b/t", S3_NOWHERE, caplog)
+        assert_hidden("gs://b/t", GOOGLE_NOWHERE, caplog)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"AZURE_CLIENT_SECRET": MARK},
+        {"AZURE_CLIENT_CERTIFICATE_PATH": __file__, "AZURE_CLIENT_CERTIFICATE_PASSWORD": MARK},
+        {"AZURE_CREDENTIAL_TYPE": "managed_identity", "IDENTITY_HEADER": MARK},
+        {"AZURE_CREDENTIAL_TYPE": "default", "IDENTITY_HEADER": MARK},
+    ],
+)
+def test_a_secret_of_an_identity_is_not_shown(
+    variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusal = Answer(400, json.dumps({"error": "invalid_request", "error_description": f"bad {MARK}"}).encode())
+    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "ManagedIdentityCredential")
+    for name, value in {**BESIDE, **variables}.items():
+        monkeypatch.setenv(name, value)
+    if variables.get("AZURE_CREDENTIAL_TYPE") == "default":
+        monkeypatch.delenv("AZURE_AUTHORITY_HOST")
+    with IdentityServer(refusal) as server:
+        monkeypatch.setenv("IDENTITY_ENDPOINT", f"{server.address}/tokens")
+        shown = everything_shown("az://c/t", {"account_name": "acct", **AZURE_NOWHERE}, caplog)
+    assert MARK not in shown
+    assert "Tried: " in shown
+
+
+def test_a_signature_in_the_environment_and_the_address_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", f"sv=2024-01-01&sig={MARK}%2Babc%3D")
+    for address in ("az://c/t", f"https://{BLOB}/c/t?sv=2024-01-01&sig={MARK}"):
+        assert_hidden(address, {"account_name": "acct", **AZURE_NOWHERE}, caplog)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -208,7 +309,7 @@ def everything_shown(address: str, options: Mapping[str, str], caplog: pytest.Lo
             shown += (repr(scanner), str(scanner), repr(scanner._store), str(scanner._store.url))
             shown += map(repr, scanner.scan_files())
         except DeltaSidecarError as error:
-            shown += (str(error), repr(error), *traceback.format_exception(error))
+            shown += (str(error), repr(error), *traceback.format_exception(error), repr(pickle.dumps(error)))
         flags = chain.from_iterable(("--storage-option", f"{name}={value}") for name, value in options.items())
         result = CliRunner().invoke(main, ["files", address, *flags])
         assert result.exit_code in {1, 2}

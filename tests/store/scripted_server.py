@@ -26,14 +26,15 @@ class ScriptedServer(LoopbackServer):
         super().__init__()
         self._hook = hook
         self.requests: list[tuple[str, str]] = []
+        self.headers: list[dict[str, str]] = []
         self._answers = list(answers)
         self._lock = threading.Lock()
 
     def answer(self, method: str, path: str, headers: Message) -> Answer:
         """The next one."""
-        del headers
         with self._lock:
             self.requests.append((method, path))
+            self.headers.append({name.lower(): value for name, value in headers.items()})
         if self._hook is not None:
             self._hook()
         with self._lock:

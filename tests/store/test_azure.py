@@ -4,23 +4,24 @@ import pytest
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.store.address import parse_address
-from delta_sidecar.store.azure import azure_config
+from delta_sidecar.store.azure import azure_access
 
 BARE = "az://lake/t"
 FULL = "abfss://lake@acct.dfs.core.windows.net/t"
+BARE_CONFIG = {"account_name": "acct", "credential_type": "auto"}
 SIGNED = "https://acct.blob.core.windows.net/lake/t?sig=url"
 
 
 def config(
     address: str, call: dict[str, str] | None = None, environment: dict[str, str] | None = None
 ) -> dict[str, str]:
-    found = azure_config(parse_address(address), call or {}, environment or {})
+    found = dict(azure_access(parse_address(address), call or {}, environment or {}).config)
     assert (found.pop("use_emulator"), found.pop("skip_signature")) == ("false", "false")
     return found
 
 
 def test_the_endpoint_is_the_accounts_unless_it_is_given() -> None:
-    assert config(FULL) == {"account_name": "acct", "endpoint": "https://acct.blob.core.windows.net"}
+    assert config(FULL) == {**BARE_CONFIG, "endpoint": "https://acct.blob.core.windows.net"}
     assert config(FULL, {"endpoint": "http://127.0.0.1:1/acct/"})["endpoint"] == "http://127.0.0.1:1/acct"
     fabric = config(BARE, {"account_name": "onelake", "use_fabric_endpoint": "true"})
     assert fabric["endpoint"] == "https://onelake.blob.fabric.microsoft.com"
@@ -53,10 +54,7 @@ def test_credentials_are_never_mixed_from_two_sources() -> None:
 
 def test_what_the_environment_says_of_another_account_is_not_used() -> None:
     environment = {"account_name": "other", "account_key": "k", "endpoint": "http://127.0.0.1:1/other"}
-    assert config(FULL, {}, environment) == {
-        "account_name": "acct",
-        "endpoint": "https://acct.blob.core.windows.net",
-    }
+    assert config(FULL, {}, environment) == {**BARE_CONFIG, "endpoint": "https://acct.blob.core.windows.net"}
     assert config(BARE, {}, environment)["endpoint"] == "http://127.0.0.1:1/other"
 
 
@@ -67,9 +65,12 @@ def test_what_the_environment_says_of_another_account_is_not_used() -> None:
         ({"account_key": "k", "sas_key": "sig=s"}, "access_key"),
         ({"account_key": "k", "sas_key": "sig=s", "credential_type": "sas_token"}, "sas_token"),
         ({"client_secret": "s", "client_id": "c", "tenant_id": "t"}, "client_secret"),
-        ({"federated_token_file": "f"}, "workload_identity"),
+        ({"federated_token_file": "f", "client_id": "c", "tenant_id": "t"}, "workload_identity"),
         ({"use_azure_cli": "true"}, "azure_cli"),
         ({"credential_type": "managed_identity"}, "managed_identity"),
+        ({"object_id": "o"}, "managed_identity"),
+        ({"msi_resource_id": "r"}, "managed_identity"),
+        ({"msi_endpoint": "http://127.0.0.1:1"}, "managed_identity"),
         ({"connection_string": "AccountName=acct;AccountKey=k"}, "access_key"),
     ],
 )
@@ -83,9 +84,10 @@ def test_credentials_that_are_asked_for_must_be_there() -> None:
 
 
 def test_a_public_container_needs_no_credentials() -> None:
-    found = azure_config(parse_address(FULL), {"skip_signature": "true"}, {"account_key": "k"})
-    assert found["skip_signature"] == "true"
-    assert "account_key" not in found
+    found = azure_access(parse_address(FULL), {"skip_signature": "true"}, {"account_key": "k"})
+    assert found.config["skip_signature"] == "true"
+    assert "account_key" not in found.config
+    assert found.provider is None
 
 
 def test_connection_strings_lie_below_explicit_options() -> None:
@@ -99,3 +101,40 @@ def test_the_emulator_switch() -> None:
     found = config(BARE, {"use_emulator": "true"})
     assert found["endpoint"] == "http://127.0.0.1:10000/devstoreaccount1"
     assert found["credential_type"] == "access_key"
+
+
+def test_the_kind_that_is_wanted_is_looked_for_in_every_source() -> None:
+    environment = {"account_key": "environment", "sas_key": "sig=environment"}
+    assert config(FULL, {"credential_type": "sas_token"}, environment)["sas_key"] == "sig=environment"
+    assert config(SIGNED, {"credential_type": "ACCESS_KEY"}, environment)["account_key"] == "environment"
+    # What the environment wants is no reason to leave out what the call gives.
+    found = config(FULL, {"sas_key": "sig=call"}, {**environment, "credential_type": "access_key"})
+    assert (found["credential_type"], found["sas_key"]) == ("sas_token", "sig=call")
+    with pytest.raises(OptionError, match="'credential_type' wants credentials that are missing, or is none of"):
+        config(FULL, {"credential_type": "password"}, environment)
+
+
+@pytest.mark.parametrize(
+    ("call", "tried"),
+    [
+        ({"account_key": "k"}, "the account key from the storage options"),
+        ({"client_secret": "s", "client_id": "c", "tenant_id": "t"}, "the client secret of a service principal from"),
+        ({"use_azure_cli": "true"}, "the login of the Azure CLI"),
+        ({"credential_type": "managed_identity"}, "the managed identity of this machine"),
+        ({"credential_type": "default"}, "azure-identity's DefaultAzureCredential"),
+        ({"skip_signature": "true"}, "no credentials, for 'skip_signature' is set"),
+        ({}, "the shared access signature from the address"),
+    ],
+)
+def test_what_is_tried_has_a_name(call: dict[str, str], tried: str) -> None:
+    assert azure_access(parse_address(SIGNED), call, {"token": "e"}).identity.tried.startswith(tried)
+
+
+def test_a_notebook_of_fabric_is_left_to_object_store() -> None:
+    names = ("token_service_url", "workload_host", "session_token", "cluster_identifier")
+    session = {f"fabric_{name}": name for name in names}
+    access = azure_access(parse_address(FULL), {}, session)
+    assert access.provider is None
+    assert session.items() <= access.config.items()
+    del session["fabric_session_token"]
+    assert azure_access(parse_address(FULL), {}, session).provider is not None

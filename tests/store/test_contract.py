@@ -1,4 +1,4 @@
-"""What holds for every store: local, memory, Azure by key and by signature."""
+"""What holds for every store: local, memory, Azure by key, signature and token, S3 and Google Cloud."""
 
 from __future__ import annotations
 
@@ -8,27 +8,47 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.store.credentials import Credential
+from tests.store.google_server import GoogleServer
 
 from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock, open_store, run_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.azurite import Azurite
+    from tests.moto_server import Moto
 
     from delta_sidecar.store import Store
 
 NAMES = ["a%20b", "x=1 2", "é", "[", "#", "a?b", "a+b", "ts=00%3A00%3A00", "日本", "%", "%zz", "a&b=c", "~", "'"]
 
 
-@pytest.fixture(params=["local", "memory", "key", "sas", "sas-url"])
+@pytest.fixture(scope="module")
+def google() -> Iterator[GoogleServer]:
+    with GoogleServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["local", "memory", "key", "sas", "sas-url", "token", "s3", "gs"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     kind: str = request.param
     if kind == "local":
         return open_store(tmp_path / "table #1%20")
     if kind == "memory":
         return open_store(f"memory://{uuid.uuid4().hex}/some/table")
+    if kind == "s3":
+        moto: Moto = request.getfixturevalue("moto")
+        return open_store(f"s3://{moto.create_bucket()}/some/table", moto.options)
+    if kind == "gs":
+        google: GoogleServer = request.getfixturevalue("google")
+        return open_store(f"gs://b{uuid.uuid4().hex}/some/table", google.options)
+    if kind == "token":
+        secure: Azurite = request.getfixturevalue("secure_azurite")
+        address = f"az://{secure.create_container()}/some/table"
+        return open_store(address, secure.secure_options, credential=Credential())
     azurite: Azurite = request.getfixturevalue("azurite")
     container = azurite.create_container()
     if kind == "key":

@@ -1,22 +1,66 @@
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from delta_sidecar.errors import OptionError
+from delta_sidecar.store.option_names import canonical, from_environment
 from delta_sidecar.store.option_values import read_count, read_duration, read_flag
-from delta_sidecar.store.options import AZURE_OPTIONS, REQUEST_OPTIONS, canonical, from_environment
+from delta_sidecar.store.options import AZURE_OPTIONS, REQUEST_OPTIONS, environment_secrets, options_of
+
+if TYPE_CHECKING:
+    from delta_sidecar.store.address import StoreKind
 
 ALL = (*REQUEST_OPTIONS, *AZURE_OPTIONS)
 
 
-def test_every_option_is_described_and_no_name_is_used_twice() -> None:
-    names = [name.lower() for option in ALL for name in (option.key, *option.names, *option.environment)]
-    doubled = {name for name in names if names.count(name) > 1}
-    # An Azure option's environment variables are among its names.
-    assert doubled == {name for option in AZURE_OPTIONS for name in option.names if name.startswith("azure_")}
-    assert all(option.meaning.endswith(".") and option.environment for option in ALL)
+@pytest.mark.parametrize("kind", ["azure", "s3", "gs"])
+def test_every_option_is_described_and_no_name_is_used_twice(kind: StoreKind) -> None:
+    options = options_of(kind)
+    names = [name for option in options for name in (option.key, *option.names)]
+    assert len(names) == len(set(names))
+    variables = [name for option in options for name in option.environment]
+    assert len(variables) == len(set(variables))
+    assert all(option.meaning.endswith(".") and option.environment for option in options)
+
+
+@pytest.mark.parametrize("kind", ["azure", "s3", "gs"])
+def test_object_store_knows_every_option_of_a_cloud(kind: StoreKind) -> None:
+    from obstore import exceptions, store
+
+    make: Any = {"azure": store.AzureStore, "s3": store.S3Store, "gs": store.GCSStore}[kind]
+    # What is taken apart or handed to azure-identity before object_store sees it.
+    ours = {"connection_string", "client_certificate_path", "client_certificate_password"}
+    for option in options_of(kind)[len(REQUEST_OPTIONS) :]:
+        if option.key in ours:
+            continue
+        with contextlib.suppress(exceptions.GenericError, ValueError):
+            make("bucket", config={option.key: "true"})
+    with pytest.raises(exceptions.UnknownConfigurationKeyError):
+        make("bucket", config={"no_such_option": "true"})
+
+
+def test_the_tables_hold_what_object_store_reads_from_the_environment() -> None:
+    variables = {name for option in options_of("s3") for name in option.environment}
+    assert variables >= {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"}
+    assert variables >= {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ALLOW_HTTP", "AWS_ROLE_ARN"}
+    variables = {name for option in options_of("gs") for name in option.environment}
+    assert variables >= {"GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_APPLICATION_CREDENTIALS"}
+
+
+def test_secrets_of_the_environment() -> None:
+    environment = {
+        "AZURE_CLIENT_SECRET": "one",
+        "AWS_SECRET_ACCESS_KEY": "two",
+        "GOOGLE_SERVICE_ACCOUNT_KEY": "three",
+        "IDENTITY_HEADER": "four",
+        "AZURE_STORAGE_ACCOUNT_NAME": "public",
+        "AWS_SESSION_TOKEN": "",
+    }
+    assert environment_secrets(environment) == {"one", "two", "three", "four"}
 
 
 @pytest.mark.parametrize(
@@ -27,17 +71,17 @@ def test_every_option_is_described_and_no_name_is_used_twice() -> None:
     ],
 )
 def test_names_are_taken_in_either_case(name: str) -> None:
-    assert canonical({name: "acct"}, ALL) == ({"account_name": "acct"}, {})
+    assert canonical({name: "acct"}, ALL) == {"account_name": "acct"}
 
 
 def test_other_names_of_an_option() -> None:
-    known, _ = canonical({"sas_token": "s", "ACCESS_KEY": "k", "bearer_token": "t", "max_retries": "1"}, ALL)
+    known = canonical({"sas_token": "s", "ACCESS_KEY": "k", "bearer_token": "t", "max_retries": "1"}, ALL)
     assert known == {"sas_key": "s", "account_key": "k", "token": "t", "retry_max_retries": "1"}
 
 
 def test_values_may_be_numbers_and_truth_values() -> None:
     given: dict[str, object] = {"timeout": 30, "use_azure_cli": True, "skip_signature": False}
-    known, _ = canonical(given, ALL)  # type: ignore[arg-type]
+    known = canonical(given, ALL)  # type: ignore[arg-type]
     assert known == {"timeout": "30", "use_azure_cli": "true", "skip_signature": "false"}
 
 
@@ -50,7 +94,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one_and_without_its_value()
 
 
 def test_two_names_of_one_option_must_agree() -> None:
-    assert canonical({"sas_key": "s", "SAS_TOKEN": "s"}, ALL)[0] == {"sas_key": "s"}
+    assert canonical({"sas_key": "s", "SAS_TOKEN": "s"}, ALL) == {"sas_key": "s"}
     with pytest.raises(OptionError, match="'sas_key' is given twice") as caught:
         canonical({"sas_key": "SECRET1", "SAS_TOKEN": "SECRET2"}, ALL)
     assert "SECRET" not in str(caught.value)

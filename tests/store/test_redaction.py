@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from urllib.parse import quote
 
 import pytest
@@ -35,12 +36,25 @@ def test_a_signature_disappears_without_the_rest_of_its_token() -> None:
         "Authorization: SharedKey acct:SECRET==",
         "client_id=a&client_secret=SECRET&x=y",
         "X-Amz-Signature=SECRET&X-Amz-Credential=SECRET/2026",
+        "grant_type=jwt&assertion=SECRET&x=y",
+        '{"access_token": "SECRET", "expires_in": 1}',
+        "{'refresh_token': 'SECRET'}",
+        "token eyJhbGciOiJub25lIn0.SECRETSECRET.SECRET is bad",
+        "-----BEGIN PRIVATE KEY-----\nSECRET\nSECRET\n-----END PRIVATE KEY-----",
     ],
 )
 def test_what_looks_like_a_secret_disappears(text: str) -> None:
     scrubbed = Scrubber().scrub(text)
     assert "SECRET" not in scrubbed
     assert "***" in scrubbed
+
+
+def test_a_service_account_disappears_in_parts() -> None:
+    lines = [f"{number}line-of-a-private-key" for number in range(3)]
+    private = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"])
+    key = json.dumps({"client_email": "a@b", "private_key": private, "private_key_id": "id-of-the-key"})
+    text = Scrubber([key]).scrub(f"a@b, {lines[1]}, id-of-the-key, {' '.join(lines)}")
+    assert text == "a@b, ***, ***, *** *** ***"
 
 
 def test_ordinary_text_stays() -> None:

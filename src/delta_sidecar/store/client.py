@@ -5,23 +5,22 @@ A client owns a connection pool, so a second scan of the same container finds it
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.store.azure import azure_config
+from delta_sidecar.store.access import NOBODY, Identity
+from delta_sidecar.store.azure import azure_access
 from delta_sidecar.store.failures import reason_of
-from delta_sidecar.store.option_values import read_count, read_duration, read_flag
-from delta_sidecar.store.options import (
-    AZURE_OPTIONS,
-    REQUEST_OPTIONS,
-    StorageOption,
-    canonical,
-    from_environment,
-)
+from delta_sidecar.store.google import google_access
+from delta_sidecar.store.option_names import StorageOption, canonical, from_environment
+from delta_sidecar.store.option_values import read_certificate, read_count, read_duration, read_flag
+from delta_sidecar.store.options import REQUEST_OPTIONS, environment_secrets, options_of
 from delta_sidecar.store.redaction import Scrubber
+from delta_sidecar.store.s3 import s3_access
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from obstore.store import ObjectStore
 
+    from delta_sidecar.store.access import Access, CredentialProvider
     from delta_sidecar.store.address import Address, StoreKind
 
 Pairs: TypeAlias = "tuple[tuple[str, Any], ...]"
@@ -46,7 +46,8 @@ class ClientSpec:
         client: The HTTP client's options.
         retry: How requests are tried again.
         secrets: The values that must never be shown.
-        identified: Whether there are any credentials in the configuration.
+        identity: Who the client says it is.
+        provider: What hands the client its credentials, where they are not in the configuration.
     """
 
     kind: StoreKind
@@ -56,12 +57,13 @@ class ClientSpec:
     client: Pairs = field(default=(), repr=False)
     retry: Pairs = field(default=(), repr=False)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    identified: bool = True
+    identity: Identity = NOBODY
+    provider: CredentialProvider | None = field(default=None, repr=False)
 
     @property
     def scrubber(self) -> Scrubber:
-        """What keeps this client's secrets out of messages."""
-        return Scrubber(self.secrets)
+        """What keeps this client's secrets, and those of the environment, out of messages."""
+        return Scrubber(self.secrets | environment_secrets(os.environ))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,16 @@ class RequestLimit:
 
 
 def client_spec(
-    address: Address, options: Mapping[str, str], environment: Mapping[str, str]
+    address: Address, options: Mapping[str, str], environment: Mapping[str, str], credential: object = None
 ) -> tuple[ClientSpec, RequestLimit]:
     """Reads the options for a remote address.
 
     Raises:
         OptionError: An option is unknown, or has a value that is not valid.
+        AuthenticationError: There are no credentials, and nowhere to look for any.
     """
-    azure = address.kind == "azure"
-    table = (*REQUEST_OPTIONS, *AZURE_OPTIONS) if azure else REQUEST_OPTIONS
-    call, other = canonical(options, table, strict=address.kind in {"azure", "memory"})
+    table = options_of(address.kind)
+    call = canonical(options, table)
     variables = from_environment(environment, table)
     requests = {option.key: option for option in REQUEST_OPTIONS}
     values = {
@@ -96,27 +98,27 @@ def client_spec(
     )
     if address.kind == "memory":
         return ClientSpec("memory", address.container, f"memory://{address.container}"), limit
-    config = azure_config(address, call, variables) if azure else other
-    _check_endpoints(config)
-    endpoint = _endpoint_of(config)
+    access = _access(address, call, variables, credential)
+    _check_endpoints(access.config)
     client = {key: _read(requests[key], value) for key, value in values.items() if requests[key].part == "client"}
-    if azure or endpoint.startswith("http://"):
-        client["allow_http"] = endpoint.startswith("http://")
+    if access.endpoint:
+        client["allow_http"] = access.endpoint.startswith("http://")
     retry = {key: _read(requests[key], value) for key, value in values.items() if requests[key].part == "retry"}
     secret = {option.key for option in table if option.secret}
+    known = (*call.items(), *access.config.items(), *client.items())
     spec = ClientSpec(
         kind=address.kind,
         container=address.container,
-        account=endpoint if azure else f"{address.kind}://{address.container} {endpoint}",
-        config=_pairs(config),
+        account=access.endpoint
+        if address.kind == "azure"
+        else f"{address.kind}://{address.container} {access.endpoint}",
+        config=_pairs(access.config),
         client=_pairs(client),
         retry=_pairs(retry),
-        secrets=frozenset(
-            str(value)
-            for key, value in (*config.items(), *client.items())
-            if key in secret or (not azure and any(word in key for word in ("key", "secret", "token", "password")))
-        ),
-        identified=not azure or "credential_type" in config or config["skip_signature"] == "true",
+        secrets=frozenset(str(value) for key, value in known if key in secret)
+        | (access.provider.secrets if access.provider else frozenset()),
+        identity=access.identity,
+        provider=access.provider,
     )
     return spec, limit
 
@@ -147,6 +149,7 @@ def _client(spec: ClientSpec) -> ObjectStore:
             spec.container,
             config=dict(spec.config),
             client_options=dict(spec.client),
+            credential_provider=spec.provider,
             retry_config={
                 "max_retries": retry["retry_max_retries"],
                 "retry_timeout": retry["retry_timeout"],
@@ -172,6 +175,17 @@ def _memory_store(name: str) -> ObjectStore:  # noqa: ARG001 - the cache's key
     return MemoryStore()
 
 
+def _access(address: Address, call: Mapping[str, str], variables: Mapping[str, str], credential: object) -> Access:
+    """Gives the way to a cloud, from the options that are not about requests."""
+    general = {option.key for option in REQUEST_OPTIONS}
+    call, variables = (
+        {key: value for key, value in source.items() if key not in general} for source in (call, variables)
+    )
+    if address.kind == "azure":
+        return azure_access(address, call, variables, credential)
+    return s3_access(call, variables) if address.kind == "s3" else google_access(call, variables)
+
+
 def _read(option: StorageOption, value: str | None) -> str | bool | int | timedelta:
     text = value or ""
     if option.type == "flag":
@@ -180,19 +194,16 @@ def _read(option: StorageOption, value: str | None) -> str | bool | int | timede
         return read_count(option.key, text)
     if option.type == "duration":
         return read_duration(option.key, text)
-    return text
+    return read_certificate(option.key, text) if option.key == "root_certificate" else text
 
 
 def _check_endpoints(config: Mapping[str, str]) -> None:
     """Refuses secrets in addresses of services: those are shown in messages."""
     for key, value in config.items():
-        if "endpoint" in key and any(mark in value for mark in "@?#"):
-            msg = f"the storage option {key!r} must be a plain address, without user, password, query or fragment"
+        if ("endpoint" in key or key in {"authority_host", "base_url"}) and any(mark in value for mark in "@?#"):
+            name = "endpoint" if key == "aws_endpoint_url_s3" else key
+            msg = f"the storage option {name!r} must be a plain address, without user, password, query or fragment"
             raise OptionError(msg)
-
-
-def _endpoint_of(config: Mapping[str, str]) -> str:
-    return next((value for key, value in sorted(config.items()) if "endpoint" in key and "msi" not in key), "")
 
 
 def _pairs(values: Mapping[str, Any]) -> Pairs:

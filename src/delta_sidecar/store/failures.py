@@ -14,10 +14,11 @@ from delta_sidecar.errors import (
 )
 
 if TYPE_CHECKING:
+    from delta_sidecar.store.access import Identity
     from delta_sidecar.store.redaction import Scrubber
 
 
-def explain(error: Exception, *, doing: str, where: str, scrubber: Scrubber, identified: bool = True) -> StorageError:
+def explain(error: Exception, *, doing: str, where: str, scrubber: Scrubber, identity: Identity) -> StorageError:
     """Gives the error to raise for what a client raised.
 
     Raise it outside of the `except` block: the client's own error, with its unscrubbed text, is then not
@@ -28,28 +29,45 @@ def explain(error: Exception, *, doing: str, where: str, scrubber: Scrubber, ide
         doing: What was asked, as in "cannot {doing} {where}".
         where: The address of the object or folder.
         scrubber: What keeps the secrets out.
-        identified: Whether any credentials were given.
+        identity: Who the client says it is.
     """
     name = type(error).__name__
-    reason = reason_of(error, scrubber)
     what = f"cannot {doing} {where}"
+    tried = scrubber.scrub(identity.tried)
+    no_token = _NO_TOKEN.search(_own_text(error))
+    if no_token:
+        why = scrubber.scrub(" ".join(no_token[1].split()))
+        return AuthenticationError(f"{what}: there is no token for it. Tried: {tried}: {why}. {identity.hint}")
+    reason = reason_of(error, scrubber)
     if isinstance(error, FileNotFoundError):
         missing = "its container does not exist" if "ContainerNotFound" in str(error) else "it does not exist"
         return ObjectNotFoundError(f"{what}: {missing}")
     if name == "AlreadyExistsError":
         return ObjectExistsError(f"{what}: it is already there")
     if name in {"UnauthenticatedError", "PermissionDeniedError"} or _REFUSED.search(str(error)):
-        hint = _CHECK if identified else _IDENTIFY
-        return AuthenticationError(f"{what}: the store refused the credentials ({reason}). {hint}")
+        return AuthenticationError(
+            f"{what}: the store refused the credentials ({reason}). Tried: {tried}. {identity.hint}"
+        )
+    if _NO_CREDENTIALS.search(str(error)):
+        return AuthenticationError(
+            f"{what}: there are no credentials for it ({reason}). Tried: {tried}. {identity.hint}"
+        )
     if _BEYOND.search(reason):
         return ObjectTruncatedError(f"{what}: the object is shorter than the range asked for")
-    hint = "" if identified else f" {_IDENTIFY}"
-    return StorageError(f"{what}: {reason}.{hint}")
+    distrusted = _DISTRUSTED.search(str(error))
+    if distrusted:
+        reason = f"{reason}. The certificate of the service is not trusted ({distrusted[1]}); {_TRUST}"
+    return StorageError(f"{what}: {reason}.")
+
+
+def is_interrupt(error: Exception) -> bool:
+    """Tells whether a client's error is a Ctrl-C that came while a credential was asked for its token."""
+    return _INTERRUPT in _own_text(error)
 
 
 def reason_of(error: Exception, scrubber: Scrubber) -> str:
     """Gives a client's error text in one short line without secrets."""
-    text = str(error).split("\n\nDebug source:", 1)[0]
+    text = _own_text(error)
     answer = re.search(r"<Code>(\w+)</Code>\s*<Message>([^\n<]*)", text)
     if answer:
         text = f"{text.split('<?xml', 1)[0].split('<Error', 1)[0].rstrip(': ')}: {answer[1]}: {answer[2]}"
@@ -59,16 +77,27 @@ def reason_of(error: Exception, scrubber: Scrubber) -> str:
 
 _LONGEST_REASON = 400
 
-_CHECK = "Check the account key, the signature and its expiry, or the role of the identity"
-
-_IDENTIFY = (
-    "No credentials were given: set the storage option 'account_key', 'sas_token' or 'connection_string', or "
-    "the environment variable AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or "
-    "AZURE_STORAGE_CONNECTION_STRING"
-)
+_TRUST = "the storage option 'root_certificate' names the certificates of a company or an emulator"
 
 # What services answer, and what obstore says of memory.
 _BEYOND = re.compile(r"status code: 416\b|Wanted range starting at")
 
-# Failures on the way to a token come as general ones.
-_REFUSED = re.compile(r"(?i)code: 40[13]\b|token request|azure cli|invalid_client|invalid_grant")
+_REFUSED = re.compile(r"(?i)code: 40[13]\b|invalid_client|invalid_grant")
+
+# Failures on the way to a token or a key come as general ones.
+_NO_CREDENTIALS = re.compile(
+    r"(?i)token request|azure cli|federated token file|/latest/(?:api/token|meta-data)|AssumeRoleWithWebIdentity"
+    r"|computeMetadata|service account file|web identity|POST REDACTED"
+)
+
+# What a provider of tokens raised.
+_NO_TOKEN = re.compile(r"(?s)External \w+ credential provider: \w+: (.*)")
+
+_INTERRUPT = "credential provider: KeyboardInterrupt"
+
+_DISTRUSTED = re.compile(r"InvalidCertificate\(\s*(\w+)")
+
+
+def _own_text(error: Exception) -> str:
+    """Gives a client's error text without the description of its insides."""
+    return str(error).split("\n\nDebug source:", 1)[0]

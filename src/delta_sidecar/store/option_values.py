@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from datetime import timedelta
+from pathlib import Path
 
 from delta_sidecar.errors import OptionError
 
@@ -48,6 +50,24 @@ def read_duration(key: str, value: str) -> timedelta:
         raise OptionError(msg)
     return timedelta(seconds=float(match[1]) * seconds)
 
+
+def read_certificate(key: str, value: str) -> str:
+    """Reads certificates as PEM text, which is the value itself or in the file that it names.
+
+    Raises:
+        OptionError: It is no PEM text, and no file that can be read.
+    """
+    text = value
+    if _PEM not in value:
+        with contextlib.suppress(OSError, ValueError):
+            text = Path(value).read_text(encoding="utf-8")
+    if _PEM in text:
+        return text
+    msg = f"the storage option {key!r} must be a certificate as PEM text, or the path of a PEM file"
+    raise OptionError(msg)
+
+
+_PEM = "-----BEGIN CERTIFICATE-----"
 
 _SECONDS = {
     **dict.fromkeys(("ms", "msec", "milliseconds"), 0.001),

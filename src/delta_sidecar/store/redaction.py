@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus, unquote
@@ -90,16 +92,45 @@ _PATTERNS = (
     re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"),
     re.compile(r"(?i)(\bBearer\s+)[A-Za-z0-9._~+/=-]{8,}"),
     re.compile(r"(?i)(\bSharedKey(?:Lite)?\s+[\w-]+:)[A-Za-z0-9+/=]+"),
-    re.compile(r"(?i)(\b(?:client_secret|client_assertion|access_token|X-Amz-[A-Za-z-]+)=)[^&\s\"'<>]+"),
+    re.compile(
+        r"(?i)(\b(?:client_secret|client_assertion|assertion|access_token|refresh_token|password|X-Amz-[A-Za-z-]+)=)"
+        r"[^&\s\"'<>]+"
+    ),
+    re.compile(
+        r"(?i)([\"'](?:access_token|refresh_token|id_token|client_secret|private_key|password)[\"']\s*:\s*[\"'])[^\"']+"
+    ),
+    # A web token: two or three parts of base64, of which the first is the beginning of a JSON object.
+    re.compile(r"(\b)eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?"),
+    re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)(?:(?!-----END).)*", re.DOTALL),
 )
 
 
 def _forms(secret: str) -> set[str]:
-    """Gives a secret as it may turn up: as it is, decoded, encoded, a SAS by its signature, a proxy by its password."""
-    bases = {secret, unquote(secret)}
-    for found in (re.search(r"(?i)\bsig=([^&]+)", secret), re.search(r"://[^/]*?:(.+)@", secret)):
-        if found:
-            bases |= {found[1], unquote(found[1])}
+    """Gives a secret as it may turn up: as it is, in parts, decoded, encoded."""
+    bases = {part for whole in (secret, unquote(secret)) for part in _parts(whole)}
     forms = {form for base in bases for form in (base, quote(base, safe=""), quote(base), quote_plus(base))}
     forms |= {re.sub(r"%[0-9A-F]{2}", lambda code: code[0].lower(), form) for form in forms}
     return {form for form in forms if len(form) >= _SHORTEST_SECRET}
+
+
+def _parts(secret: str) -> set[str]:
+    """Gives a secret and what is secret by itself in it.
+
+    That is the signature of a SAS, the password of a proxy, each line of a key, and the secrets of a service account.
+    """
+    parts = {secret}
+    for found in (re.search(r"(?i)\bsig=([^&]+)", secret), re.search(r"://[^/]*?:(.+)@", secret)):
+        if found:
+            parts |= {found[1], unquote(found[1])}
+    if secret.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError):
+            named = json.loads(secret)
+            parts |= {named[key] for key in _SECRETS_IN_JSON if isinstance(named.get(key), str)}
+    lines = {line.strip() for part in parts for line in part.splitlines() if "\n" in part}
+    return parts | {line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith("-----")}
+
+
+_SECRETS_IN_JSON = ("private_key", "private_key_id", "client_secret", "refresh_token")
+
+# A shorter one may be a bracket, or an ordinary word.
+_SHORTEST_LINE = 16

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from delta_sidecar.errors import AuthenticationError, ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.store.client import ClientSpec, RequestLimit, client_for
-from delta_sidecar.store.failures import explain
+from delta_sidecar.store.failures import explain, is_interrupt
 from delta_sidecar.store.gate import gate_for
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
@@ -191,7 +191,7 @@ class RemoteStore:
                         self._client,
                         prefix=(self._root + folder).removesuffix("/") or None,
                         offset=seen,
-                        chunk_size=PAGE_SIZE,
+                        chunk_size=_PAGE_SIZES.get(self._spec.kind, PAGE_SIZE),
                     )
                 )
             return next(stream, [])
@@ -253,12 +253,14 @@ class RemoteStore:
                 sent = first or value != []
                 moved = len(value.data) if isinstance(value, _Body) else moved
             except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
+                if is_interrupt(error):
+                    raise KeyboardInterrupt from None
                 failure = explain(
                     error,
                     doing=doing,
                     where=f"{self.url}/{path}",
                     scrubber=self._scrubber,
-                    identified=self._spec.identified,
+                    identity=self._spec.identity,
                 )
                 moved = 0
             else:
@@ -274,6 +276,9 @@ class _Body:
     meta: Mapping[str, Any]
     data: memoryview
 
+
+# What these send in one answer, so that a page of ours is one request.
+_PAGE_SIZES = {"s3": 1000, "gs": 1000}
 
 _LISTING_TRIES = 4
 _SHORT_BODY_TRIES = 3

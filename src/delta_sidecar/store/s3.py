@@ -1,0 +1,124 @@
+"""Which S3 service to ask, and with which credentials.
+
+The call is asked before the environment, and credentials come whole from the first of them that has any: an access
+key in the call is never sent with a session token of the environment. Without any, object_store asks the machine
+for its instance's role. Profiles in files are not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.errors import OptionError
+from delta_sidecar.store.access import ENVIRONMENT, OPTIONS, Access, Identity
+from delta_sidecar.store.option_values import read_flag
+from delta_sidecar.store.s3_options import S3_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from delta_sidecar.store.access import CredentialProvider
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKey:
+    """Hands a client an access key.
+
+    It goes this way because a client adds what it finds in the environment to what it is configured with.
+    """
+
+    access_key_id: str = field(repr=False)
+    secret_access_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """All of it."""
+        return frozenset(filter(None, (self.access_key_id, self.secret_access_key, self.session_token)))
+
+    def __call__(self) -> dict[str, Any]:
+        """Gives the key; it does not expire, as far as anybody knows."""
+        return {
+            "access_key_id": self.access_key_id,
+            "secret_access_key": self.secret_access_key,
+            "token": self.session_token,
+            "expires_at": None,
+        }
+
+
+def s3_access(call: Mapping[str, str], environment: Mapping[str, str]) -> Access:
+    """Gives the way to an S3 service.
+
+    Args:
+        call: The options of the call, by key.
+        environment: The options of the environment, by key.
+
+    Raises:
+        OptionError: A value is not valid, or half of an access key is missing.
+    """
+    both = {**environment, **{key: value for key, value in call.items() if value}}
+    config = {key: value for key, value in both.items() if key not in _OF_CREDENTIALS}
+    for option in S3_OPTIONS:
+        if option.type == "flag" and option.key in config:
+            config[option.key] = str(read_flag(option.key, config[option.key])).lower()
+    endpoint = config.pop("endpoint", "").rstrip("/")
+    if endpoint:
+        if not endpoint.startswith(("https://", "http://")):
+            msg = "the storage option 'endpoint' must start with https:// or http://"
+            raise OptionError(msg)
+        # The most specific name, or the environment's stands above it.
+        config["aws_endpoint_url_s3"] = endpoint
+    identity, provider = _credentials(config, call, environment)
+    return Access(config, endpoint, identity, provider)
+
+
+_KEY = ("access_key_id", "secret_access_key", "session_token")
+_WEB_IDENTITY = ("web_identity_token_file", "role_arn", "role_session_name")
+_CONTAINER = (
+    "container_credentials_relative_uri",
+    "container_credentials_full_uri",
+    "container_authorization_token_file",
+)
+_OF_CREDENTIALS = {*_KEY, *_WEB_IDENTITY, *_CONTAINER, "skip_signature"}
+
+_POLICY = "Check that its policy allows to list and read the bucket"
+_GIVE = (
+    "Set the storage options 'access_key_id' and 'secret_access_key', or AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY in the environment; profiles in files are not read"
+)
+
+
+def _credentials(
+    config: dict[str, str], call: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[Identity, CredentialProvider | None]:
+    for source, origin in ((call, OPTIONS), (environment, ENVIRONMENT)):
+        if read_flag("skip_signature", source.get("skip_signature", "false")):
+            config["skip_signature"] = "true"
+            return Identity("no credentials, for 'skip_signature' is set", f"The bucket is not public. {_GIVE}"), None
+        # Said in any case, or the client looks for it in the environment by itself.
+        config["skip_signature"] = "false"
+        key = [source.get(name) or None for name in _KEY]
+        if any(key):
+            return Identity(f"the access key {origin}", f"Check the key and its region. {_POLICY}"), _key(key)
+        for names, what in ((_WEB_IDENTITY, "the web identity"), (_CONTAINER, "the container's credentials")):
+            if source.get(names[0]) or (names is _CONTAINER and source.get(names[1])):
+                if source is call and (environment.get("access_key_id") or environment.get("secret_access_key")):
+                    msg = (
+                        f"the storage options name {what}, and an access key is in the environment, which object_store "
+                        "prefers: unset AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                    )
+                    raise OptionError(msg)
+                config |= {name: source[name] for name in names if source.get(name)}
+                return Identity(f"{what} {origin}", _POLICY), None
+    tried = "the role of this machine's instance, for no credentials were given"
+    return Identity(tried, _GIVE), None
+
+
+def _key(parts: list[str | None]) -> AccessKey:
+    key_id, secret, token = parts
+    if not key_id or not secret:
+        missing = "access_key_id" if not key_id else "secret_access_key"
+        msg = f"the storage option {missing!r} is missing: an access key is an id and a secret"
+        raise OptionError(msg)
+    return AccessKey(key_id, secret, token)
