@@ -17,10 +17,10 @@ from tests.scan.effort import examples
 
 from delta_sidecar.log.actions import KEYS_SCHEMA, commit_schema
 from delta_sidecar.plan import FILE_LABEL, LINE
-from delta_sidecar.replay import seen as seen_module
 from delta_sidecar.replay.checkpoint_rows import BaseRows
 from delta_sidecar.replay.commits import LiveAdds, TailKeys
 from delta_sidecar.replay.files import FileColumns
+from delta_sidecar.replay.key_hashes import KeyHashes
 from delta_sidecar.replay.seen import SeenSet
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ VECTORS = [
     {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 3, "cardinality": 1},
     {"storageType": "i", "pathOrInlineDv": "x@1", "sizeInBytes": 3, "cardinality": 2},
 ]
+
+# Nothing, little and much memory for a seen-set: keys go to disk at once, become digests before, or stay.
+LIMITS = st.sampled_from([0, 100, 600, 1 << 20])
 
 keys = st.tuples(st.sampled_from(SPELLINGS), st.sampled_from(VECTORS))
 
@@ -119,7 +122,7 @@ def test_a_replay_in_blocks_is_the_replay_of_a_dictionary(history: list[Actions]
     ]
     rows = checkpoint_batches(history[: base + 1], data)
     with data.draw(st.sampled_from([nullcontext, colliding]))():
-        seen = SeenSet(key_bytes=data.draw(st.sampled_from([0, 50, 1 << 20])))
+        seen = SeenSet(data.draw(LIMITS))
         if data.draw(st.booleans()):
             live = LiveAdds(seen, COLUMNS, None)
             found = [batch for block in tail if (batch := live(block)) is not None]
@@ -128,7 +131,7 @@ def test_a_replay_in_blocks_is_the_replay_of_a_dictionary(history: list[Actions]
         else:
             TailKeys(seen).take(iter(data.draw(st.permutations([narrowed(block) for block in tail]))))
             found = from_base(seen, rows)
-            live = LiveAdds(SeenSet(), COLUMNS, None)
+            live = LiveAdds(SeenSet(data.draw(LIMITS)), COLUMNS, None)
             found += [batch for block in tail if (batch := live(block)) is not None]
     emitted = [row for batch in found for row in batch.to_pylist()]
     by_key = {(canonical(row["raw_path"]), dv_id(row["deletion_vector"])): row for row in emitted}
@@ -141,13 +144,13 @@ def test_a_replay_in_blocks_is_the_replay_of_a_dictionary(history: list[Actions]
 @given(
     batches=st.lists(st.lists(st.binary(max_size=40), max_size=30), max_size=8),
     asked=st.lists(st.binary(max_size=40), max_size=30),
-    key_bytes=st.sampled_from([0, 100, 1 << 20]),
+    limit=LIMITS,
     collide=st.booleans(),
 )
-def test_a_seen_set_is_a_set(batches: list[list[bytes]], asked: list[bytes], key_bytes: int, *, collide: bool) -> None:
+def test_a_seen_set_is_a_set(batches: list[list[bytes]], asked: list[bytes], limit: int, *, collide: bool) -> None:
     known: set[bytes] = set()
     with colliding() if collide else nullcontext():
-        seen = SeenSet(key_bytes=key_bytes)
+        seen = SeenSet(limit)
         for batch in batches:
             fresh = []
             for key in batch:
@@ -260,8 +263,8 @@ def sliced(batch: pa.RecordBatch) -> pa.RecordBatch:
 def colliding() -> AbstractContextManager[Any]:
     """Gives keys only three fingerprints, so that the keys themselves must decide."""
 
-    def few(keys: pa.BinaryArray, weights: object) -> NDArray[np.uint64]:
-        del weights
+    def few(hashes: KeyHashes, keys: pa.BinaryArray) -> NDArray[np.uint64]:
+        del hashes
         return np.array([sum(key) % 3 for key in keys.to_pylist()], dtype=np.uint64)
 
-    return mock.patch.object(seen_module, "_fingerprints", few)
+    return mock.patch.object(KeyHashes, "fingerprints", few)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+from copy import deepcopy
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -8,17 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_sidecar.replay import seen as module
+from delta_sidecar.replay.key_hashes import KeyHashes
 from delta_sidecar.replay.seen import SeenSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PATIENTLY = settings(deadline=None)
 KEYS = st.one_of(st.binary(max_size=3), st.binary(max_size=40), st.sampled_from([b"", b"\0", b"\0\0", b"a" * 33_000]))
 BATCHES = st.lists(st.lists(KEYS, max_size=12), max_size=14)
-LIMITS = st.sampled_from([0, 60, 1 << 20])
+LIMITS = st.sampled_from([0, 60, 300, 2_000, 1 << 20])
 
 
 def binary(keys: list[bytes]) -> pa.BinaryArray:
     return pa.array(keys, pa.binary())
+
+
+def numbered(numbers: range, length: int = 50) -> pa.BinaryArray:
+    return binary([b"%d".ljust(length, b"x") % number for number in numbers])
 
 
 def check_against_a_set(seen: SeenSet, batches: list[list[bytes]], probes: list[bytes]) -> None:
@@ -45,8 +54,32 @@ def test_it_is_a_set(batches: list[list[bytes]], probes: list[bytes], limit: int
 @given(BATCHES, st.lists(KEYS, max_size=6), LIMITS)
 def test_it_is_exact_where_fingerprints_collide(batches: list[list[bytes]], probes: list[bytes], limit: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_fingerprints", lambda keys, _: np.full(len(keys), 7, dtype=np.uint64))
+        patch.setattr(KeyHashes, "fingerprints", lambda _, keys: np.full(len(keys), 7, dtype=np.uint64))
         check_against_a_set(SeenSet(limit), batches, probes)
+
+
+@PATIENTLY
+@given(st.lists(st.tuples(st.booleans(), st.lists(KEYS, max_size=12)), max_size=14), LIMITS)
+def test_keys_that_are_held_back_come_in_together(batches: list[tuple[bool, list[bytes]]], limit: int) -> None:
+    seen = SeenSet(limit)
+    model: set[bytes] = set()
+    later: set[bytes] = set()
+    for now, batch in batches:
+        if now:
+            expected = [key not in model and key not in batch[:place] for place, key in enumerate(batch)]
+            assert seen.insert(binary(batch)).tolist() == expected
+            model.update(batch)
+        else:
+            seen.hold_back(binary(batch))
+            later.update(batch)
+        asked = [*model, *later]
+        assert seen.contains(binary(asked)).tolist() == [key in model for key in asked]
+    seen.release()
+    asked = [*model, *later, b"neither"]
+    assert len(seen) == len(model | later)
+    assert seen.contains(binary(asked)).tolist() == [key in model | later for key in asked]
+    seen.release()
+    assert len(seen) == len(model | later)
 
 
 @PATIENTLY
@@ -76,21 +109,55 @@ def test_many_batches(limit: int) -> None:
 def test_memory_of_a_large_set_does_not_grow_with_the_keys() -> None:
     sizes = []
     for length in (50, 500):
-        seen = SeenSet(10_000)
-        seen.insert(binary([b"%d".ljust(length, b"x") % number for number in range(20_000)]))
+        seen = SeenSet(1_000_000)
+        seen.insert(numbered(range(20_000), length))
         seen.freeze()
+        assert seen.tier == "digests"
         sizes.append(seen.nbytes)
-    assert sizes[0] == sizes[1] <= 20_000 * 36
+    assert sizes[0] == sizes[1] == 20_000 * 24
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 20])
-def test_it_pickles(limit: int) -> None:
+def test_keys_become_digests_and_digests_go_to_disk() -> None:
+    seen = SeenSet(300_000)
+    tiers, sizes = [], []
+    for start in range(0, 20_000, 500):
+        seen.insert(numbered(range(start, start + 500)))
+        tiers.append(seen.tier)
+        sizes.append(seen.nbytes)
+    assert tiers == sorted(tiers, key=["keys", "digests", "disk"].index)
+    assert len(set(tiers)) == 3
+    assert max(sizes) <= 300_000 / 2
+    assert len(seen) == 20_000
+
+
+def test_what_is_held_back_counts_for_the_limit() -> None:
+    seen = SeenSet(300_000)
+    for start in range(0, 40_000, 1_000):
+        seen.insert(numbered(range(start, start + 500)))
+        seen.hold_back(numbered(range(start + 500, start + 1_000)))
+        assert seen.nbytes <= 300_000 / 2
+    assert (len(seen), seen.tier) == (20_000, "disk")
+    seen.release()
+    assert len(seen) == 40_000
+    assert seen.nbytes <= 300_000 / 2
+    assert seen.contains(numbered(range(-100, 40_100))).tolist() == [False] * 100 + [True] * 40_000 + [False] * 100
+
+
+@pytest.mark.parametrize("limit", [0, 300, 1 << 20])
+@pytest.mark.parametrize("copied", [lambda seen: pickle.loads(pickle.dumps(seen)), deepcopy])  # noqa: S301
+def test_a_copy_stands_by_itself(limit: int, copied: Callable[[SeenSet], SeenSet]) -> None:
     seen = SeenSet(limit)
     seen.insert(binary([b"a", b"b"]))
-    copy = pickle.loads(pickle.dumps(seen))  # noqa: S301
+    seen.hold_back(binary([b"later"]))
+    copy = copied(seen)
+    assert copy.tier == seen.tier
     assert copy.contains(binary([b"a", b"b", b"c"])).tolist() == [True, True, False]
     assert copy.insert(binary([b"b", b"c"])).tolist() == [False, True]
-    assert not seen.contains(binary([b"c"])).any()
+    copy.release()
+    assert copy.contains(binary([b"later", b"c"])).all()
+    assert not seen.contains(binary([b"c", b"later"])).any()
+    seen.release()
+    assert seen.contains(binary([b"a", b"b", b"later"])).all()
 
 
 def test_nothing_is_in_an_empty_set() -> None:

@@ -46,7 +46,7 @@ def small_sizes(*, apart: bool = True) -> Iterator[None]:
             (parquet_file, "_NARROWEST", 16),
             (parquet_file, "_TOGETHER", 0 if apart else 1 << 20),
             (row_selection, "_STRIP_ROWS", 3),
-            (replay_scan, "SeenSet", lambda: SeenSet(key_bytes=0)),
+            (replay_scan, "SeenSet", lambda *_: SeenSet(0)),
         ):
             stack.enter_context(mock.patch.object(place, name, value))
         yield

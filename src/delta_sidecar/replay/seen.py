@@ -13,7 +13,7 @@ import numpy as np
 
 from delta_sidecar.replay.key_batch import KeyBatch
 from delta_sidecar.replay.key_hashes import KeyHashes
-from delta_sidecar.replay.sorted_runs import DigestRun, KeyRun
+from delta_sidecar.replay.sorted_runs import DigestRun, KeyRun, merged
 from delta_sidecar.replay.spilled_runs import SpilledRun
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class _Layer:
         """Makes one run of the last ones in memory, or of all of them."""
         some = self._runs[-last:] if last is not None else self._runs
         if len(some) > 1:
-            self._runs[-len(some) :] = [type(some[0]).merged(some)]
+            self._runs[-len(some) :] = [merged(some)]
 
     def digest(self, hashes: KeyHashes) -> None:
         """Keeps digests instead of keys."""

@@ -170,6 +170,12 @@ class DigestRun(Run):
             yield self.between(start, end)
 
 
+def merged(runs: Sequence[KeyRun | DigestRun]) -> KeyRun | DigestRun:
+    """One run of all that is in runs, which are of one kind."""
+    digests = [run for run in runs if isinstance(run, DigestRun)]
+    return DigestRun.merged(digests) if digests else KeyRun.merged([run for run in runs if isinstance(run, KeyRun)])
+
+
 def in_order(streams: Sequence[Iterator[DigestRun]]) -> Iterator[DigestRun]:
     """Merges streams of blocks, each of which goes up, into one that does. Equal fingerprints stay together."""
     heads = [(head, stream) for stream in streams if (head := next(stream, None)) is not None]

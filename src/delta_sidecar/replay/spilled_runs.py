@@ -166,13 +166,13 @@ class _ScratchFile:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         try:
-            self._file = tempfile.TemporaryFile(prefix="delta-sidecar-", buffering=0)
+            self._file = tempfile.TemporaryFile(prefix="delta-sidecar-", buffering=0)  # noqa: SIM115 - closed below
         except OSError as error:
             raise _unwritable(error) from error
         weakref.finalize(self, self._file.close).atexit = False
 
     def append(self, words: Fingerprints) -> None:
-        data = memoryview(np.ascontiguousarray(words)).cast("B")
+        data = np.ascontiguousarray(words).data.cast("B")
         try:
             while data:
                 data = data[self._file.write(data) :]
