@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
 import traceback
 from typing import TYPE_CHECKING
@@ -176,6 +177,16 @@ def test_a_certificate_that_cannot_be_read_is_an_error_of_credentials(tmp_path: 
             caught.value
         )
         assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"account_key": "a2V5"}, {"credential_type": "default"}])
+def test_azure_identity_is_not_imported_before_a_token_is_asked_for(options: dict[str, str]) -> None:
+    code = (
+        "import sys; from delta_sidecar.store import open_store; "
+        f"open_store('az://lake/t', {{'account_name': 'acct', **{options!r}}}); print('azure.identity' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("False\n", "")
 
 
 @pytest.fixture

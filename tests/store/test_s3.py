@@ -145,6 +145,15 @@ def test_without_credentials_the_machine_is_asked_and_the_failure_says_so() -> N
         open_store("s3://bucket/t", options).get("f")
 
 
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidToken", "AuthorizationHeaderMalformed"])
+def test_what_is_wrong_with_a_token_is_an_error_of_credentials(code: str) -> None:
+    answer = Answer(400, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode())
+    with ScriptedServer(answer) as server:
+        store = open_store("s3://bucket/t", {"endpoint": server.address, **server.impatience, **KEY})
+        with pytest.raises(AuthenticationError, match=f"s3://bucket/t/f.*{code}"):
+            store.get("f")
+
+
 @pytest.mark.parametrize("number", range(3))
 def test_refused_keys_are_an_error_without_secrets(
     moto: Moto, bucket: str, number: int, caplog: pytest.LogCaptureFixture

@@ -16,6 +16,7 @@ from delta_sidecar.store.requests import (
     RequestLog,
     ScanCancelledError,
 )
+from delta_sidecar.store.tokens import TokenCredential
 from delta_sidecar.store.trips import TripClock, current_clock, fork, join, run_in
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RequestLog",
     "ScanCancelledError",
     "Store",
+    "TokenCredential",
     "TripClock",
     "current_clock",
     "fork",

@@ -82,7 +82,11 @@ _TRUST = "the storage option 'root_certificate' names the certificates of a comp
 # What services answer, and what obstore says of memory.
 _BEYOND = re.compile(r"status code: 416\b|Wanted range starting at")
 
-_REFUSED = re.compile(r"(?i)code: 40[13]\b|invalid_client|invalid_grant")
+# S3 answers 400 to what is wrong with a signature or its token.
+_REFUSED = re.compile(
+    r"(?i)code: 40[13]\b|invalid_client|invalid_grant"
+    r"|<Code>(?:ExpiredToken|InvalidToken|TokenRefreshRequired|AuthorizationHeaderMalformed)</Code>"
+)
 
 # Failures on the way to a token or a key come as general ones.
 _NO_CREDENTIALS = re.compile(
