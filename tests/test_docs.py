@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -51,6 +51,27 @@ def test_python_examples_use_names_that_exist(page: Path) -> None:
         for node in ast.walk(ast.parse(code)):
             if isinstance(node, ast.ImportFrom) and node.module == "delta_sidecar":
                 assert {alias.name for alias in node.names} <= set(delta_sidecar.__all__)
+
+
+def test_the_examples_of_reading_an_old_version_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.scan.dated_tables import MINUTE, NOW, dated, moment
+
+    from delta_sidecar.scan import retention
+
+    monkeypatch.setattr(retention, "_now", lambda: moment(NOW + 100 * 24 * 60 * MINUTE))
+    dated(tmp_path / "telemetry", [NOW, NOW + MINUTE, NOW + 2 * MINUTE])
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in examples(ROOT / "docs" / "guides" / "time-travel.md"):
+        exec(code, names)  # noqa: S102 - the examples
+    assert sorted(names["paths"]) == ["0.parquet", "1.parquet"]
+    version, refusal = capsys.readouterr().out.splitlines()
+    assert version == "1"
+    assert "the retention guard refuses version 1" in refusal
+    with pytest.raises(delta_sidecar.RetentionGuardError, match="our vacuum runs with a retention of 30 days"):
+        delta_sidecar.LazyDeltaScanner("./telemetry", names["config"]).snapshot()
 
 
 def test_the_example_in_the_readme_is_ten_lines() -> None:

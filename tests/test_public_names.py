@@ -41,6 +41,7 @@ PUBLIC = [
     "PageTokenError",
     "PageTokenExpiredError",
     "PredicateError",
+    "RetentionCheck",
     "RetentionGuardError",
     "ScanClosedError",
     "ScanMetrics",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.scan.retention import RetentionCheck
     from delta_sidecar.scan.scanner import LazyDeltaScanner
 else:
     # These bring pyarrow along, so they are imported when they are first asked for: `--help` has no use for it.
@@ -46,6 +47,7 @@ else:
         "DeltaFile": "delta_sidecar.scan.files",
         "LazyDeltaScanner": "delta_sidecar.scan.scanner",
         "LazyScanConfig": "delta_sidecar.scan.config",
+        "RetentionCheck": "delta_sidecar.scan.retention",
         "ScanMetrics": "delta_sidecar.scan.metrics",
         "ScanStrategy": "delta_sidecar.scan.config",
         "Snapshot": "delta_sidecar.replay.snapshot",
@@ -86,6 +88,7 @@ __all__ = [
     "PageTokenError",
     "PageTokenExpiredError",
     "PredicateError",
+    "RetentionCheck",
     "RetentionGuardError",
     "ScanClosedError",
     "ScanMetrics",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from typing import TYPE_CHECKING
@@ -113,6 +114,18 @@ def test_a_version_is_read(small: TableBuilder) -> None:
     assert [file["path"] for file in json_files(run(small.root, "--version", 0, "--output", "json"))] == [
         "day=1/a.parquet"
     ]
+
+
+def test_a_version_is_read_by_its_time(small: TableBuilder) -> None:
+    for version in range(3):
+        time = 1_770_000_000 + 60 * version
+        os.utime(small.commit_path(version), (time, time))
+    found = json_files(run(small.root, "--timestamp", "2026-02-02T02:41:30Z", "--output", "json"))
+    assert [file["path"] for file in found] == ["day=2/b.parquet", "day=1/a.parquet"]
+    early = run(small.root, "--timestamp", "2026-02-02", code=1)
+    assert "the earliest version that can be read is 0" in early.stderr
+    assert "is not ISO 8601" in run(small.root, "--timestamp", "yesterday", code=1).stderr
+    assert "one of them" in run(small.root, "--timestamp", "2026-02-02", "--version", 1, code=1).stderr
 
 
 def test_nothing_but_data_without_a_terminal(telemetry: Path) -> None:

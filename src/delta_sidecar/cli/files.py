@@ -65,6 +65,11 @@ Examples:
     "--version", type=click.IntRange(min=0), metavar="N", help="The table at version N; the newest if left out."
 )
 @click.option(
+    "--timestamp",
+    metavar="TIME",
+    help="The table as of a time in ISO 8601, in UTC where it names no zone; not together with --version.",
+)
+@click.option(
     "--output",
     type=click.Choice(list(RENDERINGS)),
     default="text",
@@ -82,13 +87,14 @@ Examples:
 @click.option(
     "--summary/--no-summary", default=None, help="What was read, on stderr at the end. [default: on a terminal]"
 )
-def files(
+def files(  # noqa: PLR0913 - the flags of the command
     *,
     table: str,
     where: str | None,
     limit: int | None,
     strategy: str,
     version: int | None,
+    timestamp: str | None,
     output: str,
     storage_options: dict[str, str],
     summary: bool | None,
@@ -110,7 +116,7 @@ def files(
         from delta_sidecar.scan.config import LazyScanConfig
         from delta_sidecar.scan.scanner import LazyDeltaScanner
 
-        config = LazyScanConfig(predicate=where, limit=limit, strategy=strategy, version=version)
+        config = LazyScanConfig(predicate=where, limit=limit, strategy=strategy, version=version, timestamp=timestamp)
         scanner = LazyDeltaScanner(table, config, storage_options=storage_options)
         with progress_for(scanner, summary=summary, beside_data=stdout.isatty()) as progress:
             _write(scanner, RENDERINGS[output](), stdout, progress)

@@ -44,7 +44,8 @@ class LazyScanConfig:
         strategy: The order of replay, as `ScanStrategy` or its name.
         version: The version to read; None for the newest.
         timestamp: The version to read, as the newest one that was committed up to this time: a datetime with a zone, or
-            ISO 8601 text, which is in UTC where it names no zone.
+            ISO 8601 text, which is in UTC where it names no zone. After the newest commit, it is the newest version's;
+            before the earliest that can be read it is refused.
         order: `recent` for newest commits first and then time buckets downward, which is what a limit stands for;
             `any` for what is cheapest.
         page_token: Goes on after the last file of another scan of the same query; see `LazyDeltaScanner.page_token`.
@@ -57,7 +58,9 @@ class LazyScanConfig:
             above it they go to a temporary file.
         strict: Whether a commit with anything but add, remove and commitInfo trips.
         enable_fallback: Whether a scan that tripped goes on in the standard chain, rather than fail.
-        retention_guard: True refuses a version whose data files may be vacuumed already; a function decides itself.
+        retention_guard: True refuses a version whose data files may be vacuumed already, however it was asked for: by
+            number, time or page token. A function is given a `RetentionCheck` and gives the reason to refuse, or None.
+            With False nothing is refused, and an event tells.
 
     Raises:
         OptionError: A value is out of range.

@@ -67,7 +67,7 @@ def default_guard(check: RetentionCheck) -> str | None:
         return None
     return (
         f"version {check.version + 1} was committed at {check.superseded_at.isoformat(timespec='seconds')}, and files "
-        f"that were removed then are kept for {check.retention}"
+        f"that were removed then are kept for {str(check.retention).removesuffix(', 0:00:00')}"
     )
 
 
