@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.builder import TableBuilder, metadata
-from tests.scan.dated_tables import MINUTE, NOW, Heard, dated, moment, stamped, write
+from tests.scan.dated_tables import ENABLED, MINUTE, NOW, Heard, dated, enabling, moment, stamped, write
 from tests.scan.reading import scan, scanner, store_of
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, RetentionCheck, RetentionGuardError, VersionNotFoundError
 from delta_sidecar.events import PropertyIgnored, RetentionDoubted
 from delta_sidecar.log.names import commit_path
+from delta_sidecar.replay.commit_times import BEGINNING
 from delta_sidecar.scan import retention
 from delta_sidecar.scan.retention import RETENTION, default_guard
 from delta_sidecar.store.wrappers import RecordingStore
@@ -174,6 +175,20 @@ def test_commits_with_timestamps_tell_themselves(tmp_path: Path) -> None:
     assert len(scan(table, store, version=0)) == 1
     assert commit_path(1) not in store.paths("get")
     assert [version for version in range(4) if refused(table, version=version, retention_guard=True)] == [0]
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_commit_that_enables_timestamps_tells_itself(tmp_path: Path) -> None:
+    table = dated(tmp_path, [NOW - 30 * DAY, NOW - 25 * DAY])
+    since = {"delta.inCommitTimestampEnablementVersion": "2"}
+    since["delta.inCommitTimestampEnablementTimestamp"] = str(NOW - 20 * DAY)
+    write(table, NOW, NOW - 20 * DAY, enabling(ENABLED | since))
+    store = RecordingStore(store_of(table))
+    for version in (0, 1):
+        with pytest.raises(RetentionGuardError):
+            scan(table, store, version=version, retention_guard=True)
+    probed = [attempt.path for attempt in store.attempts if attempt.end == BEGINNING]
+    assert set(probed) <= {commit_path(2)}
 
 
 @pytest.mark.usefixtures("clock")
