@@ -37,8 +37,8 @@ def moto() -> Iterator[moto_server.Moto]:
 @pytest.fixture(autouse=True)
 def _no_cloud_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees credentials or options of the machine it runs on, nor asks it for its identity."""
-    for name in list(os.environ):
-        if name.startswith(("AZURE_", "AWS_", "GOOGLE_", "GCE_", "IDENTITY_", "MSI_", "DELTA_SIDECAR_")):
+    for name in set(os.environ) - {"DELTA_CONFORMANCE_DIR"}:
+        if name.startswith(("AZURE_", "AWS_", "GOOGLE_", "GCE_", "IDENTITY_", "MSI_", "DELTA_")):
             monkeypatch.delenv(name)
     # Nobody listens on the discard port.
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")

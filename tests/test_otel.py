@@ -75,6 +75,7 @@ def ended(outcome: Any = "complete", number: int = 1) -> ScanEnded:  # noqa: ANN
         error=None,
         milliseconds=5.0,
         version=7,
+        strategy="reverse",
         files_emitted=2 * number,
         commits_scanned=3 * number,
         requests=5 * number,

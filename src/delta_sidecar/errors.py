@@ -23,7 +23,7 @@
       OptionError                     an unknown option or a bad value for one
       TemporaryFileError              a temporary file could not be written or read back
       StorageError                    the object store did not do what was asked
-        AuthenticationError           the store refused the credentials
+        AuthenticationError           the store refused the credentials, or there are none
         ObjectNotFoundError           the object does not exist (also a builtin FileNotFoundError)
         ObjectTruncatedError          the object ends before the bytes that were asked for
         ObjectExistsError             an object to be created is already there (also a builtin FileExistsError)
@@ -182,7 +182,7 @@ class StorageError(DeltaSidecarError):
 
 
 class AuthenticationError(StorageError):
-    """The object store refused the credentials."""
+    """The object store refused the credentials, or there are none."""
 
 
 class ObjectTruncatedError(StorageError):

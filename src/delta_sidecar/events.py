@@ -186,6 +186,7 @@ class ScanEnded(Event):
         error: Class of the error that it failed with; None where it did not.
         milliseconds: Since the scan began.
         version: The version that was read; None where it was not known yet.
+        strategy: `reverse` or `forward`; None where it was not decided yet.
         files_emitted: Files given out.
         commits_scanned: Commits of which something was read.
         requests: Requests to the store.
@@ -204,6 +205,7 @@ class ScanEnded(Event):
     error: str | None
     milliseconds: float
     version: int | None
+    strategy: str | None
     files_emitted: int
     commits_scanned: int
     requests: int

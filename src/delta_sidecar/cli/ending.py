@@ -64,7 +64,8 @@ def is_colourless() -> bool:
 
 # What the message itself cannot say, since the library does not know of the command's own options.
 _HINTS: dict[type[DeltaSidecarError], str] = {
-    AuthenticationError: "credentials go into --storage-option KEY=VALUE or the AZURE_* environment variables",
+    AuthenticationError: "credentials go into --storage-option KEY=VALUE or the AZURE_*, AWS_* and GOOGLE_* "
+    "environment variables",
     CorruptCommitError: "--version N reads a version before it",
     TableNotFoundError: "TABLE is the folder that holds _delta_log",
     VersionNotFoundError: "without --version the newest version is read",

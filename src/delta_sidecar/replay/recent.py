@@ -126,10 +126,9 @@ class NewestFiles:
         keys = pa.Table.from_arrays(
             [buckets, files.column("raw_path"), _vector_ids(files)], names=["bucket", "path", "vector"]
         )
+        # Arrow puts nulls last, whatever the direction.
         order = pc.sort_indices(
-            keys,
-            sort_keys=[("bucket", "descending"), ("path", "ascending"), ("vector", "ascending")],
-            null_placement="at_end",
+            keys, sort_keys=[("bucket", "descending"), ("path", "ascending"), ("vector", "ascending")]
         )
         if files.get_total_buffer_size() > MOST_BYTES:
             self._room = max(1, min(self._room, len(order) // 2))

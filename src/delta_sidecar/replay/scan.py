@@ -176,7 +176,7 @@ def _start(
         bind_predicate(snapshot, predicate),
         forward,
         recent=manner.recent,
-        start=manner.start,
+        start=manner.start if manner.start_version is None else None,
         tally=manner.account.tally,
         events=manner.events,
     )

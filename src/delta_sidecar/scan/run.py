@@ -110,7 +110,13 @@ class ScanRun:
                 outcome = "failed"
             outcome = "limit" if self._scan is None else "complete"
         except Exception as failure:
-            error = type(failure).__name__
+            if self.requests.cancelled:
+                outcome = "stopped"
+            else:
+                error = type(failure).__name__
+            raise
+        except KeyboardInterrupt:
+            outcome = "stopped"
             raise
         finally:
             self.requests.cancel()
@@ -282,6 +288,7 @@ class ScanRun:
             error=error,
             milliseconds=(time.monotonic() - self._began) * 1000,
             version=metrics.version,
+            strategy=None if self.decision is None else self.decision.strategy.value,
             files_emitted=metrics.files_emitted,
             commits_scanned=metrics.commits_read,
             requests=metrics.requests.requests,

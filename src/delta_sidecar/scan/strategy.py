@@ -68,12 +68,23 @@ def bounds_from_below(predicate: Predicate, times: frozenset[tuple[str, ...]]) -
         return any(bounds_from_below(term, times) for term in predicate.terms)
     if isinstance(predicate, Or):
         return all(bounds_from_below(term, times) for term in predicate.terms)
-    if isinstance(predicate, Not) and isinstance(predicate.term, Comparison):
-        term = predicate.term
-        return bounds_from_below(Comparison(NEGATED[term.op], term.column, term.value), times)
+    if isinstance(predicate, Not):
+        opposite = _opposite(predicate.term)
+        return opposite is not None and bounds_from_below(opposite, times)
     if isinstance(predicate, Comparison):
         return predicate.column.path in times and predicate.op in ("=", ">", ">=")
     return isinstance(predicate, In) and predicate.column.path in times
+
+
+def _opposite(term: Predicate) -> Predicate | None:
+    """The same as NOT a term, without the NOT; None where there is no such thing."""
+    if isinstance(term, Comparison):
+        return Comparison(NEGATED[term.op], term.column, term.value)
+    if isinstance(term, And):
+        return Or(tuple(Not(inner) for inner in term.terms))
+    if isinstance(term, Or):
+        return And(tuple(Not(inner) for inner in term.terms))
+    return term.term if isinstance(term, Not) else None
 
 
 def time_columns(snapshot: Snapshot, bucket_column: str) -> frozenset[tuple[str, ...]]:

@@ -33,6 +33,9 @@ class BatchStream:
         try:
             return next(self._batches)
         except StopIteration:
+            # Stopped from outside just now: what looks like the end is none.
+            if self._failure is not None:
+                raise self._failure from None
             raise
         except BaseException as error:
             if self._failure is not None:

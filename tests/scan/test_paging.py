@@ -1,0 +1,335 @@
+"""Pages of one query: together they are the whole answer, each file once, whatever happens in between."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import subprocess
+import sys
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builder import TableBuilder, add, remove
+from tests.builder.strategies import History, histories, predicates
+from tests.scan.effort import examples
+from tests.scan.expected import built
+from tests.scan.reading import STRATEGIES, key_of, keys_of, scan, scanner, store_of
+from tests.scan.sizes import SIZES
+
+from delta_sidecar import LazyScanConfig, OptionError, PageTokenError, PageTokenExpiredError
+from delta_sidecar.store.wrappers import RecordingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from delta_sidecar import DeltaFile
+    from delta_sidecar.store.interface import Buffer
+
+HOUR = {"_event_hour": "string", "id": "long"}
+
+
+def pages(table: TableBuilder, limit: int, **config: object) -> Iterator[list[DeltaFile]]:
+    """Gives the pages of a query, each by a scanner of its own that knows nothing but the token."""
+    token = None
+    while True:
+        if token is not None:
+            config = {name: value for name, value in config.items() if name not in ("version", "timestamp")}
+        reader = scanner(table, limit=limit, page_token=token, **config)
+        yield list(reader.scan_files())
+        token = reader.page_token
+        if token is None:
+            return
+
+
+def hours(table: TableBuilder, *, commits: int = 6, files: int = 5) -> TableBuilder:
+    """Commits of files in hours, the later ones in the tail."""
+    for number in range(commits):
+        actions = [
+            add(f"{number}-{file}.parquet", partition_values={"_event_hour": f"20260210{(7 * number + file) % 24:02}"})
+            for file in range(files)
+        ]
+        table.commit(actions)
+        if number == commits // 2:
+            table.checkpoint(row_group_rows=3)
+    return table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableBuilder:
+    return hours(TableBuilder(tmp_path, schema=HOUR, partition_columns=["_event_hour"]))
+
+
+@examples(40)
+@given(history=histories(), data=st.data())
+def test_the_pages_are_the_answer(history: History, data: st.DataObject) -> None:
+    with built(history) as table:
+        version = data.draw(st.sampled_from(table.readable_versions()))
+        condition = data.draw(st.none() | predicates(table.model_columns(version)))
+        predicate = None if condition is None else condition.sql
+        strategy = data.draw(st.sampled_from([*STRATEGIES, "auto"]))
+        order = data.draw(st.sampled_from(["any", None]))
+        bucket = data.draw(st.sampled_from([None, *table.model_action("metaData", version)["partitionColumns"]]))
+        config = {"strategy": strategy, "order": order, "predicate": predicate, "bucket_column": bucket}
+        strict = data.draw(st.booleans())
+        whole = keys_of(scan(table, version=version, predicate=predicate))
+        limit = data.draw(st.integers(1, len(whole) + 1))
+        with data.draw(st.sampled_from(SIZES))():
+            found = [*pages(table, limit, version=version, strict=strict, **config)]
+        assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1)
+        assert keys_of(file for page in found for file in page) == whole
+
+
+@examples(30)
+@given(history=histories(), data=st.data())
+def test_a_scan_that_is_killed_anywhere_goes_on_there(history: History, data: st.DataObject) -> None:
+    """Whoever is killed has taken some files, and kept the token of one of them; the next one goes on from that."""
+    with built(history) as table:
+        chance = random.Random(data.draw(st.integers(0, 2**32)))  # noqa: S311 - a test's own dice
+        config = {"strategy": data.draw(st.sampled_from(STRATEGIES)), "batch_size": data.draw(st.integers(1, 4))}
+        whole = [key_of(file) for file in scan(table, **config)]
+        kept: list[Any] = []
+        token: str | None = None
+        for _ in range(len(whole) + 3):
+            reader = scanner(table, page_token=token, **config)
+            files = reader.scan_files()
+            taken = list(kept)
+            for _ in range(chance.randint(0, 4)):
+                file = next(files, None)
+                if file is None:
+                    break
+                taken.append(key_of(file))
+                if chance.random() < 0.7:
+                    kept, token = list(taken), reader.page_token
+            files.close()
+        rest = [key_of(file) for file in scan(table, page_token=token, **config)]
+        assert kept + rest == whole
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_token_serves_another_process(table: TableBuilder, strategy: str) -> None:
+    reader = scanner(table, limit=11, strategy=strategy)
+    first = [file.path for file in reader.scan_files()]
+    code = """
+import json, sys
+from delta_sidecar import LazyDeltaScanner, LazyScanConfig
+scanner = LazyDeltaScanner(sys.argv[1], LazyScanConfig(page_token=sys.argv[2]))
+json.dump([file.path for file in scanner.scan_files()], sys.stdout)
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", code, str(table.root), str(reader.page_token)], check=True, capture_output=True
+    )
+    assert first + json.loads(answer.stdout) == [file.path for file in scan(table, strategy=strategy, limit=99)]
+
+
+def test_the_version_stays_pinned(table: TableBuilder) -> None:
+    before = keys_of(scan(table))
+    reader = scanner(table, limit=7)
+    first = list(reader.scan_files())
+    table.commit([add("new.parquet", partition_values={"_event_hour": "2026021023"}), remove("0-0.parquet")])
+    table.checkpoint()
+    table.commit([add("newer.parquet", partition_values={"_event_hour": "2026021023"})])
+    again = scanner(table, page_token=reader.page_token)
+    rest = list(again.scan_files())
+    assert keys_of([*first, *rest]) == before
+    assert again.metrics.version == reader.metrics.version
+
+
+def test_a_new_checkpoint_of_the_same_version_is_not_mistaken_for_the_base(table: TableBuilder) -> None:
+    before = keys_of(scan(table))
+    for limit in range(1, len(before)):
+        reader = scanner(table, limit=limit, order="any")
+        first = list(reader.scan_files())
+        table.checkpoint()
+        assert keys_of([*first, *scan(table, page_token=reader.page_token)]) == before
+        for path in (table.root / "_delta_log").glob(f"{table.version:020}.checkpoint*"):
+            path.unlink()
+        (table.root / "_delta_log" / "_last_checkpoint").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("order", ["any", "recent"])
+def test_a_base_that_is_gone_or_replaced_is_never_guessed_at(table: TableBuilder, order: str) -> None:
+    reader = scanner(table, limit=28, order=order)
+    assert len(list(reader.scan_files())) == 28
+    (checkpoint,) = (table.root / "_delta_log").glob("*.checkpoint.parquet")
+    content = checkpoint.read_bytes()
+    checkpoint.unlink()
+    with pytest.raises(PageTokenExpiredError, match="is gone or was replaced: begin at the first page"):
+        scan(table, page_token=reader.page_token)
+    checkpoint.write_bytes(content + b"x")
+    with pytest.raises(PageTokenExpiredError, match="is gone or was replaced"):
+        scan(table, page_token=reader.page_token)
+
+
+def test_a_base_that_is_torn_in_between_is_no_place_to_go_on(table: TableBuilder) -> None:
+    table.checksum()
+    reader = scanner(table, limit=28, order="any")
+    list(reader.scan_files())
+
+    class Torn(RecordingStore):
+        def get_range(self, path: str, start: int, end: int) -> Buffer:
+            data = super().get_range(path, start, end)
+            return b"\0" * len(data) if path.endswith(".checkpoint.parquet") else data
+
+        def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+            return [self.get_range(path, start, end) for start, end in ranges]
+
+    with pytest.raises(PageTokenExpiredError, match="cannot be used"):
+        scan(table, Torn(store_of(table)), page_token=reader.page_token)
+
+
+def test_a_torn_base_does_not_end_the_paging_before_it_is_reached(table: TableBuilder) -> None:
+    whole = keys_of(scan(table))
+    (checkpoint,) = (table.root / "_delta_log").glob("*.checkpoint.parquet")
+    checkpoint.write_bytes(b"PAR1 torn PAR1")
+    found = [file for page in pages(table, 3, order="any") for file in page]
+    assert keys_of(found) == whole
+
+
+def test_a_version_that_is_cleaned_up_is_gone(table: TableBuilder) -> None:
+    reader = scanner(table, limit=3)
+    list(reader.scan_files())
+    table.commit([add("new.parquet", partition_values={"_event_hour": "2026021023"})])
+    table.checkpoint()
+    for version in range(table.version):
+        for path in (table.root / "_delta_log").glob(f"{version:020}.*"):
+            path.unlink()
+    with pytest.raises(PageTokenExpiredError, match="is gone"):
+        scan(table, page_token=reader.page_token)
+
+
+def test_a_table_that_was_made_anew_is_another_one(table: TableBuilder) -> None:
+    reader = scanner(table, limit=3)
+    list(reader.scan_files())
+    for path in (table.root / "_delta_log").iterdir():
+        path.unlink()
+    other = hours(TableBuilder(table.root, schema=HOUR, partition_columns=["_event_hour"]))
+    assert other.version == 5
+    with pytest.raises(PageTokenExpiredError, match="was replaced"):
+        scan(other, page_token=reader.page_token)
+
+
+def test_another_query_is_refused(table: TableBuilder) -> None:
+    reader = scanner(table, limit=3, predicate="_event_hour >= '2026021000'")
+    list(reader.scan_files())
+    with pytest.raises(PageTokenError, match="another predicate"):
+        scan(table, page_token=reader.page_token)
+    # The same condition in another notation is the same query.
+    token = reader.page_token
+    assert scan(table, limit=1, page_token=token, predicate=[("_event_hour", ">=", "2026021000")])
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"version": 1}, "is for version 5"),
+        ({"timestamp": "2026-01-01"}, "is for version 5"),
+        ({"strategy": "forward"}, "is for strategy 'reverse'"),
+        ({"order": "any"}, "is for order 'recent'"),
+    ],
+)
+def test_what_contradicts_the_token_is_refused(table: TableBuilder, config: dict[str, Any], text: str) -> None:
+    reader = scanner(table, limit=3)
+    list(reader.scan_files())
+    with pytest.raises(OptionError, match=text):
+        LazyScanConfig(page_token=reader.page_token, **config)
+
+
+def test_there_is_no_token_before_the_first_file_and_after_the_last(table: TableBuilder) -> None:
+    reader = scanner(table)
+    assert reader.page_token is None
+    files = reader.scan_files()
+    assert reader.page_token is None
+    next(files)
+    assert reader.page_token is not None
+    list(files)
+    assert reader.page_token is None
+
+
+def test_a_token_counts_batches_that_were_given(table: TableBuilder) -> None:
+    reader = scanner(table, batch_size=4, strategy="reverse")
+    batches = reader.scan_batches(["path"])
+    first = [path for _ in range(3) for path in batches.read_next_batch()["path"].to_pylist()]
+    rest = scanner(table, page_token=reader.page_token).scan_batches(["path"]).read_all()["path"].to_pylist()
+    whole = scanner(table, strategy="reverse").scan_batches(["path"]).read_all()["path"].to_pylist()
+    assert first + rest == whole
+
+
+def damaged(token: str) -> Iterator[str]:
+    yield ""
+    yield "x"
+    yield token[:-3]
+    yield token[:10] + ("A" if token[10] != "A" else "B") + token[11:]
+    yield token + "é"
+    yield "A" * 100_000
+
+
+def test_a_damaged_token_is_refused(table: TableBuilder) -> None:
+    reader = scanner(table, limit=3)
+    list(reader.scan_files())
+    for text in damaged(reader.page_token or ""):
+        with pytest.raises(PageTokenError, match="damaged"):
+            LazyScanConfig(page_token=text)
+
+
+def forged(token: str, **changes: object) -> str:
+    content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))[8:]
+    content = json.dumps(json.loads(content) | changes).encode()
+    return base64.urlsafe_b64encode(blake2b(content, digest_size=8).digest() + content).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"v": -1},
+        {"v": "5"},
+        {"v": True},
+        {"p": ["x"]},
+        {"p": [7, 0, 0]},
+        {"p": None},
+        {"k": ["a", None, ""]},
+        {"b": []},
+        {"b": ["x", -2, ""]},
+        {"q": None},
+        {"t": 5},
+    ],
+    ids=str,
+)
+def test_a_forged_token_is_refused(table: TableBuilder, changes: dict[str, object]) -> None:
+    reader = scanner(table, limit=3, order="any")
+    list(reader.scan_files())
+    with pytest.raises(PageTokenError):
+        LazyScanConfig(page_token=forged(reader.page_token or "", **changes))
+
+
+def test_a_forged_place_leads_nowhere(table: TableBuilder) -> None:
+    reader = scanner(table, limit=28, order="any")
+    list(reader.scan_files())
+    token = forged(reader.page_token or "", p=["../../etc/passwd", 0, 1])
+    with pytest.raises(PageTokenExpiredError, match="no part of the checkpoint"):
+        scan(table, page_token=token)
+
+
+def test_a_token_of_another_version_of_the_library_is_refused(table: TableBuilder) -> None:
+    reader = scanner(table, limit=3)
+    list(reader.scan_files())
+    with pytest.raises(PageTokenExpiredError, match="another version of delta-sidecar"):
+        LazyScanConfig(page_token=forged(reader.page_token or "", f=2))
+
+
+def test_a_later_page_does_not_read_the_earlier_ones_again(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    table.commit([add(f"{number:05}.parquet") for number in range(4_000)])
+    table.checkpoint(row_group_rows=100)
+    table.checksum()
+    reader = scanner(table, limit=3_900, order="any")
+    assert len(list(reader.scan_files())) == 3_900
+    last = scanner(table, page_token=reader.page_token)
+    assert len(list(last.scan_files())) == 100
+    assert reader.metrics.row_groups_read >= 38
+    assert last.metrics.row_groups_read == 2
+    assert last.metrics.requests.gets < reader.metrics.requests.gets / 4
