@@ -44,6 +44,7 @@ PUBLIC = [
     "RetentionCheck",
     "RetentionGuardError",
     "ScanClosedError",
+    "ScanEstimate",
     "ScanMetrics",
     "ScanStrategy",
     "Snapshot",

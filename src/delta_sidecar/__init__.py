@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from delta_sidecar.log.deletion_vectors import DeletionVector
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
+    from delta_sidecar.scan.estimate import ScanEstimate
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.scan.metrics import ScanMetrics
     from delta_sidecar.scan.retention import RetentionCheck
@@ -48,6 +49,7 @@ else:
         "LazyDeltaScanner": "delta_sidecar.scan.scanner",
         "LazyScanConfig": "delta_sidecar.scan.config",
         "RetentionCheck": "delta_sidecar.scan.retention",
+        "ScanEstimate": "delta_sidecar.scan.estimate",
         "ScanMetrics": "delta_sidecar.scan.metrics",
         "ScanStrategy": "delta_sidecar.scan.config",
         "Snapshot": "delta_sidecar.replay.snapshot",
@@ -91,6 +93,7 @@ __all__ = [
     "RetentionCheck",
     "RetentionGuardError",
     "ScanClosedError",
+    "ScanEstimate",
     "ScanMetrics",
     "ScanStrategy",
     "Snapshot",

@@ -76,6 +76,11 @@ class Fetcher:
         kept = self._kept.get(path)
         return [] if kept is None else list(kept.more)
 
+    def keeps_all(self, path: str) -> bool:
+        """Whether all of a file is kept."""
+        kept = self._kept.get(path)
+        return kept is not None and kept.nbytes >= kept.first.size
+
     def keep_more(self, path: str, start: int, data: Bytes) -> None:
         """Keeps the next bytes of a file, if all before them are kept and there is room."""
         kept = self._kept.get(path)

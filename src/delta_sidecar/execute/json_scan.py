@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -36,7 +37,10 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
         return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.progress.dry, 16))
 
     work.progress.dry = 0
-    for ref, pending in _started(fetcher, plan.files, most):
+    files = plan.files
+    if plan.kept_only:
+        files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
+    for ref, pending in _started(fetcher, files, most):
         work.counts.add(files=not pending.was_kept)
         is_empty = True
         try:

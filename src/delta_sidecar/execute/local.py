@@ -26,6 +26,7 @@ from delta_sidecar.plan import (
     Place,
     Plan,
     ReadFiles,
+    ReadFooters,
     ScanJson,
     ScanParquet,
 )
@@ -109,6 +110,8 @@ class LocalExecutor:
             return self._parquet.run(plan)
         if isinstance(plan, ReadFiles):
             return self._read_files(plan)
+        if isinstance(plan, ReadFooters):
+            return self._parquet.footers(plan)
         if isinstance(plan, Given):
             return self._given(plan)
         return self._list_files(plan)

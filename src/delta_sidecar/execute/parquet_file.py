@@ -24,6 +24,7 @@ HELD_BYTES = 8 << 20
 _MOST_ROWS = 16_384
 _FEWEST_ROWS = 1_024
 _MAGIC_BYTES = 12
+_FOOTER_END = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,7 @@ def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, gu
         pa.ArrowInvalid: The file is not Parquet, or torn.
         StorageError: It cannot be fetched.
     """
-    if size < _MAGIC_BYTES:
-        msg = f"{size} bytes are no Parquet file"
-        raise pa.ArrowInvalid(msg)
+    _check_size(size)
     # A footer grows with the file; one guess too small costs a round trip.
     start = max(0, size - max(guess, size >> _FOOTER_SHARE))
     data = store.get_range(path, start, size)
@@ -59,6 +58,37 @@ def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, gu
     sparse.keep(start, data)
     metadata = pq.ParquetFile(pa.PythonFile(sparse, mode="r")).metadata
     return Footer(metadata, size, data if start == 0 else None)
+
+
+def read_footer_within(store: Store, path: str, size: int, most_requests: int | None) -> Footer | None:
+    """Reads a file's footer by one request, or two where it is larger than the first one reached.
+
+    Args:
+        store: Where the file is.
+        path: Its path.
+        size: Its size.
+        most_requests: So many may be made; None for as many as it takes.
+
+    Returns:
+        The footer; None where it takes more requests.
+
+    Raises:
+        pa.ArrowInvalid: The file is not Parquet, or torn.
+        StorageError: It cannot be fetched.
+    """
+    if most_requests is not None and most_requests < 1:
+        return None
+    _check_size(size)
+    start = max(0, size - max(FOOTER_BYTES, size >> _FOOTER_SHARE))
+    data = bytes(store.get_range(path, start, size))
+    needed = size - _FOOTER_END - int.from_bytes(data[-_FOOTER_END:-4], "little")
+    if 0 <= needed < start:
+        if most_requests == 1:
+            return None
+        data = bytes(store.get_range(path, needed, start)) + data
+        start = needed
+    # The end of a file is enough: nothing in front of the footer is looked at.
+    return Footer(pq.read_metadata(pa.BufferReader(data)), size, data if start == 0 else None)
 
 
 class ParquetRows:
@@ -228,6 +258,12 @@ _PAGE = 1 << 20
 _FOOTER_SHARE = 10
 _TIDY_EVERY = 32
 _NESTED = 2
+
+
+def _check_size(size: int) -> None:
+    if size < _MAGIC_BYTES:
+        msg = f"{size} bytes are no Parquet file"
+        raise pa.ArrowInvalid(msg)
 
 
 def _beginnings(chunks: Mapping[int, pq.ColumnChunkMetaData], share: float) -> dict[int, int]:

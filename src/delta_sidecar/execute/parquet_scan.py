@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from delta_sidecar.errors import StorageError
-from delta_sidecar.execute.file_summary import summary_of
+from delta_sidecar.execute.file_summary import footer_facts, summary_of
 from delta_sidecar.execute.lanes import in_lanes
-from delta_sidecar.execute.parquet_file import FOOTER_BYTES, Footer, ParquetRows, read_footer
+from delta_sidecar.execute.parquet_file import FOOTER_BYTES, Footer, ParquetRows, read_footer, read_footer_within
 from delta_sidecar.execute.row_selection import SelectedRows
 from delta_sidecar.execute.work import Asked, Work, unreadable
 from delta_sidecar.plan import Place
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from delta_sidecar.execute.sparse_file import SparseFile
-    from delta_sidecar.plan import Batches, FileRef, FileSummary, ScanParquet
+    from delta_sidecar.plan import Batches, FileRef, FileSummary, ReadFooters, ScanParquet
 
     Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
 
@@ -72,6 +72,30 @@ class ParquetScan:
                 for place, batch in decoded:
                     self._work.progress.place = place
                     yield batch
+
+    def footers(self, plan: ReadFooters) -> Batches:
+        """Reads what footers tell. Those that were kept cost nothing, and others are kept from now on.
+
+        Raises:
+            UnreadableFileError: One cannot be fetched, or is none.
+        """
+        unknown = [ref for ref in plan.files if ref.path not in self._footers]
+        if plan.most_requests is not None and len(unknown) > plan.most_requests:
+            unknown = []
+        allowed = None if plan.most_requests is None else 1 + plan.most_requests - len(unknown)
+        asked: dict[str, Asked[Footer | None]] = {}
+        for number, ref in enumerate(unknown):
+            # What is left over is for the first: where there are two, they have one request each.
+            most = allowed if number == 0 or allowed is None else 1
+            asked[ref.path] = self._ask_within(ref, most)
+        for ref in plan.files:
+            footer = self._footers.get(ref.path)
+            if footer is None and ref.path in asked:
+                footer = self._take(ref, asked[ref.path])
+            if footer is not None:
+                if len(self._footers) < _MOST_FOOTERS:
+                    self._footers[ref.path] = footer
+                yield footer_facts(ref.path, footer.metadata, plan.columns)
 
     def use(self, work: Work, row_groups_ahead: int) -> None:
         """Reads with other means from now on; the footers stay."""
@@ -147,6 +171,18 @@ class ParquetScan:
         def read() -> T:
             size = work.store.head(ref.path).size if ref.size is None else ref.size
             return look(read_footer(work.store, ref.path, size, work.pool, guess))
+
+        return work.submit(read)
+
+    def _ask_within(self, ref: FileRef, most: int | None) -> Asked[Footer | None]:
+        """Asks for a footer by so many requests; None where they do not do."""
+        work = self._work
+
+        def read() -> Footer | None:
+            spent = ref.size is None
+            size = work.store.head(ref.path).size if ref.size is None else ref.size
+            left = None if most is None else most - spent
+            return read_footer_within(work.store, ref.path, size, left)
 
         return work.submit(read)
 

@@ -12,10 +12,19 @@ from delta_sidecar.log.actions import Metadata, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """What a `{version}.crc` file says of the table at that version."""
+    """What a `{version}.crc` file says of the table at that version.
+
+    Attributes:
+        protocol: The protocol in force.
+        metadata: The metadata in force.
+        num_files: How many files are live; None where it does not say.
+        num_bytes: Their size together; None where it does not say.
+    """
 
     protocol: Protocol
     metadata: Metadata
+    num_files: int | None = None
+    num_bytes: int | None = None
 
 
 def last_checkpoint_version(data: bytes) -> int | None:
@@ -34,9 +43,15 @@ def read_checksum(data: bytes) -> Checksum | None:
         return Checksum(
             protocol=Protocol.from_action(fields.get("protocol"), "checksum"),
             metadata=Metadata.from_action(metadata, "checksum"),
+            num_files=_count(fields.get("numFiles")),
+            num_bytes=_count(fields.get("tableSizeBytes")),
         )
     except InvalidMetadataError:
         return None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -79,6 +79,7 @@ class ScanJson:
         lines_with: Rows of a block that holds one of these texts come with their own text. Empty: none do.
         keep: Whether a later plan reads the same files again, so that what was fetched is worth keeping.
         all_needed: Whether most likely all files are read, so that many may be asked for at once.
+        kept_only: Whether only the first files are read, as long as they were kept whole: nothing is asked for.
     """
 
     files: tuple[FileRef, ...]
@@ -86,6 +87,7 @@ class ScanJson:
     lines_with: tuple[bytes, ...] = ()
     keep: bool = False
     all_needed: bool = False
+    kept_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,26 @@ class ScanParquet:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadFooters:
+    """Reads what footers of Parquet files tell: a batch a file of `path, group, rows, column, values, lower, upper`.
+
+    A file gives one row for itself, with `column` null and the number of its row groups as `group`; then one for each
+    chosen column that it has and each of its row groups: in how many rows there is a value, the smallest and the
+    largest as texts. Null is what is not told.
+
+    Attributes:
+        files: The files.
+        columns: Dotted names of leaf columns.
+        most_requests: No more are made, and files that would take more give no row; None: there is no such limit. A
+            footer that was kept takes none, others one, or two where they are unusually large.
+    """
+
+    files: tuple[FileRef, ...]
+    columns: tuple[str, ...]
+    most_requests: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """Gives each batch to a function without state, which returns what becomes of it; None drops the batch."""
 
@@ -196,4 +218,4 @@ class Place:
     part: int = 0
 
 
-Plan = ListFiles | ReadFiles | ScanJson | ScanParquet | Filter | FilterOrdered | Given
+Plan = ListFiles | ReadFiles | ScanJson | ScanParquet | ReadFooters | Filter | FilterOrdered | Given

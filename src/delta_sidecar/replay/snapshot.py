@@ -96,7 +96,14 @@ class _Listed(ListingContinuation[Snapshot]):
     def listed(self, segment: LogSegment) -> StateMachinePhase[Snapshot]:
         opening = self.opening
         choice = BaseChoice.of(segment)
-        search = _Search(opening.table, choice, opening.speculation, opening.whole_tail, events=opening.events)
+        search = _Search(
+            opening.table,
+            choice,
+            opening.speculation,
+            opening.whole_tail,
+            refuse=opening.refuse,
+            events=opening.events,
+        )
         version = search.best_checksum()
         return search.in_tail() if version is None else Consume(ChecksumPhase(search, version))
 
@@ -108,6 +115,7 @@ class _Search(ChoosesBase[Snapshot]):
     Attributes:
         speculation: How many commits are asked for before it is known that they are needed.
         whole_tail: Whether it is known that all are.
+        refuse: Whether a table that asks for more than this library can do is refused.
         protocol: The protocol, once it is known.
         metadata: The metadata, once it is known.
         columns: What they say of the table's columns, where that has been read.
@@ -115,6 +123,7 @@ class _Search(ChoosesBase[Snapshot]):
 
     speculation: int
     whole_tail: bool = False
+    refuse: bool = True
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     columns: TableSchema | None = field(default=None, repr=False)
@@ -156,7 +165,8 @@ class _Search(ChoosesBase[Snapshot]):
         if self.protocol is None:
             msg = f"{table} has no protocol action up to version {version}: its log is not complete"
             raise MissingProtocolError(msg)
-        check_readable(self.protocol, table)
+        if self.refuse:
+            check_readable(self.protocol, table)
         if self.metadata is None:
             msg = f"{table} has no metaData action up to version {version}: its log is not complete"
             raise MissingMetadataError(msg)

@@ -13,6 +13,7 @@ from delta_sidecar.errors import OptionError
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.scan.asynchronous import AsyncStream
 from delta_sidecar.scan.config import LazyScanConfig
+from delta_sidecar.scan.estimate import ScanEstimate, estimate_scan
 from delta_sidecar.scan.files import DeltaFile, delta_files
 from delta_sidecar.scan.run import ScanRun
 from delta_sidecar.scan.stream import BatchStream
@@ -103,6 +104,14 @@ class LazyDeltaScanner:
         """Reads the version, protocol and metadata of the table; no file of it is listed."""
         self._run = self._new_run()
         return self._run.open()
+
+    def estimate(self) -> ScanEstimate:
+        """Bounds how many files, rows and bytes a scan will give, for a planner; no file is listed.
+
+        The bounds always hold. It takes at most two requests beyond those of `snapshot`.
+        """
+        self._run = self._new_run()
+        return estimate_scan(self._store, self._run)
 
     def scan_files(self) -> Generator[DeltaFile, None, None]:
         """Streams the files as values."""

@@ -1,0 +1,194 @@
+"""What the footers of a checkpoint tell of its files, without a row being read.
+
+Each row group says in how many rows a column has a value, and between which values they lie: so there are as many
+files as paths, and their sizes together lie between so many times the smallest and so many times the largest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from delta_sidecar.errors import UnreadableFileError
+from delta_sidecar.plan import FileSummary
+from delta_sidecar.replay.checkpoint_content import CheckpointContent
+from delta_sidecar.replay.ranges import NOTHING, Counts, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+
+PATH = "add.path"
+SIZE = "add.size"
+RECORDS = "add.stats_parsed.numRecords"
+VECTOR = "add.deletionVector.storageType"
+DELETED = "add.deletionVector.cardinality"
+SIDECAR = "sidecar.path"
+COUNTED = (PATH, SIZE, RECORDS, VECTOR, DELETED)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """A column in a row group.
+
+    Attributes:
+        rows: Rows of the row group.
+        values: In how many of them it has a value; None where that is not told.
+        lower: The smallest value as a text; None where that is not told.
+        upper: The largest.
+    """
+
+    rows: int
+    values: int | None
+    lower: str | None = None
+    upper: str | None = None
+
+    @property
+    def count(self) -> Range:
+        """In how many rows it has a value."""
+        return Range(0, self.rows) if self.values is None else Range.exactly(self.values)
+
+    @property
+    def smallest(self) -> int | None:
+        """The smallest value of a column of whole numbers."""
+        return None if self.lower is None else int(self.lower)
+
+    @property
+    def largest(self) -> int | None:
+        """The largest value of a column of whole numbers."""
+        return None if self.upper is None else int(self.upper)
+
+
+@dataclass(frozen=True, slots=True)
+class FooterFacts:
+    """The footer of one file.
+
+    Attributes:
+        path: The file.
+        rows: How many rows it has.
+        groups: What is told of its columns, row group by row group; a column that it lacks is not there.
+    """
+
+    path: str
+    rows: int
+    groups: tuple[dict[str, ColumnFacts], ...] = field(repr=False)
+
+    def summary(self, columns: Iterable[str]) -> FileSummary:
+        """What is told of columns over all row groups."""
+        values: dict[str, int | None] = {}
+        for name in columns:
+            found = [group[name].values for group in self.groups if name in group]
+            if found:
+                values[name] = None if None in found else sum(value or 0 for value in found)
+        return FileSummary(self.path, self.rows, values)
+
+
+def read_footer_facts(batches: Iterable[pa.RecordBatch]) -> dict[str, FooterFacts]:
+    """Takes what a `ReadFooters` gives, a batch for each file; by path."""
+    found = {}
+    for batch in batches:
+        rows = batch.to_pylist()
+        groups: list[dict[str, ColumnFacts]] = [{} for _ in range(rows[0]["group"])]
+        for row in rows[1:]:
+            groups[row["group"]][row["column"]] = ColumnFacts(row["rows"], row["values"], row["lower"], row["upper"])
+        found[rows[0]["path"]] = FooterFacts(rows[0]["path"], rows[0]["rows"], tuple(groups))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFacts:
+    """The state of a table at the version of a base.
+
+    Attributes:
+        counts: What it has.
+        largest: No file is larger; None where that is not known.
+        most_rows: No file has more rows; None where that is not known.
+    """
+
+    counts: Counts = NOTHING
+    largest: int | None = 0
+    most_rows: int | None = 0
+
+    def __add__(self, other: BaseFacts) -> BaseFacts:
+        return BaseFacts(
+            self.counts + other.counts,
+            _largest([self.largest, other.largest]),
+            _largest([self.most_rows, other.most_rows]),
+        )
+
+    def under(self, keys: int) -> Counts:
+        """What is left where so many files, whichever, may be hidden."""
+        if keys == 0:
+            return self.counts
+        files, rows, size = self.counts.files, self.counts.rows, self.counts.bytes
+        return Counts(
+            Range(max(0, files.lower - keys), files.upper),
+            Range(_without(rows.lower, keys, self.most_rows), rows.upper),
+            Range(_without(size.lower, keys, self.largest), size.upper),
+        )
+
+
+def facts_of(files: Sequence[FooterFacts]) -> BaseFacts:
+    """What the files of a base have."""
+    total = BaseFacts()
+    for file in files:
+        for group in file.groups:
+            total += _group_facts(group)
+    return BaseFacts(total.counts.tidy(), total.largest, total.most_rows)
+
+
+def is_plain_checkpoint(files: Sequence[FooterFacts]) -> bool:
+    """Whether files are all of a checkpoint: a top that names no V2-checkpoint sidecar."""
+    try:
+        CheckpointContent(has_top=True)([file.summary(CheckpointContent.columns) for file in files])
+    except UnreadableFileError:
+        return False
+    return all(group[SIDECAR].count.upper == 0 for file in files for group in file.groups if SIDECAR in group)
+
+
+def _group_facts(group: Mapping[str, ColumnFacts]) -> BaseFacts:
+    paths = group.get(PATH)
+    if paths is None or paths.count.upper == 0:
+        return BaseFacts()
+    size, largest = _sum(paths, group.get(SIZE))
+    rows, most_rows = _sum(paths, group.get(RECORDS))
+    deleted = _deleted(group)
+    lower = 0 if deleted is None else max(0, rows.lower - deleted)
+    return BaseFacts(Counts(paths.count, Range(lower, rows.upper), size), largest, most_rows)
+
+
+def _sum(paths: ColumnFacts, column: ColumnFacts | None) -> tuple[Range, int | None]:
+    """The sum of a column over the files of a row group, and its largest value; a file may lack one."""
+    if column is None or column.smallest is None or column.largest is None or column.smallest < 0:
+        return Range(), None
+    lower = column.count.lower * column.smallest
+    most = paths.count.upper
+    is_whole = paths.values is not None and column.values == paths.values
+    if not is_whole or most is None:
+        return Range(lower), None
+    return Range(lower, most * column.largest), column.largest
+
+
+def _deleted(group: Mapping[str, ColumnFacts]) -> int | None:
+    """Most rows that deletion vectors hide; None where there is no telling."""
+    vectors, deleted = group.get(VECTOR), group.get(DELETED)
+    if vectors is None and deleted is None:
+        return 0
+    if vectors is not None and vectors.count.upper == 0:
+        return 0
+    if vectors is None or deleted is None or deleted.values is None or deleted.values != vectors.values:
+        return None
+    return None if deleted.largest is None else deleted.values * deleted.largest
+
+
+def _largest(values: Sequence[int | None]) -> int | None:
+    return None if None in values else max(value or 0 for value in values)
+
+
+def _without(lower: int, keys: int, most: int | None) -> int:
+    return 0 if most is None else max(0, lower - keys * most)
+
+
+START = BaseFacts()
+"""The start of a log: there is nothing."""

@@ -1,0 +1,100 @@
+"""How many files, rows and bytes a scan will give, for a planner that has to decide before it starts."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.replay.estimate import estimate
+from delta_sidecar.replay.opening import Opening
+from delta_sidecar.replay.ranges import NOTHING, Counts, Range
+from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.replay.time_travel import milliseconds, version_at
+from delta_sidecar.scan.retention import check_retention
+
+if TYPE_CHECKING:
+    from delta_sidecar.replay.estimate import Estimate
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.config import LazyScanConfig
+    from delta_sidecar.scan.run import ScanRun
+    from delta_sidecar.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class ScanEstimate:
+    """What a scan will give, within bounds that always hold.
+
+    Each of the three has `lower`, `upper` and `is_exact`; `upper` is None where there is no telling.
+
+    Attributes:
+        version: The version that the scan reads.
+        files: How many files.
+        rows: How many rows are in them, deleted ones not counted. Rows of files are meant: with a predicate fewer of
+            them may match.
+        bytes: The size of the files together.
+        sources: What the bounds were derived from, in words.
+    """
+
+    version: int
+    files: Range
+    rows: Range
+    bytes: Range
+    sources: tuple[str, ...]
+
+
+def estimate_scan(store: Store, run: ScanRun) -> ScanEstimate:
+    """Estimates what a scan will give, by at most two requests beyond those that open the table.
+
+    Args:
+        store: The table's store.
+        run: What is asked for, and the account of the requests.
+    """
+    config = run.config
+    options = config.options()
+    with closing(LocalExecutor(store.bind(run.requests), file_parallelism=options.commit_read_parallelism)) as executor:
+        try:
+            snapshot = run.snapshot = _open(store.url, config, executor, run)
+            options = config.options(snapshot.metadata.configuration)
+            check_retention(snapshot, options, executor, run.events)
+            chain = estimate(snapshot, config.parsed_predicate)
+            found = StateMachineIterator(chain, executor).run_to_terminal()
+        finally:
+            run.requests.cancel()
+    return _of_scan(snapshot.version, found, config)
+
+
+def _open(table: str, config: LazyScanConfig, executor: LocalExecutor, run: ScanRun) -> Snapshot:
+    # Nothing is asked for on speculation: most often a checksum file tells all, and no commit is needed.
+    opening = Opening(table, config.version, speculation=0, events=run.events)
+    if isinstance(config.timestamp, datetime):
+        search = version_at(opening, milliseconds(config.timestamp))
+        opening = replace(opening, version=StateMachineIterator(search, executor).run_to_terminal())
+    if config.token is not None:
+        opening = replace(opening, version=config.token.version)
+    return StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+
+
+def _of_scan(version: int, found: Estimate, config: LazyScanConfig) -> ScanEstimate:
+    counts, sources = found.counts, found.sources
+    if config.predicate is not None:
+        sources += ("the predicate",)
+    if config.token is not None:
+        counts, sources = counts.any_part(), (*sources, "the page token")
+    limit = config.limit
+    if limit is not None:
+        sources += ("the limit",)
+        counts = _limited(counts, limit)
+    return ScanEstimate(version, counts.files, counts.rows, counts.bytes, sources)
+
+
+def _limited(counts: Counts, limit: int) -> Counts:
+    if limit == 0:
+        return NOTHING
+    if counts.files.upper is not None and counts.files.upper <= limit:
+        return counts
+    # Which files it will be is open, and so is what is in them.
+    return replace(counts.any_part(), files=counts.files.at_most(limit))
