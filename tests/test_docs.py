@@ -74,6 +74,28 @@ def test_the_examples_of_reading_an_old_version_run(
         delta_sidecar.LazyDeltaScanner("./telemetry", names["config"]).snapshot()
 
 
+@pytest.mark.parametrize("name", ["guides/paging.md", "concepts/strategies.md"])
+def test_the_examples_of_paging_and_strategies_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from delta_sidecar.synth import TelemetryLog
+
+    TelemetryLog(files=3_000, tail_commits=2).write(tmp_path / "telemetry")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in examples(ROOT / "docs" / name):
+        exec(code, names)  # noqa: S102 - the examples
+    scanner = delta_sidecar.LazyDeltaScanner("./telemetry")
+    if name == "guides/paging.md":
+        config = delta_sidecar.LazyScanConfig(predicate="_event_hour >= '2025010101'")
+        whole = [file.path for file in delta_sidecar.LazyDeltaScanner("./telemetry", config).scan_files()]
+        assert len(whole) > 200
+        assert sorted(names["files"]) == sorted(whole)
+        assert len(list(names["rest"])) == len(list(scanner.scan_files())) - 42
+    else:
+        assert capsys.readouterr().out == "reverse since a limit is soon reached from the newest commits on\n"
+
+
 def test_the_example_in_the_readme_is_ten_lines() -> None:
     (example,) = examples(ROOT / "README.md")
     assert len([line for line in example.splitlines() if line.strip()]) <= 10

@@ -46,8 +46,12 @@ class Option:
         """Name of the environment variable that sets it."""
         return self.key.upper().replace(".", "_")
 
-    def value(self, given: object, source: str) -> Any:  # noqa: ANN401 - each option has a type of its own
+    def value(self, given: object, source: str = "") -> Any:  # noqa: ANN401 - each option has a type of its own
         """What was given, as a value.
+
+        Args:
+            given: A value or a text.
+            source: Where it was given, other than in a call. It is not shown then: it may be anything.
 
         Raises:
             OptionError: It is not valid; the message says where it was given.
@@ -55,7 +59,7 @@ class Option:
         try:
             return self.read(given)
         except ValueError as error:
-            msg = f"{source} must be {error}, not {given!r}"
+            msg = f"{source} must be {error}" if source else f"{self.name} must be {error}, not {given!r}"
             raise OptionError(msg) from None
 
 
@@ -90,7 +94,7 @@ def resolve(
             except OptionError as error:
                 ignored(option.table_property, str(error))
         if (value := given.get(option.name)) is not None:
-            values[option.name] = option.value(value, option.name)
+            values[option.name] = option.value(value)
     return values
 
 

@@ -12,22 +12,17 @@ from tests.scan.reading import keys_of, scan, scanner
 from delta_sidecar.replay import recent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from delta_sidecar import DeltaFile
 
 
 def table_of(
-    root: Path,
-    kind: str = "string",
-    *,
-    texts: list[str | None],
-    checkpoint: str = "v1",
-    row_group_rows: int | None = None,
+    root: Path, *, texts: Sequence[str | None], checkpoint: str = "v1", row_group_rows: int | None = None
 ) -> TableBuilder:
     """A checkpoint of files in random order, one for each bucket, and three commits after it."""
-    table = TableBuilder(root, schema={"_event_hour": kind, "id": "long"}, partition_columns=["_event_hour"])
+    table = TableBuilder(root, schema={"_event_hour": "string", "id": "long"}, partition_columns=["_event_hour"])
     actions = [add(f"{n:04}.parquet", partition_values={"_event_hour": text}) for n, text in enumerate(texts)]
     random.Random(7).shuffle(actions)  # noqa: S311 - a test's own dice
     table.commit(actions)

@@ -30,7 +30,7 @@ def table_with(root: Path, *, base: int, tail: int, files: int = 1) -> TableBuil
     return table
 
 
-def chosen(table: TableBuilder, **config: Any) -> StrategyChosen:
+def chosen(table: TableBuilder, **config: object) -> StrategyChosen:
     events: list[Event] = []
     reader = LazyDeltaScanner(table.root, LazyScanConfig(**config), listeners=[events.append])
     list(reader.scan_files())

@@ -99,7 +99,7 @@ class LazyScanConfig:
         for option in SCAN_OPTIONS:
             value = getattr(self, option.name)
             if value is not None and not isinstance(value, ScanStrategy):
-                option.value(value, option.name)
+                option.value(value)
         self._check_together()
 
     @property

@@ -15,6 +15,7 @@ from delta_sidecar.errors import (
     VersionNotFoundError,
 )
 from delta_sidecar.events import (
+    BasePassedOver,
     Event,
     Events,
     FallbackTriggered,
@@ -26,14 +27,15 @@ from delta_sidecar.events import (
 )
 from delta_sidecar.execute import ExecutionCounts, LocalExecutor
 from delta_sidecar.plan import StateMachineIterator
-from delta_sidecar.predicate import bind
+from delta_sidecar.predicate import bind, names
 from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
 from delta_sidecar.replay.opening import Opening
-from delta_sidecar.replay.scan import Manner, Scan, forward_scan, reverse_scan
+from delta_sidecar.replay.scan import Manner, Scan, bind_predicate, forward_scan, reverse_scan
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
 from delta_sidecar.replay.tally import Account
 from delta_sidecar.replay.time_travel import milliseconds, version_at
 from delta_sidecar.scan.config import ScanStrategy
+from delta_sidecar.scan.explain import BaseExplanation, Explanation, expect, look_at_base
 from delta_sidecar.scan.metrics import ScanMetrics
 from delta_sidecar.scan.paging import Cursor, PageToken, Position, query_digest
 from delta_sidecar.scan.retention import check_retention
@@ -78,18 +80,29 @@ class ScanRun:
         self._began = time.monotonic()
         self._trips_to_first_file: int | None = None
         self._files = self._batches = self._fallbacks = 0
+        self._passed_over: list[tuple[str, str]] = []
 
     def open(self) -> Snapshot:
         """Reads the version, protocol and metadata of the table; no file of it is listed."""
         options = self.config.options()
         with closing(self._executor(options)) as executor:
             try:
-                snapshot = self._open(options, executor)
-                options = self.config.options(snapshot.metadata.configuration, self._ignored)
-                check_retention(snapshot, options, executor, self.events)
-                return snapshot
+                return self._ready(options, executor)[0]
             finally:
                 self.requests.cancel()
+
+    def explain(self) -> Explanation:
+        """Says what the scan is going to do; no file entry is read."""
+        options = self.config.options()
+        with closing(self._executor(options)) as executor:
+            try:
+                snapshot, options = self._ready(options, executor)
+                self._start(snapshot, options, frozenset())
+                looking = look_at_base(self._store.url, snapshot.choice, self.events)
+                base = StateMachineIterator(looking, executor).run_to_terminal()
+            finally:
+                self.requests.cancel()
+        return self._explanation(snapshot, base)
 
     def batches(self, schema: pa.Schema, *, by_file: bool = False) -> Batches:
         """Gives the files in batches.
@@ -159,18 +172,23 @@ class ScanRun:
     def _found(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         options = self.config.options()
         with closing(self._executor(options)) as executor:
-            snapshot = self._open(options, executor)
-            options = self.config.options(snapshot.metadata.configuration, self._ignored)
+            snapshot, options = self._ready(options, executor)
             executor.resize(
                 file_parallelism=options.commit_read_parallelism,
                 row_groups_ahead=options.checkpoint_row_groups_per_batch,
             )
-            check_retention(snapshot, options, executor, self.events)
             start = self._start(snapshot, options, OPTIONAL_COLUMNS - set(schema.names))
             if self.config.limit == 0:
                 return
             with closing(StateMachineIterator(start, executor)) as machine:
                 yield from self._sliced(machine, executor, options.batch_size)
+
+    def _ready(self, options: ScanOptions, executor: LocalExecutor) -> tuple[Snapshot, ScanOptions]:
+        """Opens the table, and gives the options that count once its properties are known."""
+        snapshot = self._open(options, executor)
+        options = self.config.options(snapshot.metadata.configuration, self._ignored)
+        check_retention(snapshot, options, executor, self.events)
+        return snapshot, options
 
     def _open(self, options: ScanOptions, executor: LocalExecutor) -> Snapshot:
         """Opens the table, at the version of the page token or of the time that is asked for where there is one."""
@@ -222,8 +240,8 @@ class ScanRun:
         if token is not None:
             token.check_query(self._query)
         decision = self.decision = decide(snapshot, options, config.limit, bound, token)
-        strategy, reason, order = decision.strategy, decision.reason, decision.order
-        self.events(StrategyChosen(table=self._store.url, strategy=strategy.value, reason=reason, order=order))
+        strategy, reason, order = decision.told()
+        self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=order))
         at = None if token is None else token.position
         self._cursor = Cursor(at, decision.recent)
         manner = Manner(
@@ -235,7 +253,7 @@ class ScanRun:
             account=self.account,
             events=self.events,
         )
-        chain = reverse_scan if strategy is ScanStrategy.REVERSE else forward_scan
+        chain = reverse_scan if decision.strategy is ScanStrategy.REVERSE else forward_scan
         return chain(snapshot, predicate, without, manner)
 
     def _sliced(
@@ -259,6 +277,34 @@ class ScanRun:
                     return
         self._scan = machine.into_terminal()
 
+    def _explanation(self, snapshot: Snapshot, base: BaseExplanation) -> Explanation:
+        pruning = bind_predicate(snapshot, self.config.parsed_predicate)
+        logical = {physical: name for name, physical in snapshot.columns.physical_names.items()}
+        tested = (() if pruning is None else pruning.partitions, () if pruning is None else pruning.statistics)
+        partitions, statistics = (
+            tuple(sorted(names.written(logical.get(path, path)) for path in paths)) for paths in tested
+        )
+        commits = snapshot.choice.segment.tail(base.version)
+        predicate = self.config.parsed_predicate
+        strategy, reason, order = ("", "", "") if self.decision is None else self.decision.told()
+        return Explanation(
+            table=self._store.url,
+            version=snapshot.version,
+            predicate=None if predicate is None else str(predicate),
+            limit=self.config.limit,
+            strategy=strategy,
+            reason=reason,
+            order=order,
+            commits=len(commits),
+            commit_bytes=commits.nbytes,
+            base=base,
+            passed_over=tuple(self._passed_over),
+            pruned_by_partition=partitions,
+            pruned_by_statistics=statistics,
+            opening=self.requests.snapshot(),
+            expected=expect(base, commits.nbytes, self.requests.snapshot()),
+        )
+
     def _executor(self, options: ScanOptions) -> LocalExecutor:
         executor = LocalExecutor(
             self._store.bind(self.requests),
@@ -269,7 +315,10 @@ class ScanRun:
         return executor
 
     def _count(self, event: Event) -> None:
-        self._fallbacks += isinstance(event, FallbackTriggered)
+        if isinstance(event, FallbackTriggered):
+            self._fallbacks += 1
+        elif isinstance(event, BasePassedOver):
+            self._passed_over.append((event.base, event.reason))
 
     def _ignored(self, name: str, reason: str) -> None:
         self.events(PropertyIgnored(table=self._store.url, property=name, reason=reason))

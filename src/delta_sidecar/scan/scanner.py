@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
     from delta_sidecar.events import Listener
     from delta_sidecar.plan import Batches
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.explain import Explanation
     from delta_sidecar.scan.metrics import ScanMetrics
-    from delta_sidecar.store import Store
+    from delta_sidecar.store import Store, TokenCredential
 
 
 class LazyDeltaScanner:
@@ -46,6 +49,7 @@ class LazyDeltaScanner:
         *,
         storage_options: Mapping[str, str] | None = None,
         store: Store | None = None,
+        credential: TokenCredential | None = None,
         listeners: Iterable[Listener] = (),
     ) -> None:
         """Makes a scanner; nothing is read yet.
@@ -55,13 +59,15 @@ class LazyDeltaScanner:
             config: What to scan for; by default every file of the newest version.
             storage_options: Credentials and settings, as object_store names them.
             store: A store to use instead of the one that the address names.
+            credential: For Azure, an object that gives tokens, such as one of azure-identity's.
             listeners: Each is told what happens, as the events of `delta_sidecar.events`.
 
         Raises:
+            AuthenticationError: There are no credentials, and nowhere to look for any.
             OptionError: The address or an option is not valid.
         """
         self.config = config or LazyScanConfig()
-        self._store = store if store is not None else open_store(table_url, storage_options)
+        self._store = store if store is not None else open_store(table_url, storage_options, credential=credential)
         self._listeners = tuple(listeners)
         self._run = self._new_run()
         self._streams: WeakSet[BatchStream] = WeakSet()
@@ -112,6 +118,24 @@ class LazyDeltaScanner:
         """
         self._run = self._new_run()
         return estimate_scan(self._store, self._run)
+
+    def explain(self, *, analyze: bool = False) -> Explanation:
+        """Says what a scan is going to do, and why.
+
+        Args:
+            analyze: Whether to run it as well, to its end or its limit, and say what it did. Without, the table is
+                opened and the footers of its base are looked at; no file entry is read.
+        """
+        explanation = self._new_run().explain()
+        if not analyze:
+            return explanation
+        stream, run = self._stream()
+        began = time.monotonic()
+        with closing(stream):
+            for _ in stream:
+                pass
+        taken = (time.monotonic() - began) * 1000
+        return replace(explanation, actual=run.metrics(), milliseconds=taken)
 
     def scan_files(self) -> Generator[DeltaFile, None, None]:
         """Streams the files as values."""

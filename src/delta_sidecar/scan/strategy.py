@@ -36,6 +36,10 @@ class Decision:
     order: str
     recent: Recent | None = None
 
+    def told(self) -> tuple[str, str, str]:
+        """Strategy, reason and order in words."""
+        return self.strategy.value, self.reason, self.order
+
 
 def decide(
     snapshot: Snapshot,

@@ -1,0 +1,188 @@
+"""`delta-sidecar explain`: what a scan is going to do, and why; with --analyze, what it did."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from delta_sidecar.cli.ending import ending, is_colourless
+from delta_sidecar.cli.options import (
+    ONE_TABLE,
+    limit_option,
+    only_one_table,
+    order_option,
+    storage_option,
+    strategy_option,
+    table_argument,
+    timestamp_option,
+    version_option,
+    where_option,
+)
+from delta_sidecar.cli.rendering import counted, human_size, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from delta_sidecar.scan.explain import Explanation
+    from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.store import RequestCounts
+
+_LABEL = 10
+
+# The mark keeps the lines as they are.
+_EXAMPLES = """\b
+Examples:
+  delta-sidecar explain ./telemetry --where "_event_hour >= '2026021022'"
+  delta-sidecar explain ./telemetry --limit 100 --analyze
+"""
+
+
+@click.command(context_settings=ONE_TABLE, epilog=_EXAMPLES, short_help="Say how a scan is going to go, and why.")
+@table_argument
+@where_option
+@limit_option
+@strategy_option
+@order_option
+@version_option
+@timestamp_option
+@click.option("--analyze", is_flag=True, help="Run the scan too, and say what it read and what was pruned where.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object.",
+)
+@storage_option
+def explain(  # noqa: PLR0913 - the flags of the command
+    *,
+    table: str,
+    where: str | None,
+    limit: int | None,
+    strategy: str | None,
+    order: Literal["recent", "any"] | None,
+    version: int | None,
+    timestamp: str | None,
+    analyze: bool,
+    output: str,
+    storage_options: dict[str, str],
+) -> None:
+    """Say how a scan of the Delta table at TABLE is going to go: strategy, commits, base, what files are tested by.
+
+    The table is opened and the footers of its checkpoint are looked at. No file entry is read without --analyze.
+    """
+    only_one_table()
+    with ending():
+        from delta_sidecar.scan.config import LazyScanConfig
+        from delta_sidecar.scan.scanner import LazyDeltaScanner
+
+        config = LazyScanConfig(
+            predicate=where, limit=limit, strategy=strategy, order=order, version=version, timestamp=timestamp
+        )
+        with LazyDeltaScanner(table, config, storage_options=storage_options) as scanner:
+            explanation = scanner.explain(analyze=analyze)
+        if output == "json":
+            click.echo(json.dumps(explanation.to_dict(), indent=2, ensure_ascii=False))
+            return
+        for line in _lines(explanation):
+            click.echo(line, color=False if is_colourless() else None)
+
+
+def _lines(told: Explanation) -> Iterator[str]:
+    yield _line("table", f"{told.table}, version {told.version}")
+    wanted = told.predicate or "all files"
+    yield _line("wanted", wanted if told.limit is None else f"{wanted}, at most {told.limit:,}")
+    yield _line("strategy", f"{told.strategy}: {told.reason}")
+    yield _line("order", _ORDERS[told.order])
+    for name, reason in told.passed_over:
+        yield _line("unusable", f"{name}: {reason}")
+    yield ""
+    steps = [_tail(told), *_base(told)]
+    yield from steps if told.strategy == "reverse" else [*steps[1:], steps[0]]
+    yield _line("tests", _tests(told))
+    yield ""
+    yield _line("looked", _requests(told.opening))
+    if told.actual is None:
+        yield _line("expected", _expected(told))
+    else:
+        yield from _actual(told, told.actual)
+
+
+_ORDERS = {
+    "recent": "recent: newest commits first, then time buckets downward",
+    "any": "any: as is cheapest",
+}
+
+
+def _tail(told: Explanation) -> str:
+    return _line("tail", f"{counted(told.commits, 'commit')}, {human_size(told.commit_bytes)}")
+
+
+def _base(told: Explanation) -> Iterator[str]:
+    base = told.base
+    if base.version < 0:
+        yield _line("base", "none: the log is replayed from its start")
+        return
+    yield _line("base", f"{base.name}, version {base.version}")
+    parts = f"{human_size(base.bytes)} in {counted(base.files, 'file')}, {counted(base.rows, 'row')}"
+    groups = f"{counted(base.row_groups, 'row group')}"
+    if base.row_groups_without_files:
+        groups += f", {base.row_groups_without_files:,} without files"
+    yield _line("", f"{parts}, {groups}")
+
+
+def _tests(told: Explanation) -> str:
+    tests = [
+        f"{kind} of {', '.join(columns)}"
+        for kind, columns in (
+            ("partition values", told.pruned_by_partition),
+            ("statistics", told.pruned_by_statistics),
+        )
+        if columns
+    ]
+    return ", then ".join(tests) if tests else "none: every live file is wanted"
+
+
+def _expected(told: Explanation) -> str:
+    expected = told.expected
+    groups = counted(expected.row_groups_at_most, "row group")
+    most = f"at most {counted(told.commits, 'commit')}, {groups} and {human_size(expected.bytes_at_most)}"
+    least = f"{counted(expected.requests_at_least, 'request')} and {counted(expected.trips_at_least, 'trip')}"
+    return f"{most}; at least {least}" if told.limit is None else f"{most}; less where the limit is reached before"
+
+
+def _actual(told: Explanation, actual: ScanMetrics) -> Iterator[str]:
+    entries = actual.entries
+    yield ""
+    yield click.style(_row("", "met", "dead", "partition", "statistics", "left"), bold=True)
+    left = entries.commit_adds - entries.commit_hidden - entries.commit_pruned
+    yield _row("tail", entries.commit_adds, entries.commit_hidden, None, entries.commit_pruned, left)
+    early, late = entries.base_pruned_early, entries.base_pruned
+    left = entries.base_adds - entries.base_hidden - early - late
+    yield _row("base", entries.base_adds, entries.base_hidden, early, late, left)
+    yield ""
+    first = (
+        "" if actual.trips_to_first_file is None else f", the first after {counted(actual.trips_to_first_file, 'trip')}"
+    )
+    ended = "" if actual.is_complete else " (the limit)"
+    yield _line("found", f"{counted(actual.files_emitted, 'file')}{ended} in {told.milliseconds or 0:,.0f} ms{first}")
+    groups = f"{counted(actual.row_groups_read, 'row group')}, {actual.row_groups_skipped:,} skipped"
+    yield _line("read", f"{counted(actual.commits_read, 'commit')}, {groups}; {_requests(actual.requests)}")
+    yield _line("kept", f"{counted(actual.seen_keys or 0, 'key')} of the tail, as {actual.seen_tier}")
+    if actual.fallbacks:
+        yield _line("fallback", "strict mode tripped, and the scan went on in the standard chain")
+
+
+def _row(label: str, *cells: int | str | None) -> str:
+    texts = (cell if isinstance(cell, str) else "-" if cell is None else f"{cell:,}" for cell in cells)
+    return f"{label:<{_LABEL}}" + "".join(f"{text:>13}" for text in texts)
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{_LABEL}}{printable(text)}"
+
+
+def _requests(counts: RequestCounts) -> str:
+    return f"{counted(counts.requests, 'request')}, {human_size(counts.bytes)}, {counted(counts.trips, 'trip')}"

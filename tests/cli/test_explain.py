@@ -1,0 +1,89 @@
+"""`delta-sidecar explain`, called in this process."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.builder import TableBuilder, add
+from tests.cli.tables import TELEMETRY
+
+from delta_sidecar.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEWEST = TELEMETRY.newest_hour
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["explain", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def lines(result: Result) -> dict[str, str]:
+    """What stands behind each label."""
+    found = (line.partition(" ") for line in result.stdout.splitlines() if line and not line.startswith(" "))
+    return {label: text.strip() for label, _, text in found}
+
+
+def test_it_says_strategy_and_reason(telemetry: Path) -> None:
+    told = lines(run(telemetry, "--where", f"_event_hour >= '{NEWEST}'"))
+    assert told["wanted"] == f"_event_hour >= '{NEWEST}'"
+    assert told["strategy"].startswith("reverse: the predicate asks for times")
+    assert told["tests"] == "partition values of _event_hour"
+    assert told["expected"].startswith("at most ")
+    assert "found" not in told
+
+
+def test_forward_has_the_base_first(telemetry: Path) -> None:
+    text = run(telemetry, "--strategy", "forward").stdout
+    assert text.index("\nbase ") < text.index("\ntail ")
+    text = run(telemetry, "--strategy", "reverse").stdout
+    assert text.index("\ntail ") < text.index("\nbase ")
+
+
+def test_analysed_it_says_what_was_found(telemetry: Path) -> None:
+    told = lines(run(telemetry, "--limit", 3, "--analyze"))
+    assert told["found"].startswith("3 files (the limit) in ")
+    assert told["order"].startswith("recent")
+    assert "requests" in told["read"]
+    assert "expected" not in told
+
+
+def test_json_is_one_object(telemetry: Path) -> None:
+    told = json.loads(run(telemetry, "--limit", 3, "--analyze", "--output", "json").stdout)
+    assert told["strategy"] == "reverse"
+    assert told["actual"]["files_emitted"] == 3
+    assert set(told["expected"]) == {"row_groups_at_most", "bytes_at_most", "requests_at_least", "trips_at_least"}
+
+
+def test_a_table_without_a_checkpoint(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    table.commit([add("a.parquet")])
+    told = lines(run(tmp_path))
+    assert told["base"] == "none: the log is replayed from its start"
+    assert told["tests"] == "none: every live file is wanted"
+
+
+def test_a_base_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    table.commit([add("a.parquet")])
+    table.checkpoint()[-1].write_bytes(b"PAR1")
+    assert "00000000000000000000.checkpoint.parquet" in lines(run(tmp_path))["unusable"]
+
+
+@pytest.mark.parametrize("arguments", [["--where", "nothing = 5"], ["--version", "77"]])
+def test_what_cannot_be_scanned_cannot_be_explained(telemetry: Path, arguments: list[str]) -> None:
+    result = run(telemetry, *arguments, code=1)
+    assert result.stdout == ""
+    assert "error:" in result.stderr
+
+
+def test_a_strange_name_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    root = tmp_path / "a\x1b[2Jb"
+    TableBuilder(root).commit([add("a.parquet")])
+    assert "\x1b" not in run(root).stdout
