@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.builder import TableBuilder
 from tests.scan.large_tables import append, large_table
-from tests.scan.reading import scanner
+from tests.scan.reading import scanner, store_of
+
+from delta_sidecar.store.wrappers import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,3 +69,44 @@ def test_a_checkpoint_without_a_tail_takes_two_more_trips(tmp_path: Path) -> Non
     table = large_table(tmp_path)
     table.checksum()
     assert trips_to_the_first_file(table) <= 2 + 2
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+@pytest.mark.parametrize("hint", [True, False])
+@pytest.mark.parametrize("tail", [0, 5, 25])
+@pytest.mark.parametrize("strategy", ["auto", "forward"])
+def test_all_files_with_the_base_first(tmp_path: Path, strategy: str, tail: int, *, hint: bool, checksum: bool) -> None:
+    table = large_table(tmp_path, last_checkpoint=hint)
+    append(table, tail)
+    if checksum:
+        table.checksum()
+    assert trips_to_the_first_file(table, strategy=strategy) <= (4 if checksum else 5)
+
+
+def test_the_footer_of_the_base_is_asked_for_beside_the_tail(tmp_path: Path) -> None:
+    table = large_table(tmp_path)
+    append(table, 25)
+    table.checksum()
+    # Hint, listing, checksum file with all commits and the footer, row group.
+    assert trips_to_the_first_file(table, strategy="forward") == 4
+
+
+def test_a_snapshot_asks_for_no_footer(tmp_path: Path) -> None:
+    table = large_table(tmp_path)
+    append(table, 25)
+    table.checksum()
+    store = RecordingStore(store_of(table))
+    scanner(table, store).snapshot()
+    assert not [attempt for attempt in store.attempts if "checkpoint.parquet" in str(attempt)]
+
+
+@pytest.mark.parametrize("hint", [True, False])
+@pytest.mark.parametrize("tail", [0, 5, 25])
+def test_without_a_checksum_file_and_a_match_in_the_tail(tmp_path: Path, *, hint: bool, tail: int) -> None:
+    """Protocol and metadata and the first match are both in the checkpoint, in row groups of their own."""
+    table = large_table(tmp_path, last_checkpoint=hint)
+    append(table, tail)
+    reader = scanner(table, predicate="day = '2026-02-01'", strategy="reverse")
+    next(reader.scan_files())
+    assert reader.metrics.trips_to_first_file is not None
+    assert reader.metrics.trips_to_first_file <= 3 + 2

@@ -104,6 +104,8 @@ class LocalExecutor:
     def _run(self, plan: Plan) -> Batches:
         if isinstance(plan, Filter | FilterOrdered):
             return self._filtered(plan)
+        if isinstance(plan, ScanJson | ReadFiles):
+            self._parquet.ahead(plan.footers)
         if isinstance(plan, ScanJson):
             return scan_json(self._work, self._fetcher, plan)
         if isinstance(plan, ScanParquet):

@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -46,6 +46,13 @@ class ParquetScan:
         self._work = work
         self._row_groups_ahead = row_groups_ahead
         self._footers: dict[str, Footer] = {}
+        self._ahead: dict[str, Asked[Footer]] = {}
+
+    def ahead(self, files: Sequence[FileRef]) -> None:
+        """Asks for footers that are needed soon."""
+        for ref in files:
+            if ref.path not in self._footers and ref.path not in self._ahead:
+                self._ahead[ref.path] = self._ask(ref, FOOTER_BYTES, lambda footer: footer)
 
     def run(self, plan: ScanParquet, functions: Functions = ()) -> Batches:
         """Reads files.
@@ -105,18 +112,21 @@ class ParquetScan:
     def close(self) -> None:
         """Forgets the footers."""
         self._footers.clear()
+        self._ahead.clear()
 
     def _checked(self, plan: ScanParquet) -> tuple[FileRef, ...]:
         """Reads all footers together, and keeps some of them; gives the files with rows that are wanted."""
         guess = min(FOOTER_BYTES, max(_SMALLEST_FOOTER, _FOOTERS_BYTES // max(1, len(plan.files))))
-        asked = [
-            self._ask(ref, guess, partial(self._look, plan, ref, keep=number < _MOST_FOOTERS))
-            for number, ref in enumerate(plan.files)
+        looks = [partial(self._look, plan, ref, keep=number < _MOST_FOOTERS) for number, ref in enumerate(plan.files)]
+        asked: list[Asked[Any]] = [
+            self._ahead.pop(ref.path) if ref.path in self._ahead else self._ask(ref, guess, look)
+            for ref, look in zip(plan.files, looks, strict=True)
         ]
         summaries = []
         try:
-            for ref, waiting in zip(plan.files, asked, strict=True):
-                footer, summary = self._take(ref, waiting)
+            for ref, look, waiting in zip(plan.files, looks, asked, strict=True):
+                found: Footer | tuple[Footer | None, FileSummary] = self._take(ref, waiting)
+                footer, summary = look(found) if isinstance(found, Footer) else found
                 summaries.append(summary)
                 if footer is not None:
                     self._footers[ref.path] = footer
@@ -158,7 +168,8 @@ class ParquetScan:
         while True:
             while len(waiting) < self._work.file_parallelism and (ref := next(remaining, None)) is not None:
                 known = self._footers.get(ref.path) if keep else self._footers.pop(ref.path, None)
-                waiting.append((ref, known or self._ask(ref, FOOTER_BYTES, lambda footer: footer)))
+                found = known or self._ahead.pop(ref.path, None)
+                waiting.append((ref, found or self._ask(ref, FOOTER_BYTES, lambda footer: footer)))
             if not waiting:
                 return
             ref, found = waiting.popleft()

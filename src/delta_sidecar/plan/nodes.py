@@ -61,12 +61,14 @@ class ReadFiles:
         max_bytes: A larger file gives its size and no data.
         beginning: Whether a larger file gives as many bytes of its beginning.
         ahead: Files that are likely to be read next; they are asked for at the same time and may be absent.
+        footers: Parquet files that are read next; their footers are asked for at the same time.
     """
 
     paths: tuple[str, ...]
     max_bytes: int = 8 << 20
     beginning: bool = False
     ahead: tuple[FileRef, ...] = ()
+    footers: tuple[FileRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class ScanJson:
         keep: Whether a later plan reads the same files again, so that what was fetched is worth keeping.
         all_needed: Whether most likely all files are read, so that many may be asked for at once.
         kept_only: Whether only the first files are read, as long as they were kept whole: nothing is asked for.
+        footers: Parquet files that are read next; their footers are asked for at the same time.
     """
 
     files: tuple[FileRef, ...]
@@ -88,6 +91,7 @@ class ScanJson:
     keep: bool = False
     all_needed: bool = False
     kept_only: bool = False
+    footers: tuple[FileRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

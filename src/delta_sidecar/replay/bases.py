@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.log.actions import Metadata, Protocol
-    from delta_sidecar.plan import Place, Plan, StateMachinePhase
+    from delta_sidecar.plan import FileRef, Place, Plan, StateMachinePhase
     from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
@@ -57,6 +57,10 @@ class Base(ABC):
     @abstractmethod
     def identity(self) -> Mapping[str, str]:
         """What tells its contents from others under the same names: an e_tag, or else the size, by file name."""
+
+    def footers(self) -> tuple[FileRef, ...]:
+        """Parquet files whose footers `trust` asks for first, where they are few."""
+        return ()
 
     @abstractmethod
     def trust(self, then: TrustContinuation[T], *, with_table: bool) -> StateMachinePhase[T]:

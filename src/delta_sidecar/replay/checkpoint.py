@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TABLE_ACTIONS = 2
+_FEW_FILES = 10
 _TELLING = {"protocol": ("minReaderVersion",), "metaData": ("id", "schemaString")}
 
 
@@ -83,6 +84,11 @@ class CheckpointBase(Base):
     def identity(self) -> Mapping[str, str]:
         """The e_tags, or else the sizes, of its own files; those name the V2-checkpoint sidecars."""
         return {file.path.removeprefix(LOG_FOLDER): file.e_tag or f"{file.size} bytes" for file in self.files}
+
+    def footers(self) -> tuple[FileRef, ...]:
+        """Those of its own files, unless they have been read."""
+        tables = tuple(file for file in self.files if not file.path.endswith(".json"))
+        return tables if self.leaves is None and len(tables) <= _FEW_FILES else ()
 
     def trust(self, then: TrustContinuation[T], *, with_table: bool) -> StateMachinePhase[T]:
         """Reads its top, unless that was done and told what is asked for."""

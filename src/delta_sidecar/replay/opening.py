@@ -53,6 +53,7 @@ class Opening:
         version: The version to read; None for the newest.
         speculation: How many commits after the last checkpoint are asked for before it is known that they exist.
         whole_tail: Whether every commit of the tail will be read, so that they are worth asking for together.
+        whole_base: Whether the base will be read as well.
         listed_from: Version to begin the listing at, without asking `_last_checkpoint`; -1 for all of it, None to ask.
         refuse: Whether a table that asks its readers for more than this library can do is refused; else it is opened
             all the same, to be looked at and not to be scanned.
@@ -63,6 +64,7 @@ class Opening:
     version: int | None = None
     speculation: int = 10
     whole_tail: bool = False
+    whole_base: bool = False
     listed_from: int | None = None
     refuse: bool = True
     events: Events = field(default_factory=Events, repr=False, compare=False)

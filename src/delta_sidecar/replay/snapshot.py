@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.log.tail import Tail
+    from delta_sidecar.plan import FileRef
     from delta_sidecar.replay.bases import Base
 
 _CHECKSUM_BYTES = 4 << 20
@@ -101,7 +102,8 @@ class _Listed(ListingContinuation[Snapshot]):
             choice,
             opening.speculation,
             opening.whole_tail,
-            refuse=opening.refuse,
+            opening.whole_base,
+            opening.refuse,
             events=opening.events,
         )
         version = search.best_checksum()
@@ -115,6 +117,7 @@ class _Search(ChoosesBase[Snapshot]):
     Attributes:
         speculation: How many commits are asked for before it is known that they are needed.
         whole_tail: Whether it is known that all are.
+        whole_base: Whether it is known that the base is needed too.
         refuse: Whether a table that asks for more than this library can do is refused.
         protocol: The protocol, once it is known.
         metadata: The metadata, once it is known.
@@ -123,6 +126,7 @@ class _Search(ChoosesBase[Snapshot]):
 
     speculation: int
     whole_tail: bool = False
+    whole_base: bool = False
     refuse: bool = True
     protocol: Protocol | None = None
     metadata: Metadata | None = None
@@ -152,6 +156,10 @@ class _Search(ChoosesBase[Snapshot]):
         if is_known or not self.choice.bases:
             return self.done()
         return self.choice.bases[0].trust(self, with_table=True)
+
+    def footers(self) -> tuple[FileRef, ...]:
+        """The footers of the base that are worth asking for beside the commits."""
+        return self.choice.bases[0].footers() if self.whole_base and self.choice.bases else ()
 
     def trusted(self, base: Base) -> StateMachinePhase[Snapshot]:
         known = replace(self, protocol=self.protocol or base.protocol, metadata=self.metadata or base.metadata)
@@ -189,7 +197,8 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
         if not self.search.whole_tail:
             begun = max(begun, segment.version - self.search.speculation)
         ahead = files_of(segment.tail(min(self.version, begun)))
-        return ReadFiles((checksum_path(self.version),), max_bytes=_CHECKSUM_BYTES, ahead=ahead)
+        footers = self.search.footers()
+        return ReadFiles((checksum_path(self.version),), max_bytes=_CHECKSUM_BYTES, ahead=ahead, footers=footers)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:
         """Takes it if it is whole; the commits after it may say something newer."""
@@ -226,7 +235,14 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
 
     def plan(self) -> ScanJson:
         """The next window of commits; a replay reads them again, so what is fetched is kept."""
-        return ScanJson(files_of(self.commits), TABLE_SCHEMA, lines_with=(b"",), keep=True, all_needed=True)
+        return ScanJson(
+            files_of(self.commits),
+            TABLE_SCHEMA,
+            lines_with=(b"",),
+            keep=True,
+            all_needed=True,
+            footers=self.search.footers(),
+        )
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:
         """Takes the newest of each; what was known stands where the commits say nothing."""

@@ -87,7 +87,7 @@ class ScanRun:
         options = self.config.options()
         with closing(self._executor(options)) as executor:
             try:
-                return self._ready(options, executor)[0]
+                return self._ready(options, executor, scanning=False)[0]
             finally:
                 self.requests.cancel()
 
@@ -96,7 +96,7 @@ class ScanRun:
         options = self.config.options()
         with closing(self._executor(options)) as executor:
             try:
-                snapshot, options = self._ready(options, executor)
+                snapshot, options = self._ready(options, executor, scanning=False)
                 self._start(snapshot, options, frozenset())
                 looking = look_at_base(self._store.url, snapshot.choice, self.events)
                 base = StateMachineIterator(looking, executor).run_to_terminal()
@@ -172,7 +172,7 @@ class ScanRun:
     def _found(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         options = self.config.options()
         with closing(self._executor(options)) as executor:
-            snapshot, options = self._ready(options, executor)
+            snapshot, options = self._ready(options, executor, scanning=True)
             executor.resize(
                 file_parallelism=options.commit_read_parallelism,
                 row_groups_ahead=options.checkpoint_row_groups_per_batch,
@@ -183,24 +183,26 @@ class ScanRun:
             with closing(StateMachineIterator(start, executor)) as machine:
                 yield from self._sliced(machine, executor, options.batch_size)
 
-    def _ready(self, options: ScanOptions, executor: LocalExecutor) -> tuple[Snapshot, ScanOptions]:
+    def _ready(self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool) -> tuple[Snapshot, ScanOptions]:
         """Opens the table, and gives the options that count once its properties are known."""
-        snapshot = self._open(options, executor)
+        snapshot = self._open(options, executor, scanning=scanning)
         options = self.config.options(snapshot.metadata.configuration, self._ignored)
         check_retention(snapshot, options, executor, self.events)
         return snapshot, options
 
-    def _open(self, options: ScanOptions, executor: LocalExecutor) -> Snapshot:
+    def _open(self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool) -> Snapshot:
         """Opens the table, at the version of the page token or of the time that is asked for where there is one."""
         token, config = self.config.token, self.config
         is_forward = options.strategy is ScanStrategy.FORWARD
         is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
+        # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
+        whole_tail = scanning and (is_forward or is_likely_forward or config.predicate is not None)
         opening = Opening(
             self._store.url,
             config.version,
             options.commit_read_parallelism,
-            # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
-            whole_tail=is_forward or is_likely_forward or config.predicate is not None,
+            whole_tail=whole_tail,
+            whole_base=whole_tail and config.limit is None,
             events=self.events,
         )
         if isinstance(config.timestamp, datetime):
