@@ -27,6 +27,7 @@ PUBLIC = [
     "DeltaFile",
     "DeltaProtocolError",
     "DeltaSidecarError",
+    "Explanation",
     "InvalidMetadataError",
     "LazyDeltaScanner",
     "LazyScanConfig",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
     from delta_sidecar.scan.estimate import ScanEstimate
+    from delta_sidecar.scan.explain import Explanation
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.scan.metrics import ScanMetrics
     from delta_sidecar.scan.retention import RetentionCheck
@@ -46,6 +47,7 @@ else:
     _ON_DEMAND = {
         "DeletionVector": "delta_sidecar.log.deletion_vectors",
         "DeltaFile": "delta_sidecar.scan.files",
+        "Explanation": "delta_sidecar.scan.explain",
         "LazyDeltaScanner": "delta_sidecar.scan.scanner",
         "LazyScanConfig": "delta_sidecar.scan.config",
         "RetentionCheck": "delta_sidecar.scan.retention",
@@ -76,6 +78,7 @@ __all__ = [
     "DeltaFile",
     "DeltaProtocolError",
     "DeltaSidecarError",
+    "Explanation",
     "InvalidMetadataError",
     "LazyDeltaScanner",
     "LazyScanConfig",

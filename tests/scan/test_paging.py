@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,6 +125,35 @@ json.dump([file.path for file in scanner.scan_files()], sys.stdout)
         [sys.executable, "-c", code, str(table.root), str(reader.page_token)], check=True, capture_output=True
     )
     assert first + json.loads(answer.stdout) == [file.path for file in scan(table, strategy=strategy, limit=99)]
+
+
+WORKER = """
+import sys
+from delta_sidecar import LazyDeltaScanner, LazyScanConfig
+table, strategy, token = sys.argv[1:]
+config = LazyScanConfig(strategy=strategy) if not token else LazyScanConfig(page_token=token)
+scanner = LazyDeltaScanner(table, config)
+for file in scanner.scan_files():
+    print(file.path, scanner.page_token, flush=True)
+"""
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_workers_that_are_killed_leave_no_gap(table: TableBuilder, strategy: str) -> None:
+    chance = random.Random(strategy)  # noqa: S311 - a test's own dice
+    found: list[str] = []
+    token = ""
+    for _ in range(40):
+        command = [sys.executable, "-c", WORKER, str(table.root), strategy, token]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+            assert worker.stdout is not None
+            for line in islice(worker.stdout, chance.randint(1, 9)):
+                path, token = line.split()
+                found.append(path)
+            worker.kill()
+        if len(found) == 30:
+            break
+    assert found == [file.path for file in scan(table, strategy=strategy)]
 
 
 def test_the_version_stays_pinned(table: TableBuilder) -> None:
