@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from delta_sidecar.cli.explain import explain
 from delta_sidecar.cli.files import files
+from delta_sidecar.cli.inspect import inspect
 from delta_sidecar.cli.interrupts import InterruptWatch
 
 
@@ -43,10 +45,12 @@ class Program(click.Group):
 )
 @click.version_option(package_name="delta-sidecar", message="%(prog)s %(version)s")
 def main() -> None:
-    """The live files of Delta Lake tables, streamed as they are found."""
+    """The live files of Delta Lake tables, streamed as they are found, and the state of their logs."""
 
 
 main.add_command(files)
+main.add_command(explain)
+main.add_command(inspect)
 
 
 def _leave(ending: SystemExit) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import click
 
 from delta_sidecar.cli.ending import is_colourless
-from delta_sidecar.cli.rendering import human_size
+from delta_sidecar.cli.rendering import counted, human_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,13 +51,15 @@ def progress_for(scanner: LazyDeltaScanner, *, summary: bool | None, beside_data
         yield _NoLine()
     if summary or (summary is None and on_terminal):
         text = _summary(scanner, time.monotonic() - started)
+        if scanner.page_token is not None:
+            text += f"\nnext page: --page-token {scanner.page_token}"
         click.echo(click.style(text, dim=True), err=True, color=False if is_colourless() else None)
 
 
 def _summary(scanner: LazyDeltaScanner, seconds: float) -> str:
     """What a finished scan found and read."""
     metrics = scanner.metrics
-    found = _count(metrics.files_emitted, "file") if metrics.files_emitted else "no files"
+    found = counted(metrics.files_emitted, "file") if metrics.files_emitted else "no files"
     if metrics.version is not None:
         found += f" of version {metrics.version}"
     if not metrics.is_complete:
@@ -70,15 +72,11 @@ def _summary(scanner: LazyDeltaScanner, seconds: float) -> str:
 def _reads(metrics: ScanMetrics) -> str:
     requests = metrics.requests
     parts = (
-        _count(metrics.commits_read, "commit"),
-        _count(metrics.row_groups_read, "row group"),
-        f"{human_size(requests.bytes)} by {_count(requests.requests, 'request')}",
+        counted(metrics.commits_read, "commit"),
+        counted(metrics.row_groups_read, "row group"),
+        f"{human_size(requests.bytes)} by {counted(requests.requests, 'request')}",
     )
     return ", ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class _NoLine:
@@ -130,5 +128,5 @@ class _MovingLine:
         if seconds < _PATIENCE:
             return Text("")
         metrics = self._scanner.metrics
-        found = Text(_count(metrics.files_emitted, "file"), style="bold", no_wrap=True, overflow="ellipsis")
+        found = Text(counted(metrics.files_emitted, "file"), style="bold", no_wrap=True, overflow="ellipsis")
         return found.append(f"  {_reads(metrics)}  {seconds:.0f} s", style="not bold dim")

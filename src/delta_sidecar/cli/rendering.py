@@ -108,6 +108,18 @@ def human_size(size: int | None) -> str:
     return f"{size}B" if unit == 0 else f"{value:.1f}{_UNITS[unit]}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural where that is right."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """A path or another text of a log that stays on its line and cannot steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 _STEP = 1000
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
@@ -119,7 +131,7 @@ def _text_line(file: DeltaFile) -> str:
         f"{_iso_time(file.modification_time):20}",
         f"{'-' if records is None else f'{records:,}':>12}",
         "dv" if file.deletion_vector is not None else "- ",
-        _printable(file.path),
+        printable(file.path),
     )
     return "  ".join(columns) + "\n"
 
@@ -132,13 +144,6 @@ def _iso_time(milliseconds: int | None) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{milliseconds}ms"
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _printable(path: str) -> str:
-    """A path that stays on its line and cannot steer a terminal."""
-    if path.isprintable():
-        return path
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in path)
 
 
 def _json_line(file: DeltaFile) -> str:

@@ -1,6 +1,6 @@
 """How many files, rows and bytes a snapshot has, within bounds that always hold, by at most two more requests.
 
-    (ChecksumCountsPhase) -> KeptTailPhase* -> (UnreadTailPhase) -> (FooterCountsPhase) -> (JsonLeafPhase) -> Estimate
+    (ChecksumCountsPhase) -> KeptTailPhase* -> (UnreadTailPhase) -> (phases that count the base) -> Estimate
 
 Each source gives the state at its version: a checksum file, the footers of the base, the start of the log. What the
 commits after that version add is counted where they were read with the snapshot, and else bounded by their sizes; each
@@ -13,38 +13,18 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import UnreadableFileError
-from delta_sidecar.log.actions import commit_schema
 from delta_sidecar.log.hints import read_checksum
 from delta_sidecar.log.names import checksum_path
-from delta_sidecar.plan import (
-    FILE_LABEL,
-    Consume,
-    ConsumePhase,
-    FileRef,
-    ReadFiles,
-    ReadFooters,
-    ScanJson,
-    StateMachinePhase,
-    Terminus,
-)
-from delta_sidecar.replay.checkpoint import CheckpointBase, is_torn
-from delta_sidecar.replay.checkpoint_content import CheckpointContent
-from delta_sidecar.replay.checkpoint_rows import BaseRows
+from delta_sidecar.plan import FILE_LABEL, Consume, ConsumePhase, ReadFiles, ScanJson, StateMachinePhase, Terminus
+from delta_sidecar.replay.base_counts import CountContinuation, count_base
+from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.commits import LiveAdds, live_adds_plan
-from delta_sidecar.replay.failures import raise_commit_failure, raise_unreachable
-from delta_sidecar.replay.footer_facts import (
-    COUNTED,
-    START,
-    BaseFacts,
-    facts_of,
-    is_plain_checkpoint,
-    read_footer_facts,
-)
-from delta_sidecar.replay.ranges import NOTHING, UNKNOWN, Counts, Range
+from delta_sidecar.replay.failures import raise_commit_failure
+from delta_sidecar.replay.footer_facts import START, BaseFacts
+from delta_sidecar.replay.ranges import UNKNOWN, Counts, Range
 from delta_sidecar.replay.scan import bind_predicate
 from delta_sidecar.replay.seen import SeenSet
-from delta_sidecar.replay.tail_counts import NO_COMMITS, TailCounter, TailFacts, counted_columns, counts_of
+from delta_sidecar.replay.tail_counts import NO_COMMITS, TailCounter, TailFacts, counted_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +68,7 @@ def estimate(snapshot: Snapshot, predicate: Predicate | None = None) -> StateMac
 
 
 @dataclass(frozen=True, slots=True)
-class _Estimating:
+class _Estimating(CountContinuation[Estimate]):
     """What is known so far.
 
     Attributes:
@@ -146,13 +126,16 @@ class _Estimating:
         is_settled = self.told.files.is_exact and self.told.bytes.is_exact
         if self.told.is_exact or (is_settled and self.tail.unread) or self._base_cost() is None:
             return self.done()
-        base = self.snapshot.choice.bases[0]
+        base, live = self.snapshot.choice.bases[0], self.counter.live
         if not isinstance(base, CheckpointBase):
             return self.done()
-        leaves = base.files if base.leaves is None else base.leaves
-        tables = tuple(leaf for leaf in leaves if not leaf.path.endswith(".json"))
-        texts = tuple(leaf for leaf in leaves if leaf.path.endswith(".json"))
-        return Consume(FooterCountsPhase(self, base, tables, texts, most_requests))
+        return count_base(base, live.columns, live.pruning, most_requests, self)
+
+    def counted(self, facts: BaseFacts, source: str) -> StateMachinePhase[Estimate]:
+        return self.learn(facts, self.tail, source).done()
+
+    def uncounted(self) -> StateMachinePhase[Estimate]:
+        return self.done()
 
     def done(self) -> StateMachinePhase[Estimate]:
         return Terminus(Estimate(self.told, self.sources))
@@ -281,85 +264,6 @@ class UnreadTailPhase(ConsumePhase[Estimate]):
         """A commit that cannot be read fails a scan, and so it does an estimate; the error names it."""
         raise_commit_failure(self.state.snapshot.table, error)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class FooterCountsPhase(ConsumePhase[Estimate]):
-    """Reads the footers of a base.
-
-    Attributes:
-        state: What is known so far.
-        base: The base.
-        tables: Its files in Parquet.
-        texts: Its files in JSON.
-        most_requests: What may be spent on them.
-    """
-
-    state: _Estimating
-    base: CheckpointBase
-    tables: tuple[FileRef, ...]
-    texts: tuple[FileRef, ...]
-    most_requests: int
-
-    def plan(self) -> ReadFooters:
-        """What they tell of files; of a base that was not trusted yet, also whether it is one."""
-        columns = COUNTED if self._is_trusted else tuple(dict.fromkeys((*COUNTED, *CheckpointContent.columns)))
-        return ReadFooters(self.tables, columns, self.most_requests)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Estimate]:
-        """Takes them as a source, if all are there."""
-        found = read_footer_facts(data)
-        footers = [found[file.path] for file in self.tables if file.path in found]
-        if len(footers) < len(self.tables) or not (self._is_trusted or is_plain_checkpoint(footers)):
-            return self.state.done()
-        facts = facts_of(footers)
-        if self.texts:
-            return Consume(JsonLeafPhase(self.state, facts, self.texts, f"the files of {self.base.name}"))
-        return self.state.learn(facts, self.state.tail, f"the footers of {self.base.name}").done()
-
-    def recover(self, error: Exception) -> StateMachinePhase[Estimate] | None:
-        """A torn base tells nothing; a store out of reach is another matter."""
-        if is_torn(error):
-            return self.state.done()
-        raise_unreachable(error)
-        return None
-
-    @property
-    def _is_trusted(self) -> bool:
-        return self.base.leaves is not None
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLeafPhase(ConsumePhase[Estimate]):
-    """Counts the files that the top of a base in JSON has itself; it was kept when the base was trusted."""
-
-    state: _Estimating
-    facts: BaseFacts
-    files: tuple[FileRef, ...]
-    source: str
-
-    def plan(self) -> ScanJson:
-        """The file."""
-        schema = commit_schema(_physical(self.state))
-        return ScanJson(self.files, schema, lines_with=(b'"tags"',), keep=True, kept_only=True)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Estimate]:
-        """Takes it and the footers together as a source."""
-        live = self.state.counter.live
-        rows = BaseRows(SeenSet(), live.columns, live.pruning, path=self.files[0].path)
-        total, is_read = NOTHING, False
-        for batch in data:
-            is_read = True
-            files = rows(batch)
-            total = total + counts_of(files) if files is not None else total
-        if not is_read:
-            return self.state.done()
-        inside = BaseFacts(total, total.bytes.upper, total.rows.upper)
-        return self.state.learn(self.facts + inside, self.state.tail, self.source).done()
-
-    def recover(self, error: Exception) -> StateMachinePhase[Estimate] | None:
-        """One that is not in Delta's format tells nothing."""
-        return self.state.done() if isinstance(error, UnreadableFileError) else None
 
 
 def _physical(state: _Estimating) -> tuple[str, ...]:
