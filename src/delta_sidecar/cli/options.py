@@ -1,0 +1,84 @@
+"""The arguments and options that commands share: which table, which version of it, and how to reach its store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Too many arguments are counted by the command and not by click, which would show them: one may be half of a split
+# secret.
+ONE_TABLE = {"allow_extra_args": True}
+"""Settings of a command that calls `only_one_table`."""
+
+
+def only_one_table() -> click.Context:
+    """Refuses more arguments than the table, without a word of what they are.
+
+    Raises:
+        click.UsageError: There are more.
+    """
+    ctx = click.get_current_context()
+    if ctx.args:
+        msg = f"one TABLE is expected, and {len(ctx.args)} more arguments were given"
+        raise click.UsageError(msg, ctx)
+    return ctx
+
+
+def _storage_options(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+    """Splits each `KEY=VALUE`. No message repeats a value, or a key that looks like one: that may be a secret."""
+    options: dict[str, str] = {}
+    for pair in given:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            msg = "KEY=VALUE is expected (what was given is not shown: it may be a secret)"
+            raise click.BadParameter(msg, ctx, param)
+        if options.setdefault(key.strip(), value) != value:
+            from delta_sidecar.store.redaction import redact_name
+
+            msg = f"{redact_name(key.strip())!r} is given twice, with different values"
+            raise click.BadParameter(msg, ctx, param)
+    return options
+
+
+table_argument = click.argument("table")
+
+where_option = click.option(
+    "--where", metavar="PREDICATE", help="Leave out files that cannot hold a matching row: SQL text or JSON."
+)
+
+limit_option = click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N files.")
+
+strategy_option = click.option(
+    "--strategy",
+    type=click.Choice(["auto", "reverse", "forward"]),
+    help="Newest commits first, or the checkpoint first. [default: auto]",
+)
+
+order_option = click.option(
+    "--order",
+    type=click.Choice(["recent", "any"]),
+    help="Newest commits first and then time buckets downward, or as is cheapest. [default: recent with --limit]",
+)
+
+version_option = click.option(
+    "--version", type=click.IntRange(min=0), metavar="N", help="The table at version N; the newest if left out."
+)
+
+timestamp_option = click.option(
+    "--timestamp",
+    metavar="TIME",
+    help="The table as of a time in ISO 8601, in UTC where it names no zone; not together with --version.",
+)
+
+storage_option = click.option(
+    "--storage-option",
+    "storage_options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_storage_options,
+    help="An option of the store, such as account_key=...; may be repeated.",
+)

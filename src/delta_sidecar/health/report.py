@@ -1,0 +1,239 @@
+"""What an inspection found, as values; `TableReport.as_dict` is its JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from delta_sidecar.replay.ranges import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from delta_sidecar.scan.estimate import ScanEstimate
+
+Severity: TypeAlias = Literal["info", "warning", "problem"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "problem")
+"""From the least to the gravest."""
+
+CheckpointKind: TypeAlias = Literal["classic", "multi-part", "V2"]
+HintState: TypeAlias = Literal["current", "stale", "dangling", "corrupt", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is worth to know of a table.
+
+    Attributes:
+        code: A short name that stays the same.
+        severity: `info`, `warning` for what slows readers down, `problem` for what stops them.
+        message: What it is.
+        advice: What to do about it.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolReport:
+    """What the table asks of its readers and writers; `unsupported` are the reader features that this one lacks."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...]
+    writer_features: tuple[str, ...]
+    unsupported: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataReport:
+    """The table itself; `bucket_column` is None where it is not partitioned by one, `properties` are those of ours."""
+
+    id: str
+    name: str | None
+    columns: int
+    partition_columns: tuple[str, ...]
+    bucket_column: str | None
+    in_commit_timestamps: bool
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReport:
+    """A checkpoint by the listing.
+
+    Attributes:
+        version: The version whose state it holds.
+        kind: `classic`, `multi-part` or `V2`.
+        parts: How many files it has; of a V2 checkpoint only its top file is counted.
+        bytes: Their size.
+    """
+
+    version: int
+    kind: CheckpointKind
+    parts: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteCheckpoint:
+    """A multi-part checkpoint of which parts are missing."""
+
+    version: int
+    parts: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaseReport:
+    """The newest checkpoint that can be used, by its footers; None is what they do not tell.
+
+    Attributes:
+        name: Its first file.
+        version: The version whose state it holds.
+        kind: `classic`, `multi-part` or `V2`.
+        files: Its files, V2-checkpoint sidecars too where they were looked at.
+        bytes: Their size.
+        footers: How many of the files were looked at.
+        row_groups: Their row groups.
+        rows: Their rows.
+        largest_row_group: Rows of the largest row group.
+        json_stats: Whether files have statistics in JSON.
+        struct_stats: Whether files have statistics as columns.
+        in_time_order: Whether row groups lie one after another in time, by the time bucket.
+    """
+
+    name: str
+    version: int
+    kind: CheckpointKind
+    files: int
+    bytes: int
+    footers: int = 0
+    row_groups: int = 0
+    rows: int = 0
+    largest_row_group: int = 0
+    json_stats: bool | None = None
+    struct_stats: bool | None = None
+    in_time_order: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TailReport:
+    """The commits after the newest checkpoint, or all where there is none; the largest is one of them."""
+
+    commits: int
+    bytes: int
+    largest_version: int | None
+    largest_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HintReport:
+    """`_last_checkpoint`: its state, and the version that it names; None where it names none."""
+
+    state: HintState
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """What a listing of the whole log shows.
+
+    Attributes:
+        files: Files of the log, of any kind.
+        bytes: Their size.
+        commits: Commits.
+        first_commit: The oldest version with a commit; None without any.
+        missing_commits: Versions between the oldest and the newest commit that have none: the first ten.
+        missing_count: How many those are.
+        checkpoints: Complete checkpoints.
+        checksums: Checksum files.
+        newest_checksum: Version of the newest; None without any.
+        compacted_commits: Compacted commits, which are not read.
+        sidecar_files: Files in the folder of V2-checkpoint sidecars.
+        sidecar_bytes: Their size.
+        last_checkpoint: The state of `_last_checkpoint`.
+    """
+
+    files: int
+    bytes: int
+    commits: int
+    first_commit: int | None
+    missing_commits: tuple[int, ...]
+    missing_count: int
+    checkpoints: int
+    checksums: int
+    newest_checksum: int | None
+    compacted_commits: int
+    sidecar_files: int
+    sidecar_bytes: int
+    last_checkpoint: HintReport
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReport:
+    """What the inspection itself asked of the store."""
+
+    requests: int
+    bytes: int
+    trips: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """A table's log, and what is to be said about it.
+
+    Attributes:
+        table: The table's address, without secrets.
+        version: The version that was inspected.
+        latest_version: The newest version.
+        earliest_version: The oldest version that can be read; None where none can.
+        refusal: Why this library does not scan the table; None where it does.
+        protocol: Protocol; None where it could not be read.
+        metadata: Metadata; None where it could not be read.
+        log: What the listing shows.
+        checkpoints: The newest complete checkpoints, newest first.
+        incomplete_checkpoints: Those with missing parts, newest first.
+        base: The newest checkpoint that can be used; None where there is none.
+        tail: The commits after it.
+        estimate: Files, rows and bytes; None where the table is not scanned.
+        findings: What is worth to know, gravest first.
+        requests: What it took.
+    """
+
+    table: str
+    version: int
+    latest_version: int
+    earliest_version: int | None
+    refusal: str | None
+    protocol: ProtocolReport | None
+    metadata: MetadataReport | None
+    log: LogReport
+    checkpoints: tuple[CheckpointReport, ...]
+    incomplete_checkpoints: tuple[IncompleteCheckpoint, ...]
+    base: BaseReport | None
+    tail: TailReport
+    estimate: ScanEstimate | None
+    findings: tuple[Finding, ...]
+    requests: RequestReport
+
+    def worst(self) -> Severity | None:
+        """The gravest severity of its findings; None without any."""
+        return max((finding.severity for finding in self.findings), key=SEVERITIES.index, default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report in values that JSON has."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds
+    if isinstance(value, Range):
+        return {"lower": value.lower, "upper": value.upper, "is_exact": value.is_exact}
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return dict(value) if isinstance(value, dict) else value
