@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from delta_sidecar.errors import InvalidMetadataError, UnsupportedFeatureError, UnsupportedProtocolVersionError
@@ -118,6 +120,22 @@ def test_a_checksum_file() -> None:
     checksum = read_checksum(data)
     assert checksum is not None
     assert (checksum.protocol, checksum.metadata) == (Protocol(1, 0), Metadata("i", "{}"))
+    assert (checksum.num_files, checksum.num_bytes) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(0, 0), (7, 7), (2**70, 2**70), (-1, None), ("7", None), (True, None), (7.0, None), (None, None)],
+)
+def test_what_a_checksum_file_counts(value: object, number: int | None) -> None:
+    fields = {
+        "protocol": {"minReaderVersion": 1},
+        "metadata": {"id": "i", "schemaString": "{}", "partitionColumns": []},
+    }
+    for name, place in (("numFiles", "num_files"), ("tableSizeBytes", "num_bytes")):
+        checksum = read_checksum(json.dumps({**fields, name: value}).encode())
+        assert getattr(checksum, place) == number
+        assert type(getattr(checksum, place)) is not bool
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builder import TableBuilder, add, deletion_vector, metadata, protocol, remove, txn
 from tests.builder.strategies import History, histories, predicates
+from tests.replay.canned import pickled
 from tests.scan.effort import examples
 from tests.scan.expected import built
 from tests.scan.reading import key_of, scan, scanner, store_of
@@ -20,7 +21,9 @@ from tests.scan.reading import key_of, scan, scanner, store_of
 from delta_sidecar import CorruptCommitError, RetentionGuardError, ScanEstimate, StorageError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.execute import fetcher as fetcher_module
-from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.plan import Consume, StateMachineIterator
+from delta_sidecar.predicate import parse
+from delta_sidecar.replay.estimate import estimate as estimating
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.ranges import Range
 from delta_sidecar.replay.snapshot import open_snapshot
@@ -401,3 +404,23 @@ def test_the_account_of_the_requests(tmp_path: Path) -> None:
     reader.estimate()
     assert reader.metrics.version == 0
     assert reader.metrics.requests.requests == requests_of_the_snapshot(table)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("checksum", [False, True])
+def test_every_phase_pickles(tmp_path: Path, kind: str, *, checksum: bool) -> None:
+    table = table_of(tmp_path, protocol=V2)
+    table.checkpoint(kind, struct_stats=True)
+    if checksum:
+        table.checksum()
+    table.commit([add("new", rows=ROWS, size=9)])
+    with closing(LocalExecutor(store_of(table))) as executor:
+        snapshot = StateMachineIterator(open_snapshot(Opening("t", None, 0)), executor).run_to_terminal()
+        step, names = estimating(snapshot, parse("id >= 0")), []
+        while isinstance(step, Consume):
+            phase = pickled(step).phase
+            names.append(type(phase).__name__)
+            step = phase.next(executor.execute(phase.plan()))
+    assert pickled(step).value.counts.files.upper == 7
+    assert ("ChecksumCountsPhase" in names) is checksum
+    assert "KeptTailPhase" in names
