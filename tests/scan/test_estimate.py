@@ -343,6 +343,35 @@ def test_a_predicate_leaves_out_files_of_the_tail(tmp_path: Path) -> None:
     assert holds_for(table, predicate="id = 77").files == Range(0, 0)
 
 
+@pytest.mark.parametrize("struct_stats", [False, True])
+@pytest.mark.parametrize("kind", ["string", "integer"])
+def test_a_predicate_leaves_out_row_groups_by_partition_values(
+    tmp_path: Path, kind: str, *, struct_stats: bool
+) -> None:
+    table = TableBuilder(tmp_path, schema={"id": "long", "hour": kind}, partition_columns=["hour"])
+    table.commit([add(f"{hour}", rows=ROWS, partition_values={"hour": f"{hour}"}) for hour in range(10, 18)])
+    table.checkpoint(row_group_rows=2, struct_stats=struct_stats, tombstones=False)
+    table.commit([add("new", rows=ROWS, partition_values={"hour": "20"})])
+    literal = "'{}'" if kind == "string" else "{}"
+    is_told = struct_stats or kind == "string"
+    for hour, most in ((20, 1), (16, 2), (13, 2), (99, 0)):
+        estimate = holds_for(table, predicate=f"hour = {literal.format(hour)}")
+        assert estimate.files.upper == (most if is_told else 9 - (hour != 20))
+    assert holds_for(table, predicate=f"hour >= {literal.format(14)} AND id >= 0").files.upper == (5 if is_told else 9)
+    assert holds_for(table, predicate="hour IS NULL").files.upper == 8
+
+
+def test_a_file_without_a_partition_value_keeps_its_row_group(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path, schema={"id": "long", "hour": "string"}, partition_columns=["hour"])
+    table.commit([add(f"{hour}", rows=ROWS, partition_values={"hour": f"{hour}"}) for hour in range(10, 14)])
+    table.commit([add("null", rows=ROWS, partition_values={"hour": None}), add("untold", rows=ROWS)])
+    table.commit([add("empty", rows=ROWS, partition_values={"hour": ""})])
+    for rows in (None, 1, 2, 3):
+        table.checkpoint(row_group_rows=rows)
+        for predicate in ("hour = '77'", "hour = '12'", "hour IS NULL", "NOT hour = '12'", "hour != '10'"):
+            assert holds_for(table, predicate=predicate).files.upper is not None
+
+
 def test_a_page_token_leaves_an_unknown_part(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     reader = scanner(table, limit=2, batch_size=1)

@@ -65,7 +65,8 @@ def _values(groups: Sequence[pq.RowGroupMetaData], leaf: int) -> int | None:
         statistics = group.column(leaf).statistics
         if statistics is None or not statistics.has_null_count:
             return None
-        total += group.num_rows - statistics.null_count
+        # In a list or a map a row may have several values.
+        total += group.column(leaf).num_values - statistics.null_count
     return total
 
 

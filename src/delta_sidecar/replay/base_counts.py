@@ -20,6 +20,7 @@ from delta_sidecar.replay.checkpoint_content import CheckpointContent
 from delta_sidecar.replay.checkpoint_rows import BaseRows
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.footer_facts import COUNTED, BaseFacts, facts_of, is_plain_checkpoint, read_footer_facts
+from delta_sidecar.replay.group_pruning import GroupPruning
 from delta_sidecar.replay.ranges import NOTHING
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.tail_counts import counts_of
@@ -92,8 +93,9 @@ class FooterCountsPhase(ConsumePhase[T]):
 
     def plan(self) -> ReadFooters:
         """What they tell of files; of a checkpoint that was not trusted yet, also whether it is one."""
-        columns = COUNTED if self._is_trusted else tuple(dict.fromkeys((*COUNTED, *CheckpointContent.columns)))
-        return ReadFooters(self.tables, columns, self.most_requests)
+        content = () if self._is_trusted else CheckpointContent.columns
+        columns = dict.fromkeys((*COUNTED, *content, *self._groups.columns))
+        return ReadFooters(self.tables, tuple(columns), self.most_requests)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
         """Takes them, if all are there."""
@@ -101,7 +103,7 @@ class FooterCountsPhase(ConsumePhase[T]):
         footers = [found[file.path] for file in self.tables if file.path in found]
         if len(footers) < len(self.tables) or not (self._is_trusted or is_plain_checkpoint(footers)):
             return self.then.uncounted()
-        facts = facts_of(footers)
+        facts = facts_of(footers, self._groups.may_match)
         if self.texts:
             return Consume(JsonLeafPhase(self.texts, self.rows, facts, self.base.name, self.then))
         return self.then.counted(facts, f"the footers of {self.base.name}")
@@ -116,6 +118,10 @@ class FooterCountsPhase(ConsumePhase[T]):
     @property
     def _is_trusted(self) -> bool:
         return self.base.leaves is not None
+
+    @property
+    def _groups(self) -> GroupPruning:
+        return GroupPruning(self.rows.pruning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from delta_sidecar.replay.checkpoint_content import CheckpointContent
 from delta_sidecar.replay.ranges import NOTHING, Counts, Range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -129,12 +129,13 @@ class BaseFacts:
         )
 
 
-def facts_of(files: Sequence[FooterFacts]) -> BaseFacts:
-    """What the files of a base have."""
+def facts_of(files: Sequence[FooterFacts], may_match: Callable[[Mapping[str, ColumnFacts]], bool]) -> BaseFacts:
+    """What the files of a base have; row groups where no file may match are left out."""
     total = BaseFacts()
     for file in files:
         for group in file.groups:
-            total += _group_facts(group)
+            if may_match(group):
+                total += _group_facts(group)
     return BaseFacts(total.counts.tidy(), total.largest, total.most_rows)
 
 
