@@ -130,3 +130,12 @@ def test_the_table_may_say_which_strategy_it_wants(tmp_path: Path) -> None:
     table.commit([add("a.parquet")])
     assert chosen(table).strategy == "forward"
     assert chosen(table, strategy="reverse").strategy == "reverse"
+
+
+def test_forward_outdoes_an_order_that_the_environment_asks_for(
+    large_base: TableBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DELTA_SCAN_ORDER", "recent")
+    event = chosen(large_base, strategy="forward")
+    assert (event.strategy, event.order) == ("forward", "any")
+    assert chosen(large_base).strategy == "reverse"

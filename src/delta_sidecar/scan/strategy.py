@@ -61,7 +61,10 @@ def decide(
         strategy, reason, order = ScanStrategy(token.strategy), "the page token says so", token.order
     else:
         strategy, reason = _strategy(snapshot, options, limit, predicate)
-        order = options.order or ("any" if limit is None or strategy is ScanStrategy.FORWARD else "recent")
+        order = options.order or ("any" if limit is None else "recent")
+        if strategy is ScanStrategy.FORWARD:
+            # The newest commits come last; a call that asks for both is refused, so that one was asked for elsewhere.
+            order = "any"
     recent = _recent(snapshot, options.bucket_column, limit, token) if order == "recent" else None
     return Decision(strategy, reason, order, recent)
 
