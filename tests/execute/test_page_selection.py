@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 NAME = "rows.parquet"
 # What the executor expects of a file that cannot be read; anything else would reach the user as it is.
-EXPECTED_ERRORS = (pa.ArrowException, OSError, StorageError)
+# Whoever looks at a damaged text finds that it is not UTF-8.
+EXPECTED_ERRORS = (pa.ArrowException, OSError, StorageError, UnicodeDecodeError)
 
 
 @pytest.fixture(scope="module")

@@ -132,13 +132,18 @@ class LogSegmentBuilder:
         elif name.kind is LogFileKind.CHECKSUM:
             self._checksums.append(name.version)
         elif name.kind in (LogFileKind.CHECKPOINT, LogFileKind.V2_CHECKPOINT):
-            self._checkpoints[name.version].append(CheckpointFiles(name.version, (file,)))
+            self._take(CheckpointFiles(name.version, (file,)))
         elif name.kind is LogFileKind.CHECKPOINT_PART and 1 <= name.part <= name.parts:
             parts = self._parts[name.version, name.parts]
             parts[name.part] = file
             if len(parts) == name.parts:
                 files = tuple(parts[number] for number in range(1, name.parts + 1))
-                self._checkpoints[name.version].append(CheckpointFiles(name.version, files))
+                self._take(CheckpointFiles(name.version, files))
+
+    def _take(self, found: CheckpointFiles) -> None:
+        """Keeps a complete checkpoint; one that is listed twice counts once."""
+        others = [other for other in self._checkpoints[found.version] if other.name != found.name]
+        self._checkpoints[found.version] = [*others, found]
 
     @property
     def is_empty(self) -> bool:
