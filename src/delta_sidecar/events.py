@@ -240,6 +240,12 @@ class Events:
         return Events, ()
 
 
+def event_of(record: logging.LogRecord) -> Event | None:
+    """The event that a record of the log is about; None where it is about none."""
+    event = getattr(record, _FIELDS, None)
+    return event if isinstance(event, Event) else None
+
+
 class JsonLines(logging.Formatter):
     """Formats the records of the logger `delta_sidecar` as one JSON object a line."""
 
@@ -249,8 +255,8 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
         }
-        event = getattr(record, _FIELDS, None)
-        if isinstance(event, Event):
+        event = event_of(record)
+        if event is not None:
             line |= {"event": event.name, **event.fields()}
         else:
             line["message"] = record.getMessage()

@@ -15,6 +15,7 @@ from delta_sidecar.cli.explain import explain
 from delta_sidecar.cli.files import files
 from delta_sidecar.cli.inspect import inspect
 from delta_sidecar.cli.interrupts import InterruptWatch
+from delta_sidecar.cli.log import logging_to_stderr
 
 
 class Program(click.Group):
@@ -44,8 +45,12 @@ class Program(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="delta-sidecar", message="%(prog)s %(version)s")
-def main() -> None:
+@click.option("--log", type=click.Choice(["text", "json"]), help="Tell on stderr what happens, event by event.")
+@click.pass_context
+def main(ctx: click.Context, *, log: str | None) -> None:
     """The live files of Delta Lake tables, streamed as they are found, and the state of their logs."""
+    if log is not None:
+        ctx.with_resource(logging_to_stderr(as_json=log == "json"))
 
 
 main.add_command(files)

@@ -328,7 +328,7 @@ class ScanRun:
     def _tell_first(self, executor: LocalExecutor) -> None:
         if self._trips_to_first_file is None:
             self._trips_to_first_file = executor.trips
-            taken = (time.monotonic() - self._began) * 1000
+            taken = round((time.monotonic() - self._began) * 1000, 3)
             self.events(FirstFileFound(table=self._store.url, milliseconds=taken, trips=executor.trips))
 
     def _end(self, outcome: Outcome, error: str | None) -> ScanEnded:
@@ -337,7 +337,7 @@ class ScanRun:
             table=self._store.url,
             outcome=outcome,
             error=error,
-            milliseconds=(time.monotonic() - self._began) * 1000,
+            milliseconds=round((time.monotonic() - self._began) * 1000, 3),
             version=metrics.version,
             strategy=None if self.decision is None else self.decision.strategy.value,
             files_emitted=metrics.files_emitted,
