@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from bench.measure import measured
 from bench.readers import digest, lazy
+from tests.scan.many_removes import write_many_removes
 
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.scan.many_removes import Live
 
 MB = 1_000_000
 
@@ -55,9 +58,42 @@ def test_a_commit_of_a_million_files_is_not_held(tmp_path: Path) -> None:
     assert found.peak_bytes <= 200 * MB
 
 
+@pytest.fixture(scope="module", params=[(1, 1_000_000), (1_000, 1_000)], ids=["one commit", "a thousand commits"])
+def million_removes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Live]:
+    path = tmp_path_factory.mktemp("removes")
+    return str(path), write_many_removes(path, *request.param)
+
+
+@pytest.mark.parametrize("strategy", ["reverse", "forward"])
+@pytest.mark.parametrize("limit", [None, "1MB"])
+def test_a_million_removes_go_to_disk(million_removes: tuple[str, Live], strategy: str, limit: str | None) -> None:
+    table, live = million_removes
+    found = measured(listed, table=table, strategy=strategy, limit=limit)
+    assert found.answer == {"files": live.files, "size": live.size, "tier": "disk"}
+
+
 def test_the_measure_sees_what_is_held() -> None:
     assert measured(hoard, size=64 * MB).peak_bytes > 60 * MB
     assert measured(hoard, size=0).peak_bytes < 8 * MB
+
+
+def listed(table: str, strategy: str, limit: str | None) -> Callable[[], dict[str, Any]]:
+    """Lists a table, whose tail may be remembered within a limit."""
+    import pyarrow.compute as pc
+
+    from delta_sidecar import LazyDeltaScanner, LazyScanConfig
+
+    config = LazyScanConfig(strategy=strategy, remove_set_memory_limit=limit)
+
+    def work() -> dict[str, Any]:
+        files = size = 0
+        with LazyDeltaScanner(table, config) as scanner:
+            for batch in scanner.scan_batches():
+                files += batch.num_rows
+                size += pc.sum(batch["size"]).as_py()
+        return {"files": files, "size": size, "tier": scanner.metrics.seen_tier}
+
+    return work
 
 
 def hoard(size: int) -> Callable[[], dict[str, int]]:
