@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
@@ -79,6 +80,8 @@ def test_within_a_bucket_files_come_by_path(table: TableBuilder) -> None:
         ("date", ["2026-02-10", "1969-12-31", "2025-12-01"], ["2026-02-10", "2025-12-01", "1969-12-31"]),
         ("timestamp", ["2026-02-10T01:00:00.000000Z", "2026-02-10 00:30:00"], None),
         ("integer", ["5", "not a number", "7"], ["7", "5", "not a number"]),
+        ("double", ["NaN", "1.5", None, "Infinity"], ["Infinity", "1.5", "NaN", None]),
+        ("binary", [None, None], [None, None]),
     ],
     ids=str,
 )
@@ -90,6 +93,7 @@ def test_buckets_are_compared_as_their_type(
     table.checkpoint()
     for limit in (1, 2, 9):
         assert buckets(scan(table, limit=limit)) == (expected or texts)[:limit]
+        assert buckets(list(islice(pages(table, limit), 9))) == (expected or texts)
 
 
 def test_a_table_without_the_bucket_keeps_its_own_order(tmp_path: Path) -> None:
@@ -120,6 +124,20 @@ def test_versions_of_one_file_with_deletion_vectors_are_told_apart(tmp_path: Pat
         found += list(reader.scan_files())
         token = reader.page_token
     assert len({file.deletion_vector for file in found}) == 3
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_file_without_a_deletion_vector_comes_once_among_those_with_one(tmp_path: Path, limit: int) -> None:
+    table = TableBuilder(tmp_path, schema={"_event_hour": "string", "id": "long"}, partition_columns=["_event_hour"])
+    hour = {"_event_hour": "2026021001"}
+    vector = deletion_vector("v")
+    named = [("a", None), ("b", vector), ("c", None), ("c", vector)]
+    table.commit([add(f"{name}.parquet", partition_values=hour, dv=dv) for name, dv in named])
+    table.checkpoint()
+    found = list(islice(pages(table, limit), 9))
+    assert [(file.path[0], file.deletion_vector is not None) for file in found] == [
+        (name, dv is not None) for name, dv in named
+    ]
 
 
 @pytest.mark.parametrize("size", [3, 64])
@@ -165,7 +183,7 @@ def test_pages_of_one_file_keep_the_order(tmp_path: Path) -> None:
 def test_older_buckets_are_not_decoded(tmp_path: Path) -> None:
     texts = [f"20{year}010100" for year in range(10, 60)] * 40
     table = table_of(tmp_path, texts=texts, row_group_rows=100)
-    reader = scanner(table, limit=6)
+    reader = scanner(table, limit=6, checkpoint_row_groups_per_batch=1)
     found = list(reader.scan_files())
     assert buckets(found[3:]) == [texts[49]] * 3
     entries = reader.metrics.entries

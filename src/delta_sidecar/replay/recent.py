@@ -160,17 +160,27 @@ class NewestFiles:
 
 
 def _typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Buckets for comparing: a text that is no value of the type counts as null, whatever else is in the batch."""
+    """Buckets for comparing: a text that is no value of the type counts as null, whatever else is in the batch.
+
+    So does NaN, which is neither before nor after anything.
+    """
     column = read_partition_column(texts, kind)
-    if column is not None:
-        return column.values
-    encoded = texts.dictionary_encode()
-    known = [read_partition_column(strings([text]), kind) for text in encoded.dictionary.to_pylist()]
-    values = [pa.nulls(1, kind) if value is None else value.values for value in known]
-    return pa.concat_arrays(values).take(encoded.indices)
+    if column is None:
+        encoded = texts.dictionary_encode()
+        known = [read_partition_column(strings([text]), kind) for text in encoded.dictionary.to_pylist()]
+        values = [pa.nulls(1, kind) if value is None else value.values for value in known]
+        return _without_nan(pa.concat_arrays([*values, pa.nulls(0, kind)]).take(encoded.indices))
+    return _without_nan(column.values)
+
+
+def _without_nan(values: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(values.type):
+        return values
+    return pc.if_else(pc.is_nan(values), scalar(None, values.type), values)
 
 
 def _vector_ids(batch: pa.RecordBatch) -> pa.StringArray:
+    """What tells deletion vectors apart, file by file: it does not depend on the other files of the batch."""
     column = batch.column("deletion_vector")
     nothing = scalar("", pa.string())
     if column.null_count == len(column):
@@ -179,4 +189,5 @@ def _vector_ids(batch: pa.RecordBatch) -> pa.StringArray:
     parts = [
         pc.fill_null(fields[name].cast(pa.string()), nothing) for name in ("storageType", "pathOrInlineDv", "offset")
     ]
-    return pc.binary_join_element_wise(*parts, scalar(":", pa.string()))
+    joined = pc.binary_join_element_wise(*parts, scalar(":", pa.string()))
+    return pc.if_else(column.is_null(), nothing, joined)
