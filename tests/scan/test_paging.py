@@ -306,9 +306,12 @@ def test_a_damaged_token_is_refused(table: TableBuilder) -> None:
             LazyScanConfig(page_token=text)
 
 
+def content_of(token: str) -> dict[str, Any]:
+    return json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))[8:])
+
+
 def forged(token: str, **changes: object) -> str:
-    content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))[8:]
-    content = json.dumps(json.loads(content) | changes).encode()
+    content = json.dumps(content_of(token) | changes).encode()
     return base64.urlsafe_b64encode(blake2b(content, digest_size=8).digest() + content).rstrip(b"=").decode()
 
 
@@ -326,8 +329,17 @@ def forged(token: str, **changes: object) -> str:
         {"b": ["x", -2, ""]},
         {"q": None},
         {"t": 5},
+        {"s": "sideways"},
+        {"s": "auto"},
+        {"o": "oldest"},
+        {"s": "forward", "o": "recent"},
+        {"p": None, "k": ["a", "b", ""]},
+        {"o": "recent", "p": None, "k": []},
+        {"o": "recent", "p": None, "k": [7, "b", ""]},
+        {"o": "recent", "p": None, "k": ["a", "\ud800", ""]},
+        {"p": ["\ud800", 0, 1]},
     ],
-    ids=str,
+    ids=ascii,
 )
 def test_a_forged_token_is_refused(table: TableBuilder, changes: dict[str, object]) -> None:
     reader = scanner(table, limit=3, order="any")
@@ -342,6 +354,20 @@ def test_a_forged_place_leads_nowhere(table: TableBuilder) -> None:
     token = forged(reader.page_token or "", p=["../../etc/passwd", 0, 1])
     with pytest.raises(PageTokenExpiredError, match="no part of the checkpoint"):
         scan(table, page_token=token)
+
+
+@pytest.mark.parametrize("limit", [3, 28])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_place_that_has_fewer_files_than_were_given_out_is_refused(
+    table: TableBuilder, limit: int, strategy: str
+) -> None:
+    reader = scanner(table, limit=limit, order="any", strategy=strategy)
+    list(reader.scan_files())
+    path, part, _ = content_of(reader.page_token or "")["p"]
+    with pytest.raises(PageTokenExpiredError, match="does not have the files"):
+        scan(table, page_token=forged(reader.page_token or "", p=[path, part, 99]))
+    with pytest.raises(PageTokenExpiredError, match="does not have the files"):
+        scan(table, page_token=forged(reader.page_token or "", p=[path, part + 99, 1]))
 
 
 def test_a_token_of_another_version_of_the_library_is_refused(table: TableBuilder) -> None:

@@ -1,7 +1,8 @@
 """Page tokens: where a scan stands, as a text that another process can go on from.
 
-A token holds no path of the table and no secret: the version, which base (by name and a digest of its files' e_tags),
-the strategy and order, a digest of the predicate, and the place.
+A token holds neither the table's address nor any credentials: the version, which base (by name and a digest of its
+files' e_tags), the strategy and order, a digest of the predicate, and the place. In the order of buckets that is the
+bucket and path of a file, as the log has them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ FORMAT = 1
 
 _MOST_CHARACTERS = 1 << 16
 _DIGEST_BYTES = 8
+# Strategy, order, and whether the place is one in the order of buckets.
+_WAYS = {
+    ("reverse", "recent", True),
+    ("reverse", "recent", False),
+    ("reverse", "any", False),
+    ("forward", "any", False),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +138,14 @@ class PageToken:
         base, base_version, base_digest = fields["b"]
         at, key = fields["p"], fields["k"]
         path, part, rows = ("", 0, 0) if at is None else at
+        bucket, *names = (None, "", "") if key is None else key
         words = (fields["t"], fields["c"] or "", base, base_digest, fields["s"], fields["o"], fields["q"], path)
-        numbers = (fields["v"], part, rows)
-        if not all(isinstance(word, str) for word in words) or not all(map(_is_count, numbers)):
+        if not all(map(_is_text, (*words, *names, bucket or ""))):
             raise TypeError
-        if not (base_version == -1 or _is_count(base_version)) or (at is None) == (key is None):
+        if not all(map(_is_count, (fields["v"], part, rows))) or not (base_version == -1 or _is_count(base_version)):
             raise TypeError
-        if key is not None and not (all(isinstance(word, str) for word in key[1:]) and isinstance(key[0], str | None)):
-            raise TypeError
+        if (at is None) == (key is None) or (fields["s"], fields["o"], key is not None) not in _WAYS:
+            raise ValueError
         return cls(
             table=fields["t"],
             version=fields["v"],
@@ -225,6 +233,11 @@ def _base(choice: BaseChoice) -> tuple[str, int, str]:
         return "", -1, ""
     base = choice.bases[0]
     return base.name, base.version, query_digest(*sorted(base.identity.items()))
+
+
+def _is_text(value: object) -> bool:
+    """Whether something is a text that can be written as UTF-8: JSON has escapes that cannot."""
+    return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 
 def _is_count(value: object) -> bool:

@@ -277,6 +277,7 @@ class ScanRun:
                 yield batch
                 if self._files == limit:
                     return
+        given.check()
         self._scan = machine.into_terminal()
 
     def _explanation(self, snapshot: Snapshot, base: BaseExplanation) -> Explanation:
@@ -361,8 +362,24 @@ class _GivenBefore:
 
     def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
         at = self.position
-        if at is None or at.place is None or place != at.place or self._passed == at.rows:
+        if at is None or at.place is None or self._passed == at.rows:
             return batch
+        if place != at.place:
+            self.check()
         skipped = min(batch.num_rows, at.rows - self._passed)
         self._passed += skipped
         return batch.slice(skipped)
+
+    def check(self) -> None:
+        """Refuses to go on where there are fewer files at the place than were given out.
+
+        Raises:
+            PageTokenExpiredError: So it is.
+        """
+        at = self.position
+        if at is not None and at.place is not None and self._passed < at.rows:
+            msg = (
+                f"{at.place.path} does not have the files any more that the page token is a place after: begin at the "
+                f"first page"
+            )
+            raise PageTokenExpiredError(msg)
