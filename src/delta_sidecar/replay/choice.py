@@ -37,11 +37,14 @@ class BaseChoice:
         segment: The listed log.
         bases: Those that are left, the first to be tried first; what was learned of one stays with it.
         unusable: Names of those that proved unusable.
+        reach: The commits above this version count as the tail even where the first base is newer: a replay went
+            through them before the base was known. None where that is not so.
     """
 
     segment: LogSegment
     bases: tuple[Base, ...]
     unusable: frozenset[str] = frozenset()
+    reach: int | None = None
 
     @classmethod
     def of(cls, segment: LogSegment) -> BaseChoice:
@@ -52,6 +55,11 @@ class BaseChoice:
     def base_version(self) -> int:
         """The version of the first base; -1 where replay starts at version 0."""
         return self.bases[0].version if self.bases else -1
+
+    @property
+    def tail_base(self) -> int:
+        """The version that the tail is above: that of the first base, or less."""
+        return self.base_version if self.reach is None else min(self.base_version, self.reach)
 
     @property
     def tail_bytes(self) -> int:
@@ -70,7 +78,7 @@ class BaseChoice:
 
     def tail(self, up_to: int | None = None) -> Tail:
         """The commits after the first base, newest first; only those up to a version where one is given."""
-        commits = self.segment.tail(self.base_version)
+        commits = self.segment.tail(self.tail_base)
         return commits if up_to is None else commits.up_to(up_to)
 
     def learned(self, base: Base) -> BaseChoice:
@@ -86,6 +94,10 @@ class BaseChoice:
         """Begins with the base of a name; None where there is none."""
         names = [base.name for base in self.bases]
         return replace(self, bases=self.bases[names.index(name) :]) if name in names else None
+
+    def reaching(self, version: int) -> BaseChoice | None:
+        """Takes the commits above a version for the tail; None where there is a gap in them."""
+        return replace(self, reach=version) if self.segment.commits.first <= version + 1 else None
 
     def from_start(self) -> BaseChoice | None:
         """Does without bases; None where the log does not reach down to version 0."""

@@ -246,12 +246,13 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
         """Goes on with another base: in reverse the commits down to it come first; forward begins again.
 
         The other base may even be newer, where a listing came to show it. In reverse that does no harm, for what was
-        given out is also remembered; the keys that forward remembered would hide files of it.
+        given out is also remembered, and who goes on later remembers as much; the keys that forward remembered would
+        hide files of it.
         """
-        state = replace(self, choice=choice)
         if self.reading.forward:
-            return state.forgetful().remember_tail()
-        return state.replay_tail(self.choice.base_version)
+            return replace(self, choice=choice).forgetful().remember_tail()
+        reach = self.choice.tail_base
+        return replace(self, choice=replace(choice, reach=reach)).replay_tail(reach)
 
     def replayed(self) -> StateMachinePhase[Scan]:
         commits = self.choice.tail()

@@ -65,7 +65,7 @@ class PageToken:
         version: The version that is read.
         commit: What identifies the version's commit; None where the store does not tell.
         base: Name of the base; empty for the start of the log.
-        base_version: Its version.
+        base_version: Its version, or that of an older one which commits were gone through down to.
         base_digest: Digest of what identifies its files.
         strategy: `reverse` or `forward`.
         order: `recent` or `any`.
@@ -180,6 +180,8 @@ class PageToken:
             msg = f"{snapshot.table} was replaced since the page token was made: begin at the first page"
             raise PageTokenExpiredError(msg)
         found = choice.down_from(self.base) if self.base else choice.from_start()
+        if found is not None and self.base_version < found.base_version:
+            found = found.reaching(self.base_version)
         if found is None or _base(found)[2] != self.base_digest:
             base = self.base or "the start of the log"
             msg = (
@@ -232,7 +234,7 @@ def _base(choice: BaseChoice) -> tuple[str, int, str]:
     if not choice.bases:
         return "", -1, ""
     base = choice.bases[0]
-    return base.name, base.version, query_digest(*sorted(base.identity.items()))
+    return base.name, choice.tail_base, query_digest(*sorted(base.identity.items()))
 
 
 def _is_text(value: object) -> bool:
