@@ -168,7 +168,7 @@ def test_a_checksum_file_that_does_not_count_files(tmp_path: Path) -> None:
     table.checkpoint(struct_stats=True)
     path = table.checksum()
     content = json.loads(path.read_text())
-    for odd in (None, -1, "6", True, 6.0):
+    for odd in (None, -1, "6", True, 6.0, 10**400):
         path.write_text(json.dumps(content | {"numFiles": odd, "tableSizeBytes": odd}))
         estimate = holds_for(table)
         assert estimate.files == Range(6, 6)
@@ -370,6 +370,22 @@ def test_a_file_without_a_partition_value_keeps_its_row_group(tmp_path: Path) ->
         table.checkpoint(row_group_rows=rows)
         for predicate in ("hour = '77'", "hour = '12'", "hour IS NULL", "NOT hour = '12'", "hour != '10'"):
             assert holds_for(table, predicate=predicate).files.upper is not None
+
+
+@pytest.mark.parametrize("value", ["text", "", "1e3", 300, 2**40], ids=str)
+def test_typed_columns_of_another_type_tell_nothing(tmp_path: Path, value: str | int) -> None:
+    table = TableBuilder(tmp_path, schema={"id": "long", "hour": "byte"}, partition_columns=["hour"])
+    table.commit([add(f"{hour}", rows=ROWS, partition_values={"hour": f"{hour}"}) for hour in range(4)])
+    (path,) = table.checkpoint(tombstones=False)
+    checkpoint = pq.read_table(path)
+    actions = checkpoint.column("add").combine_chunks()
+    odd = pa.array([value] * len(actions))
+    fields = dict(zip(actions.type.names, actions.flatten(), strict=True))
+    fields["partitionValues_parsed"] = pa.StructArray.from_arrays([odd], names=["hour"])
+    fields["stats_parsed"] = pa.StructArray.from_arrays([odd], names=["numRecords"])
+    changed = pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=actions.is_null())
+    pq.write_table(checkpoint.set_column(checkpoint.schema.get_field_index("add"), "add", changed), path)
+    assert scanner(table, predicate="hour = 2").estimate().files == Range(0, 4)
 
 
 def test_a_page_token_leaves_an_unknown_part(tmp_path: Path) -> None:

@@ -51,7 +51,10 @@ def read_checksum(data: bytes) -> Checksum | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST else None
+
+
+_MOST = 2**63 - 1
 
 
 def _object(data: bytes) -> dict[str, Any]:

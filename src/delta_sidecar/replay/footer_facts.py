@@ -6,6 +6,7 @@ files as paths, and their sizes together lie between so many times the smallest 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -51,13 +52,13 @@ class ColumnFacts:
 
     @property
     def smallest(self) -> int | None:
-        """The smallest value of a column of whole numbers."""
-        return None if self.lower is None else int(self.lower)
+        """The smallest value of a column of whole numbers; None where it is another column."""
+        return _whole_number(self.lower)
 
     @property
     def largest(self) -> int | None:
-        """The largest value of a column of whole numbers."""
-        return None if self.upper is None else int(self.upper)
+        """The largest value of a column of whole numbers; None where it is another column."""
+        return _whole_number(self.upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,11 @@ def _deleted(group: Mapping[str, ColumnFacts]) -> int | None:
     if vectors is None or deleted is None or deleted.values is None or deleted.values != vectors.values:
         return None
     return None if deleted.largest is None else deleted.values * deleted.largest
+
+
+def _whole_number(text: str | None) -> int | None:
+    # A writer may have chosen another type, and a text may be anything.
+    return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,20}", text) else None
 
 
 def _largest(values: Sequence[int | None]) -> int | None:

@@ -70,7 +70,11 @@ def _bounds(group: Mapping[str, ColumnFacts], path: ColumnPath, kind: pa.DataTyp
     facts = _facts(group, path, kind)
     if facts is None or facts.lower is None or facts.upper is None:
         return None
-    lower, upper = (_array(text, kind) for text in (facts.lower, facts.upper))
+    try:
+        lower, upper = (_array(text, kind) for text in (facts.lower, facts.upper))
+    except (ValueError, OverflowError):
+        # The column is of another type than the table's.
+        return None
     return ColumnBounds(lower=lower, upper=upper, null_count=None, num_records=None)
 
 
