@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import random
 import subprocess
 import sys
+import threading
 from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,15 +24,19 @@ from tests.scan.reading import STRATEGIES, key_of, keys_of, scan, scanner, store
 from tests.scan.sizes import SIZES
 
 from delta_sidecar import LazyScanConfig, OptionError, PageTokenError, PageTokenExpiredError
+from delta_sidecar.scan import scanner as scanner_module
 from delta_sidecar.store.wrappers import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
+
     from delta_sidecar import DeltaFile
     from delta_sidecar.store.interface import Buffer
 
+PATIENCE = 10
 HOUR = {"_event_hour": "string", "id": "long"}
 
 
@@ -287,6 +293,35 @@ def test_a_token_counts_batches_that_were_given(table: TableBuilder) -> None:
     rest = scanner(table, page_token=reader.page_token).scan_batches(["path"]).read_all()["path"].to_pylist()
     whole = scanner(table, strategy="reverse").scan_batches(["path"]).read_all()["path"].to_pylist()
     assert first + rest == whole
+
+
+def test_a_batch_that_a_cancelled_task_waited_for_was_not_given(
+    table: TableBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produced, released = threading.Event(), threading.Event()
+
+    def second_is_held_back(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        if first:
+            produced.set()
+            released.wait(PATIENCE)
+        return [batch]
+
+    async def take() -> None:
+        batches = reader.scan_batches_async(["path"])
+        first.extend((await anext(batches))["path"].to_pylist())
+        waiting = asyncio.ensure_future(anext(batches))
+        await asyncio.to_thread(produced.wait, PATIENCE)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        released.set()
+
+    first: list[str] = []
+    monkeypatch.setattr(scanner_module, "_whole", second_is_held_back)
+    reader = scanner(table, batch_size=4, strategy="reverse")
+    asyncio.run(take())
+    rest = [file.path for file in scan(table, page_token=reader.page_token)]
+    assert first + rest == [file.path for file in scan(table, strategy="reverse")]
 
 
 def damaged(token: str) -> Iterator[str]:

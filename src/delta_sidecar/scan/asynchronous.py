@@ -43,14 +43,14 @@ class AsyncStream(AsyncIterator[T]):
         self,
         stream: BatchStream,
         items_of: Callable[[pa.RecordBatch], Iterable[T]],
-        given: Callable[[], None] | None = None,
+        given: Callable[[T], None] | None = None,
     ) -> None:
         """Makes the iterator; nothing is read yet.
 
         Args:
             stream: The batches of the scan.
             items_of: What a batch has to give; it runs in the scan's thread.
-            given: Is told of each item that is given out.
+            given: Is told of each item that is given out: one that a cancelled task waited for is not.
         """
         self._given = given
         self._stream = stream
@@ -78,7 +78,7 @@ class AsyncStream(AsyncIterator[T]):
             await self._take()
         item = self._items.popleft()
         if self._given is not None:
-            self._given()
+            self._given(item)
         return item
 
     async def aclose(self) -> None:

@@ -165,7 +165,7 @@ class LazyDeltaScanner:
         task that is cancelled while it awaits one, `aclose` and dropping the iterator all stop the requests.
         """
         stream, run = self._stream(by_file=True)
-        return AsyncStream(stream, delta_files, run.take)
+        return AsyncStream(stream, delta_files, lambda _: run.take())
 
     def scan_batches_async(self, columns: Sequence[str] | None = None) -> AsyncStream[pa.RecordBatch]:
         """Streams the files as Arrow batches to an asyncio task, as `scan_files_async` does.
@@ -177,7 +177,8 @@ class LazyDeltaScanner:
             OptionError: There is no such column.
         """
         schema = FILE_SCHEMA if columns is None else _chosen_schema(columns)
-        return AsyncStream(self._stream(schema)[0], _whole)
+        stream, run = self._stream(schema, by_file=True)
+        return AsyncStream(stream, _whole, lambda batch: run.take(batch.num_rows))
 
     def _stream(self, schema: pa.Schema = FILE_SCHEMA, *, by_file: bool = False) -> tuple[BatchStream, ScanRun]:
         run = self._new_run()
