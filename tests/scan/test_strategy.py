@@ -139,3 +139,9 @@ def test_forward_outdoes_an_order_that_the_environment_asks_for(
     event = chosen(large_base, strategy="forward")
     assert (event.strategy, event.order) == ("forward", "any")
     assert chosen(large_base).strategy == "reverse"
+
+
+def test_a_predicate_does_not_mean_that_all_files_are_wanted(large_base: TableBuilder) -> None:
+    event = chosen(large_base, predicate="id > 3")
+    assert event.strategy == "forward"
+    assert "all files" not in event.reason

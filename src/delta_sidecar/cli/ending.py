@@ -68,7 +68,7 @@ _HINTS: dict[type[DeltaSidecarError], str] = {
     "environment variables",
     CorruptCommitError: "--version N reads a version before it",
     TableNotFoundError: "TABLE is the folder that holds _delta_log",
-    VersionNotFoundError: "without --version the newest version is read",
+    VersionNotFoundError: "without --version and --timestamp the newest version is read",
 }
 
 

@@ -149,8 +149,8 @@ def _expected(told: Explanation) -> str:
     expected = told.expected
     groups = counted(expected.row_groups_at_most, "row group")
     most = f"at most {counted(told.commits, 'commit')}, {groups} and {human_size(expected.bytes_at_most)}"
-    least = f"{counted(expected.requests_at_least, 'request')} and {counted(expected.trips_at_least, 'trip')}"
-    return f"{most}; at least {least}" if told.limit is None else f"{most}; less where the limit is reached before"
+    about = f"{counted(expected.requests_about, 'request')} and {counted(expected.trips_about, 'trip')}"
+    return f"{most}; about {about}" if told.limit is None else f"{most}; less where the limit is reached before"
 
 
 def _actual(told: Explanation, actual: ScanMetrics) -> Iterator[str]:

@@ -58,14 +58,14 @@ class Expectation:
     Attributes:
         row_groups_at_most: Row groups of the base that are read.
         bytes_at_most: Bytes that are moved.
-        requests_at_least: Requests to the store, if it comes to its end.
-        trips_at_least: Round trips, one after another, if it comes to its end.
+        requests_about: Requests to the store, if it comes to its end; an estimate, which may be off either way.
+        trips_about: Round trips, one after another, in the same way.
     """
 
     row_groups_at_most: int
     bytes_at_most: int
-    requests_at_least: int
-    trips_at_least: int
+    requests_about: int
+    trips_about: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def expect(base: BaseExplanation, commit_bytes: int, opening: RequestCounts) -> 
     return Expectation(
         row_groups_at_most=groups,
         bytes_at_most=opening.bytes + commit_bytes + base.bytes,
-        requests_at_least=opening.requests + groups,
-        trips_at_least=opening.trips + (groups > 0),
+        requests_about=opening.requests + groups,
+        trips_about=opening.trips + (groups > 0),
     )
 
 

@@ -118,7 +118,7 @@ def _strategy(
         return ScanStrategy.REVERSE, f"the tail ({tail:,} bytes) is more than half of the base ({base:,} bytes)"
     if commits > _MANY_COMMITS:
         return ScanStrategy.FORWARD, f"there are {commits:,} commits after the base, which comes first"
-    return ScanStrategy.FORWARD, f"all files are wanted, and most are in the base ({base:,} bytes)"
+    return ScanStrategy.FORWARD, f"files of any age are wanted, and most are in the base ({base:,} bytes)"
 
 
 def _recent(snapshot: Snapshot, column: str, limit: int | None, token: PageToken | None) -> Recent | None:
