@@ -13,6 +13,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,14 +25,15 @@ from tests.scan.reading import STRATEGIES, key_of, keys_of, scan, scanner, store
 from tests.scan.sizes import SIZES
 
 from delta_sidecar import LazyScanConfig, OptionError, PageTokenError, PageTokenExpiredError
+from delta_sidecar.plan import Place
 from delta_sidecar.scan import scanner as scanner_module
+from delta_sidecar.scan.paging import Cursor, Position
 from delta_sidecar.store.wrappers import RecordingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-
-    import pyarrow as pa
+    from types import FrameType
 
     from delta_sidecar import DeltaFile
     from delta_sidecar.store.interface import Buffer
@@ -322,6 +324,35 @@ def test_a_batch_that_a_cancelled_task_waited_for_was_not_given(
     asyncio.run(take())
     rest = [file.path for file in scan(table, page_token=reader.page_token)]
     assert first + rest == [file.path for file in scan(table, strategy="reverse")]
+
+
+def test_whoever_asks_in_between_finds_the_place_before() -> None:
+    """Another thread may ask at any line of what follows a scan."""
+    batches = [pa.record_batch({"path": pa.array([f"{number}"] * 5)}) for number in range(3)]
+    places = [Place("a"), Place("a"), Place("b")]
+    cursor = Cursor(None, None)
+    usual = sys.gettrace()
+    asked: list[Position | None] = []
+
+    def ask(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        if frame.f_code is not Cursor.give.__code__:
+            return None
+        if event == "line":
+            sys.settrace(usual)
+            asked.append(cursor.position())
+            sys.settrace(ask)
+        return ask
+
+    for batch, place in zip(batches, places, strict=True):
+        before = cursor.position()
+        sys.settrace(ask)
+        cursor.give(batch, place)
+        sys.settrace(usual)
+        assert set(asked) == {before}
+        assert cursor.position() == before
+        asked.clear()
+        cursor.take(5)
+    assert cursor.position() == Position(Place("b"), 5)
 
 
 def damaged(token: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ import binascii
 import json
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
@@ -192,37 +192,52 @@ class PageToken:
         return found
 
 
+class _Standing(NamedTuple):
+    """Where a scan stands in the batch that it gave last.
+
+    Attributes:
+        before: Where it stood before that batch.
+        place: Where the batch is from.
+        rows: Files of that place that were given out before the batch.
+        batch: The batch; None before the first.
+        taken: Files of the batch that were given out.
+    """
+
+    before: Position | None
+    place: Place | None
+    rows: int
+    batch: pa.RecordBatch | None = None
+    taken: int = 0
+
+
 class Cursor:
-    """Follows what a scan gives out, file by file."""
+    """Follows what a scan gives out, file by file. Where it stands can be asked from any thread."""
 
     def __init__(self, start: Position | None, recent: Recent | None) -> None:
         self._recent = recent
-        self._before = start
-        self._place = None if start is None else start.place
-        self._rows = 0 if start is None else start.rows
-        self._batch: pa.RecordBatch | None = None
-        self._taken = 0
+        # One value, so that whoever asks from another thread finds what belongs together.
+        self._standing = _Standing(start, None, 0) if start is None else _Standing(start, start.place, start.rows)
 
     def give(self, batch: pa.RecordBatch, place: Place | None) -> None:
         """A batch goes out, none of whose files counts yet."""
-        self._before = self.position()
-        if place != self._place:
-            self._place, self._rows = place, 0
-        elif self._batch is not None:
-            self._rows += self._batch.num_rows
-        self._batch, self._taken = batch, 0
+        last = self._standing
+        rows = 0
+        if place == last.place:
+            rows = last.rows + (0 if last.batch is None else last.batch.num_rows)
+        self._standing = _Standing(self.position(), place, rows, batch)
 
     def take(self, files: int) -> None:
         """So many more of its files are given out."""
-        self._taken += files
+        self._standing = self._standing._replace(taken=self._standing.taken + files)
 
     def position(self) -> Position | None:
         """After the last file that was given out; None before the first."""
-        if self._batch is None or not self._taken:
-            return self._before
-        if self._place is not None or self._recent is None:
-            return Position(self._place, self._rows + self._taken)
-        return Position(key=self._recent.key(self._batch, self._taken - 1))
+        at = self._standing
+        if at.batch is None or not at.taken:
+            return at.before
+        if at.place is not None or self._recent is None:
+            return Position(at.place, at.rows + at.taken)
+        return Position(key=self._recent.key(at.batch, at.taken - 1))
 
 
 def query_digest(*parts: object) -> str:
