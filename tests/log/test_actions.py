@@ -125,7 +125,17 @@ def test_a_checksum_file() -> None:
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [(0, 0), (7, 7), (2**70, 2**70), (-1, None), ("7", None), (True, None), (7.0, None), (None, None)],
+    [
+        (0, 0),
+        (7, 7),
+        (2**63 - 1, 2**63 - 1),
+        (2**63, None),
+        (-1, None),
+        ("7", None),
+        (True, None),
+        (7.0, None),
+        (None, None),
+    ],
 )
 def test_what_a_checksum_file_counts(value: object, number: int | None) -> None:
     fields = {
