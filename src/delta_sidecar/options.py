@@ -111,7 +111,7 @@ def whole_number(lowest: int, highest: int) -> Callable[[object], int]:
     return read
 
 
-def size(lowest: int) -> Callable[[object], int]:
+def size(highest: int) -> Callable[[object], int]:
     """Reads sizes in bytes: a number, or a text such as `64MB`."""
 
     def read(given: object) -> int:
@@ -121,8 +121,8 @@ def size(lowest: int) -> Callable[[object], int]:
             else None
         )
         number = int(found[1]) * _UNITS[found[2][:1].lower()] if found else given
-        if not isinstance(number, int) or isinstance(number, bool) or number < lowest:
-            msg = f"a size from {lowest} bytes on, such as 67108864 or '64MB'"
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= highest:
+            msg = f"a size up to {highest} bytes, such as 67108864 or '64MB'"
             raise ValueError(msg)
         return number
 
@@ -219,7 +219,7 @@ SCAN_OPTIONS = (
         name="remove_set_memory_limit",
         key="delta.remove_set.memory_limit",
         default=32 << 20,
-        read=size(0),
+        read=size(1 << 34),
         meaning="Most bytes of memory for the keys of the tail; above it they go to temporary files.",
         shown="32MB",
     ),

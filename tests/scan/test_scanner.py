@@ -166,6 +166,7 @@ def test_the_number_of_records_may_be_unknown(stats: str | None) -> None:
         ("order", "newest"),
         ("remove_set_memory_limit", "much"),
         ("remove_set_memory_limit", -1),
+        ("remove_set_memory_limit", "17GB"),
         ("strict", "perhaps"),
         ("bucket_column", ""),
         ("retention_guard", "maybe"),

@@ -98,7 +98,7 @@ def time_columns(snapshot: Snapshot, bucket_column: str) -> frozenset[tuple[str,
     """Paths of the columns that tell when something happened: the time bucket, timestamps and dates."""
     columns = snapshot.schema
     times = {field.name for field in columns if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)}
-    return frozenset((name,) for name in times | ({bucket_column} & set(columns.names)))
+    return frozenset((name,) for name in times | {name for name in columns.names if _is_named(name, bucket_column)})
 
 
 def _strategy(
@@ -123,8 +123,14 @@ def _strategy(
 
 def _recent(snapshot: Snapshot, column: str, limit: int | None, token: PageToken | None) -> Recent | None:
     """The order of buckets, where the table has them as a partition column."""
-    if column not in snapshot.partition_columns:
+    column = next((name for name in snapshot.partition_columns if _is_named(name, column)), "")
+    if not column:
         return None
     physical = snapshot.columns.physical_names[(column,)][0]
     after = None if token is None else token.position.key
     return Recent(column, physical, snapshot.schema.field(column).type, limit, after)
+
+
+def _is_named(column: str, name: str) -> bool:
+    # Delta's column names are told apart by more than their case.
+    return column.casefold() == name.casefold()
