@@ -125,6 +125,9 @@ def test_there_are_few_files() -> None:
         seen.insert(numbered(range(start, start + 100)))
         most = max(most, len(seen._seen.spilled))
     assert 1 < most <= 8
+    for run in seen._seen.spilled:
+        assert np.diff(run.starts).max() <= 100, "blocks do not grow where runs are merged"
+        assert len(run.firsts) <= len(run) / 50 + 1
     sizes = [len(run) for run in seen._seen.spilled]
     assert all(older > 2 * newer for older, newer in itertools.pairwise(sizes))
 

@@ -52,7 +52,7 @@ class SpilledRun:
         """
         file = _ScratchFile()
         starts, firsts = [0], []
-        for block in _large(in_order(streams)):
+        for block in _even(in_order(streams)):
             file.append(block.fingerprints)
             file.append(block.digests)
             starts.append(starts[-1] + len(block))
@@ -105,14 +105,15 @@ def _restored(blocks: list[DigestRun]) -> SpilledRun:
     return SpilledRun.of([iter(blocks)])
 
 
-def _large(pieces: Iterable[DigestRun]) -> Iterator[DigestRun]:
-    """Puts pieces together that follow each other, up to the usual size of a block."""
+def _even(pieces: Iterable[DigestRun]) -> Iterator[DigestRun]:
+    """Cuts and joins pieces that follow each other, so that blocks stay small however often they are merged."""
     waiting: list[DigestRun] = []
     for piece in pieces:
         waiting.append(piece)
-        if sum(len(part) for part in waiting) >= BLOCK_KEYS:
-            yield _joined(waiting)
-            waiting.clear()
+        if sum(len(part) for part in waiting) > BLOCK_KEYS:
+            *blocks, last = _joined(waiting).blocks()
+            yield from blocks
+            waiting = [last]
     if waiting:
         yield _joined(waiting)
 
