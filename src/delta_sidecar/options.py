@@ -218,10 +218,10 @@ SCAN_OPTIONS = (
     Option(
         name="remove_set_memory_limit",
         key="delta.remove_set.memory_limit",
-        default=32 << 20,
+        default=16 << 20,
         read=size(1 << 34),
         meaning="Most bytes of memory for the keys of the tail; above it they go to temporary files.",
-        shown="32MB",
+        shown="16MB",
     ),
     Option(
         name="strict",

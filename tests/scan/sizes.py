@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from delta_sidecar.execute import fetcher, json_scan, parquet_file, parquet_scan, row_selection, sparse_file
+from delta_sidecar.execute import fetcher, json_lines, json_scan, parquet_file, parquet_scan, row_selection, sparse_file
 from delta_sidecar.replay import scan as replay_scan
 from delta_sidecar.replay.seen import SeenSet
 
@@ -33,6 +33,7 @@ def small_sizes(*, apart: bool = True) -> Iterator[None]:
             (fetcher, "AHEAD_BYTES", 200),
             (json_scan, "FIRST_BYTES", 300),
             (json_scan, "BLOCK_BYTES", 250),
+            (json_lines, "PARSED_BYTES", 120),
             (json_scan, "AHEAD_BYTES", 700),
             (parquet_scan, "_DECODED_BYTES", 1),
             (parquet_file, "FOOTER_BYTES", 700),

@@ -153,3 +153,13 @@ def test_closing_from_another_thread_ends_a_consumer_that_waits(table: TableBuil
     consumer.join(PATIENCE)
     assert not consumer.is_alive()
     assert [type(error) for error in outcome] == [ScanClosedError]
+
+
+def test_the_keys_of_a_scan_are_let_go_at_its_end(table: TableBuilder) -> None:
+    scanning = scanner(table, remove_set_memory_limit=0, strategy="reverse")
+    files = scanning.scan_files()
+    next(files)
+    assert scanning._run.account.seen is not None
+    list(files)
+    assert scanning._run.account.seen is None
+    assert (scanning.metrics.seen_keys, scanning.metrics.seen_tier) == (COMMITS, "disk")

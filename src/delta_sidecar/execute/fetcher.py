@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from delta_sidecar.errors import ObjectNotFoundError
 from delta_sidecar.store import Fetched, Store, TripClock, run_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Future, ThreadPoolExecutor
 
 Bytes = bytes | memoryview
@@ -45,7 +48,7 @@ class Fetcher:
     def start(self, path: str, first_bytes: int = FIRST_BYTES) -> Pending:
         """Asks for the first bytes of a file, unless it is on its way."""
         if (kept := self._kept.get(path)) is not None:
-            return Pending(path, self._clock, ready=kept.first)
+            return Pending(path, self._clock, kept=kept)
         return self._ahead.pop(path, None) or self._submit(path, first_bytes)
 
     def take(self, pending: Pending, *, keep: bool = False) -> Fetched:
@@ -65,27 +68,28 @@ class Fetcher:
                 raise
             fetched = self._submit(pending.path, FIRST_BYTES).result(self._clock)
         if keep and pending.path not in self._kept and self._has_room(fetched.data):
-            self._kept[pending.path] = _Kept(fetched)
+            self._kept[pending.path] = _Kept(fetched.size, fetched.e_tag, [_Packed.of(fetched.data)])
             self._kept_bytes += len(fetched.data)
         elif not keep and pending.path in self._kept:
-            self._kept_bytes -= self._kept.pop(pending.path).nbytes
+            self._kept_bytes -= self._kept.pop(pending.path).length
+        pending.let_go()
         return fetched
 
-    def kept_after_first(self, path: str) -> list[Bytes]:
+    def kept_after_first(self, path: str) -> Iterator[Bytes]:
         """What is kept of a file after its first bytes, piece by piece without a gap."""
         kept = self._kept.get(path)
-        return [] if kept is None else list(kept.more)
+        return iter(()) if kept is None else map(_Packed.data, kept.pieces[1:])
 
     def keeps_all(self, path: str) -> bool:
         """Whether all of a file is kept."""
         kept = self._kept.get(path)
-        return kept is not None and kept.nbytes >= kept.first.size
+        return kept is not None and kept.length >= kept.size
 
     def keep_more(self, path: str, start: int, data: Bytes) -> None:
         """Keeps the next bytes of a file, if all before them are kept and there is room."""
         kept = self._kept.get(path)
-        if kept is not None and kept.nbytes == start and self._has_room(data):
-            kept.more.append(data)
+        if kept is not None and kept.length == start and self._has_room(data):
+            kept.pieces.append(_Packed.of(data))
             self._kept_bytes += len(data)
 
     def _has_room(self, data: Bytes) -> bool:
@@ -108,16 +112,38 @@ class Fetcher:
         return Pending(path, clock, future, speculative=max_bytes == AHEAD_BYTES)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """Bytes that take little memory: the text of a log shrinks to a fraction."""
+
+    content: bytes
+    length: int
+
+    @classmethod
+    def of(cls, data: Bytes) -> _Packed:
+        return cls(bytes(_CODEC.compress(data)), len(data))
+
+    def data(self) -> memoryview:
+        return memoryview(_CODEC.decompress(self.content, self.length))
+
+
+_CODEC = pa.Codec("zstd", 1)
+
+
+@dataclass(frozen=True, slots=True)
 class _Kept:
     """The beginning of a file, in pieces without a gap."""
 
-    first: Fetched
-    more: list[Bytes] = field(default_factory=list)
+    size: int
+    e_tag: str | None
+    pieces: list[_Packed]
 
     @property
-    def nbytes(self) -> int:
-        return len(self.first.data) + sum(len(data) for data in self.more)
+    def length(self) -> int:
+        return sum(piece.length for piece in self.pieces)
+
+    def first(self) -> Fetched:
+        return Fetched(self.pieces[0].data(), self.size, self.e_tag)
 
 
 class Pending:
@@ -128,7 +154,7 @@ class Pending:
         path: str,
         clock: TripClock,
         future: Future[Fetched] | None = None,
-        ready: Fetched | None = None,
+        kept: _Kept | None = None,
         *,
         speculative: bool = False,
     ) -> None:
@@ -136,23 +162,27 @@ class Pending:
         self.speculative = speculative
         self._clock = clock
         self._future = future
-        self._ready = ready
+        self._kept = kept
 
     def result(self, clock: TripClock) -> Fetched:
         """Waits for the file; `clock` is who waits."""
-        if self._ready is None and self._future is not None:
-            try:
-                self._ready = self._future.result()
-            finally:
-                clock.join(self._clock)
-        if self._ready is None:
+        if self._kept is not None:
+            return self._kept.first()
+        if self._future is None:
             raise ObjectNotFoundError(self.path)
-        return self._ready
+        try:
+            return self._future.result()
+        finally:
+            clock.join(self._clock)
 
     @property
     def was_kept(self) -> bool:
         """Whether the file was here already."""
-        return self._future is None
+        return self._kept is not None
+
+    def let_go(self) -> None:
+        """Forgets the file: whoever took it has it now."""
+        self._future = None
 
     def cancel(self) -> None:
         """Gives the file up if it has not been asked for yet."""

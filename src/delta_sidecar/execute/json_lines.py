@@ -18,20 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BLOCK_BYTES = 8 << 20
+"""How much of a long file is fetched at once."""
+
+PARSED_BYTES = 2 << 20
+"""How much of it is parsed at once: that takes several times as much memory."""
 
 Bytes = bytes | memoryview
 
 
 def line_blocks(chunks: Iterator[Bytes]) -> Iterator[bytes]:
-    """Cuts the content of a file, chunk by chunk, into blocks of whole lines."""
+    """Cuts the content of a file, chunk by chunk, into blocks of whole lines that are not much larger than needed."""
     rest = b""
     for chunk in chunks:
-        data = b"".join((rest, chunk))
-        end = data.rfind(b"\n") + 1
-        block, rest = data[:end], data[end:]
-        del data, chunk
-        if block:
-            yield block
+        for start in range(0, len(chunk), PARSED_BYTES):
+            data = b"".join((rest, memoryview(chunk)[start : start + PARSED_BYTES]))
+            end = data.rfind(b"\n") + 1
+            block, rest = data[:end], data[end:]
+            del data
+            if block:
+                yield block
+        del chunk
     if rest:
         yield rest
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import Batches, FileRef, ScanJson
     from delta_sidecar.store import Buffer
 
-AHEAD_BYTES = 32 << 20
+AHEAD_BYTES = 16 << 20
 MOST_AHEAD = 1_000
-_TIDY_BYTES = 4 << 20
+_TIDY_BYTES = 2 << 20
 
 
 def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
@@ -37,6 +37,7 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
         return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.progress.dry, 16))
 
     work.progress.dry = 0
+    parsed = 0
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
@@ -52,7 +53,9 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
                     work.counts.add(batches=1)
                     work.progress.place = Place(ref.path)
                     yield batch
-                if len(block) >= _TIDY_BYTES:
+                parsed += len(block)
+                if parsed >= _TIDY_BYTES:
+                    parsed = 0
                     # Arrow's allocator keeps what a thread frees; over a long commit that adds up.
                     pa.default_memory_pool().release_unused()
             if is_empty:
@@ -113,6 +116,7 @@ def _chunks(work: Work, fetcher: Fetcher, ref: FileRef, pending: Pending, *, kee
     for piece in more:
         yield piece
         start += len(piece)
+        del piece
     ahead: Asked[Buffer] | None = None
     while start < size:
         asked = ahead or _ask(work, ref.path, start, size)
@@ -122,6 +126,7 @@ def _chunks(work: Work, fetcher: Fetcher, ref: FileRef, pending: Pending, *, kee
         if keep:
             fetcher.keep_more(ref.path, here, data)
         yield data
+        del asked, data
 
 
 def _ask(work: Work, path: str, start: int, size: int) -> Asked[Buffer]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from delta_sidecar.store import Store
 
 FOOTER_BYTES = 256 << 10
-BATCH_BYTES = 2 << 20
+BATCH_BYTES = 1 << 20
 HELD_BYTES = 8 << 20
 _MOST_ROWS = 16_384
 _FEWEST_ROWS = 1_024
@@ -196,12 +196,11 @@ class ParquetRows:
                 use_threads=False,
             )
             found = 0
-            for count, batch in enumerate(batches, start=1):
+            for batch in batches:
                 found += batch.num_rows
                 yield plain_batch(batch)
-                if count % _TIDY_EVERY == 0:
-                    # Arrow's allocator keeps what a thread frees; over a long file that adds up.
-                    pa.default_memory_pool().release_unused()
+                # Arrow's allocator keeps what a thread frees; over a long file that adds up.
+                pa.default_memory_pool().release_unused()
             if found != self.num_rows(group):
                 # A damaged page may end a column early without an error.
                 msg = f"row group {group} ends after {found} of {self.num_rows(group)} rows"
@@ -256,7 +255,6 @@ _TOGETHER = 16 << 20
 _TOGETHER_WHOLE = 32 << 20
 _PAGE = 1 << 20
 _FOOTER_SHARE = 10
-_TIDY_EVERY = 32
 _NESTED = 2
 
 

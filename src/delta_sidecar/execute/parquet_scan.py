@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _Placed = tuple[Place, pa.RecordBatch]
 
-_DECODED_BYTES = 16 << 20
-_FETCHED_BYTES = 16 << 20
+_DECODED_BYTES = 8 << 20
+_FETCHED_BYTES = 8 << 20
 _MOST_DECODERS = 4
 _MOST_FOOTERS = 64
 _FOOTERS_BYTES = 8 << 20

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Tier = Literal["keys", "digests", "disk"]
 
-MEMORY_LIMIT = 32 << 20
+MEMORY_LIMIT = 16 << 20
 """The memory that a seen-set may take, if nothing else is said."""
 
 _MOST_KEY_BYTES = 32 << 20

@@ -66,12 +66,33 @@ class Account:
     Attributes:
         tally: Counts the file entries that it meets.
         choice: The log, and the base that it ends on or tries next; None before it began.
-        seen: The keys that it remembers; None before it began.
+        seen: The keys that it remembers; None before it began, and once it is settled.
     """
 
     tally: Tally = field(default_factory=Tally)
     choice: BaseChoice | None = None
     seen: SeenSet | None = None
+    _settled: tuple[int, str] | None = None
+
+    @property
+    def seen_keys(self) -> int | None:
+        """How many keys it remembers or remembered; None before it began."""
+        if self.seen is not None:
+            return len(self.seen)
+        return None if self._settled is None else self._settled[0]
+
+    @property
+    def seen_tier(self) -> str:
+        """Where they are or were."""
+        if self.seen is not None:
+            return self.seen.tier
+        return "keys" if self._settled is None else self._settled[1]
+
+    def settle(self) -> None:
+        """Lets the keys go, with their files; how many there were stays."""
+        if self.seen is not None:
+            self._settled = (len(self.seen), self.seen.tier)
+            self.seen = None
 
     def __reduce__(self) -> tuple[type[Account], tuple[()]]:
         return Account, ()

@@ -134,6 +134,7 @@ class ScanRun:
         finally:
             self.requests.cancel()
             self.events(self._end(outcome, error))
+            self.account.settle()
 
     def take(self, files: int = 1) -> None:
         """So many more files of the batch that was given last are given out."""
@@ -151,7 +152,7 @@ class ScanRun:
 
     def metrics(self) -> ScanMetrics:
         """What the run has done so far."""
-        seen, choice = self.account.seen, self.account.choice
+        account, choice = self.account, self.account.choice
         return ScanMetrics(
             requests=self.requests.snapshot(),
             trips_to_first_file=self._trips_to_first_file,
@@ -160,9 +161,9 @@ class ScanRun:
             commits_read=self._counts.files_read,
             row_groups_read=self._counts.row_groups_read,
             row_groups_skipped=self._counts.row_groups_skipped,
-            entries=self.account.tally.counts(),
-            seen_keys=None if seen is None else len(seen),
-            seen_tier="keys" if seen is None else seen.tier,
+            entries=account.tally.counts(),
+            seen_keys=account.seen_keys,
+            seen_tier=account.seen_tier,
             fallbacks=self._fallbacks,
             version=None if self.snapshot is None else self.snapshot.version,
             base_version=None if choice is None else choice.base_version,
