@@ -18,7 +18,7 @@ from tests.scan.effort import examples
 from tests.scan.expected import built
 from tests.scan.reading import key_of, scan, scanner, store_of
 
-from delta_sidecar import CorruptCommitError, RetentionGuardError, ScanEstimate, StorageError
+from delta_sidecar import CorruptCommitError, PageTokenExpiredError, RetentionGuardError, ScanEstimate, StorageError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.execute import fetcher as fetcher_module
 from delta_sidecar.plan import Consume, StateMachineIterator
@@ -469,3 +469,15 @@ def test_every_phase_pickles(tmp_path: Path, kind: str, *, checksum: bool) -> No
     assert pickled(step).value.counts.files.upper == 7
     assert ("ChecksumCountsPhase" in names) is checksum
     assert "KeptTailPhase" in names
+
+
+def test_a_page_token_that_has_expired_is_refused_as_by_a_scan(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    table.commit([add(f"{number}.parquet") for number in range(9)])
+    (checkpoint,) = table.checkpoint()
+    reader = scanner(table, limit=3, order="any")
+    list(reader.scan_files())
+    assert scanner(table, page_token=reader.page_token).estimate().files.upper == 9
+    checkpoint.unlink()
+    with pytest.raises(PageTokenExpiredError):
+        scanner(table, page_token=reader.page_token).estimate()

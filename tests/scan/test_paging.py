@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import random
 import subprocess
 import sys
 import threading
-from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,51 +19,24 @@ from tests.builder import TableBuilder, add, remove
 from tests.builder.strategies import History, histories, predicates
 from tests.scan.effort import examples
 from tests.scan.expected import built
+from tests.scan.paged import HOUR, hours, pages
 from tests.scan.reading import STRATEGIES, key_of, keys_of, scan, scanner, store_of
 from tests.scan.sizes import SIZES
 
 from delta_sidecar import LazyScanConfig, OptionError, PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
 from delta_sidecar.scan import scanner as scanner_module
-from delta_sidecar.scan.paging import Cursor, Position
+from delta_sidecar.scan.cursor import Cursor, Position
 from delta_sidecar.store.wrappers import RecordingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import FrameType
 
-    from delta_sidecar import DeltaFile
     from delta_sidecar.store.interface import Buffer
 
 PATIENCE = 10
-HOUR = {"_event_hour": "string", "id": "long"}
-
-
-def pages(table: TableBuilder, limit: int, **config: object) -> Iterator[list[DeltaFile]]:
-    """Gives the pages of a query, each by a scanner of its own that knows nothing but the token."""
-    token = None
-    while True:
-        if token is not None:
-            config = {name: value for name, value in config.items() if name not in ("version", "timestamp")}
-        reader = scanner(table, limit=limit, page_token=token, **config)
-        yield list(reader.scan_files())
-        token = reader.page_token
-        if token is None:
-            return
-
-
-def hours(table: TableBuilder, *, commits: int = 6, files: int = 5) -> TableBuilder:
-    """Commits of files in hours, the later ones in the tail."""
-    for number in range(commits):
-        actions = [
-            add(f"{number}-{file}.parquet", partition_values={"_event_hour": f"20260210{(7 * number + file) % 24:02}"})
-            for file in range(files)
-        ]
-        table.commit(actions)
-        if number == commits // 2:
-            table.checkpoint(row_group_rows=3)
-    return table
 
 
 @pytest.fixture
@@ -353,94 +324,6 @@ def test_whoever_asks_in_between_finds_the_place_before() -> None:
         asked.clear()
         cursor.take(5)
     assert cursor.position() == Position(Place("b"), 5)
-
-
-def damaged(token: str) -> Iterator[str]:
-    yield ""
-    yield "x"
-    yield token[:-3]
-    yield token[:10] + ("A" if token[10] != "A" else "B") + token[11:]
-    yield token + "é"
-    yield "A" * 100_000
-
-
-def test_a_damaged_token_is_refused(table: TableBuilder) -> None:
-    reader = scanner(table, limit=3)
-    list(reader.scan_files())
-    for text in damaged(reader.page_token or ""):
-        with pytest.raises(PageTokenError, match="damaged"):
-            LazyScanConfig(page_token=text)
-
-
-def content_of(token: str) -> dict[str, Any]:
-    return json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))[8:])
-
-
-def forged(token: str, **changes: object) -> str:
-    content = json.dumps(content_of(token) | changes).encode()
-    return base64.urlsafe_b64encode(blake2b(content, digest_size=8).digest() + content).rstrip(b"=").decode()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"v": -1},
-        {"v": "5"},
-        {"v": True},
-        {"p": ["x"]},
-        {"p": [7, 0, 0]},
-        {"p": None},
-        {"k": ["a", None, ""]},
-        {"b": []},
-        {"b": ["x", -2, ""]},
-        {"q": None},
-        {"t": 5},
-        {"s": "sideways"},
-        {"s": "auto"},
-        {"o": "oldest"},
-        {"s": "forward", "o": "recent"},
-        {"p": None, "k": ["a", "b", ""]},
-        {"o": "recent", "p": None, "k": []},
-        {"o": "recent", "p": None, "k": [7, "b", ""]},
-        {"o": "recent", "p": None, "k": ["a", "\ud800", ""]},
-        {"p": ["\ud800", 0, 1]},
-    ],
-    ids=ascii,
-)
-def test_a_forged_token_is_refused(table: TableBuilder, changes: dict[str, object]) -> None:
-    reader = scanner(table, limit=3, order="any")
-    list(reader.scan_files())
-    with pytest.raises(PageTokenError):
-        LazyScanConfig(page_token=forged(reader.page_token or "", **changes))
-
-
-def test_a_forged_place_leads_nowhere(table: TableBuilder) -> None:
-    reader = scanner(table, limit=28, order="any")
-    list(reader.scan_files())
-    token = forged(reader.page_token or "", p=["../../etc/passwd", 0, 1])
-    with pytest.raises(PageTokenExpiredError, match="no part of the checkpoint"):
-        scan(table, page_token=token)
-
-
-@pytest.mark.parametrize("limit", [3, 28])
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_place_that_has_fewer_files_than_were_given_out_is_refused(
-    table: TableBuilder, limit: int, strategy: str
-) -> None:
-    reader = scanner(table, limit=limit, order="any", strategy=strategy)
-    list(reader.scan_files())
-    path, part, _ = content_of(reader.page_token or "")["p"]
-    with pytest.raises(PageTokenExpiredError, match="does not have the files"):
-        scan(table, page_token=forged(reader.page_token or "", p=[path, part, 99]))
-    with pytest.raises(PageTokenExpiredError, match="does not have the files"):
-        scan(table, page_token=forged(reader.page_token or "", p=[path, part + 99, 1]))
-
-
-def test_a_token_of_another_version_of_the_library_is_refused(table: TableBuilder) -> None:
-    reader = scanner(table, limit=3)
-    list(reader.scan_files())
-    with pytest.raises(PageTokenExpiredError, match="another version of delta-sidecar"):
-        LazyScanConfig(page_token=forged(reader.page_token or "", f=2))
 
 
 def test_a_later_page_does_not_read_the_earlier_ones_again(tmp_path: Path) -> None:

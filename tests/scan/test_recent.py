@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.builder import TableBuilder, add, deletion_vector, remove
+from tests.scan.paged import pages
 from tests.scan.reading import keys_of, scan, scanner
 
 from delta_sidecar.replay import recent
@@ -93,7 +94,7 @@ def test_buckets_are_compared_as_their_type(
     table.checkpoint()
     for limit in (1, 2, 9):
         assert buckets(scan(table, limit=limit)) == (expected or texts)[:limit]
-        assert buckets(list(islice(pages(table, limit), 9))) == (expected or texts)
+        assert buckets(list(islice(paged(table, limit), 9))) == (expected or texts)
 
 
 def test_a_table_without_the_bucket_keeps_its_own_order(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_a_file_without_a_deletion_vector_comes_once_among_those_with_one(tmp_pa
     named = [("a", None), ("b", vector), ("c", None), ("c", vector)]
     table.commit([add(f"{name}.parquet", partition_values=hour, dv=dv) for name, dv in named])
     table.checkpoint()
-    found = list(islice(pages(table, limit), 9))
+    found = list(islice(paged(table, limit), 9))
     assert [(file.path[0], file.deletion_vector is not None) for file in found] == [
         (name, dv is not None) for name, dv in named
     ]
@@ -160,25 +161,19 @@ def test_however_few_bytes_are_allowed_all_come_in_order(
     assert scan(table, order="recent") == whole
 
 
-def pages(table: TableBuilder, limit: int, **config: object) -> Iterator[DeltaFile]:
-    token = None
-    while True:
-        reader = scanner(table, limit=limit, page_token=token, **config)
-        yield from reader.scan_files()
-        token = reader.page_token
-        if token is None:
-            return
+def paged(table: TableBuilder, limit: int, **config: object) -> Iterator[DeltaFile]:
+    return chain.from_iterable(pages(table, limit, **config))
 
 
 @pytest.mark.parametrize("limit", [4, 30])
 @pytest.mark.parametrize("predicate", [None, "_event_hour >= '2026021013'"])
 def test_pages_keep_the_order(table: TableBuilder, limit: int, predicate: str | None) -> None:
-    assert list(pages(table, limit, predicate=predicate)) == scan(table, order="recent", predicate=predicate)
+    assert list(paged(table, limit, predicate=predicate)) == scan(table, order="recent", predicate=predicate)
 
 
 def test_pages_of_one_file_keep_the_order(tmp_path: Path) -> None:
     table = table_of(tmp_path, texts=[*HOURS[:12], None, None], row_group_rows=7)
-    assert list(pages(table, 1)) == scan(table, order="recent")
+    assert list(paged(table, 1)) == scan(table, order="recent")
 
 
 def test_older_buckets_are_not_decoded(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import DeltaProtocolError, LogCorruptionError, UnsupportedFeatureError
@@ -34,9 +33,9 @@ from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.estimate import estimate
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
-from delta_sidecar.replay.time_travel import milliseconds, version_at
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.estimate import ScanEstimate
+from delta_sidecar.scan.opening import pinned
 from delta_sidecar.store import RequestLog, open_store
 
 if TYPE_CHECKING:
@@ -170,10 +169,7 @@ class _Inspection:
         """Opens the table, or says why that cannot be done; the log is listed either way."""
         events = Events([self._note, *self.listeners])
         opening = Opening(self.table, self.config.version, speculation=0, listed_from=-1, refuse=False, events=events)
-        if isinstance(self.config.timestamp, datetime):
-            search = version_at(opening, milliseconds(self.config.timestamp))
-            opening = replace(opening, version=StateMachineIterator(search, self.executor).run_to_terminal())
-        chain = watched(open_snapshot(opening), self.inventory)
+        chain = watched(open_snapshot(pinned(opening, self.config, self.executor)), self.inventory)
         try:
             return StateMachineIterator(chain, self.executor).run_to_terminal(), None
         except (DeltaProtocolError, LogCorruptionError) as error:

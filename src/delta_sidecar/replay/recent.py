@@ -90,10 +90,10 @@ class NewestFiles:
     def may_be_kept(self, add: dict[str, pa.Array], rows: int) -> NDArray[np.bool_]:
         """Which `add` actions are worth decoding, by their partition values alone. From any thread."""
         lowest, after = self._lowest, self.recent.after
-        texts = partition_texts(add, self.recent.physical, rows)
         keep = np.ones(rows, dtype=np.bool_)
         if lowest is None and (after is None or after.bucket is None):
             return keep
+        texts = partition_texts(add, self.recent.physical, rows)
         buckets = _typed(texts.texts, self.recent.kind)
         if lowest is not None:
             keep &= bits_of(pc.greater_equal(buckets, lowest))

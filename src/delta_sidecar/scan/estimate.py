@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from delta_sidecar.execute import LocalExecutor
@@ -12,13 +11,11 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.estimate import estimate
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.ranges import NOTHING, Counts, Range
-from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.replay.time_travel import milliseconds, version_at
+from delta_sidecar.scan.opening import open_table
 from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:
     from delta_sidecar.replay.estimate import Estimate
-    from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.run import ScanRun
     from delta_sidecar.store import Store
@@ -57,7 +54,9 @@ def estimate_scan(store: Store, run: ScanRun) -> ScanEstimate:
     options = config.options()
     with closing(LocalExecutor(store.bind(run.requests), file_parallelism=options.commit_read_parallelism)) as executor:
         try:
-            snapshot = run.snapshot = _open(store.url, config, executor, run)
+            # Nothing is asked for on speculation: most often a checksum file tells all, and no commit is needed.
+            opening = Opening(store.url, config.version, speculation=0, events=run.events)
+            snapshot = run.snapshot = open_table(opening, config, executor)
             options = config.options(snapshot.metadata.configuration)
             check_retention(snapshot, options, executor, run.events)
             chain = estimate(snapshot, config.parsed_predicate)
@@ -65,17 +64,6 @@ def estimate_scan(store: Store, run: ScanRun) -> ScanEstimate:
         finally:
             run.requests.cancel()
     return _of_scan(snapshot.version, found, config)
-
-
-def _open(table: str, config: LazyScanConfig, executor: LocalExecutor, run: ScanRun) -> Snapshot:
-    # Nothing is asked for on speculation: most often a checksum file tells all, and no commit is needed.
-    opening = Opening(table, config.version, speculation=0, events=run.events)
-    if isinstance(config.timestamp, datetime):
-        search = version_at(opening, milliseconds(config.timestamp))
-        opening = replace(opening, version=StateMachineIterator(search, executor).run_to_terminal())
-    if config.token is not None:
-        opening = replace(opening, version=config.token.version)
-    return StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
 
 
 def _of_scan(version: int, found: Estimate, config: LazyScanConfig) -> ScanEstimate:

@@ -10,19 +10,24 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.plan import Consume, ConsumePhase, ReadFooters, StateMachinePhase, Terminus
+from delta_sidecar.predicate import names
 from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
 from delta_sidecar.replay.failures import raise_base_failure
+from delta_sidecar.replay.scan import bind_predicate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
     from delta_sidecar.events import Events
     from delta_sidecar.plan import FileRef
     from delta_sidecar.replay.bases import Base
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.scan.strategy import Decision
     from delta_sidecar.store import RequestCounts
 
 _FILES = "add.path"
@@ -129,6 +134,43 @@ def expect(base: BaseExplanation, commit_bytes: int, opening: RequestCounts) -> 
         bytes_at_most=opening.bytes + commit_bytes + base.bytes,
         requests_about=opening.requests + groups,
         trips_about=opening.trips + (groups > 0),
+    )
+
+
+def explained(
+    config: LazyScanConfig,
+    snapshot: Snapshot,
+    decision: Decision,
+    base: BaseExplanation,
+    passed_over: Iterable[tuple[str, str]],
+    opening: RequestCounts,
+) -> Explanation:
+    """Puts together what is known of a scan before a file entry is read."""
+    predicate = config.parsed_predicate
+    pruning = bind_predicate(snapshot, predicate)
+    logical = {physical: path for path, physical in snapshot.columns.physical_names.items()}
+    partitions, statistics = (
+        tuple(sorted(names.written(logical.get(path, path)) for path in paths))
+        for paths in (() if pruning is None else pruning.partitions, () if pruning is None else pruning.statistics)
+    )
+    commits = snapshot.choice.segment.tail(base.version)
+    strategy, reason, order = decision.told()
+    return Explanation(
+        table=snapshot.table,
+        version=snapshot.version,
+        predicate=None if predicate is None else str(predicate),
+        limit=config.limit,
+        strategy=strategy,
+        reason=reason,
+        order=order,
+        commits=len(commits),
+        commit_bytes=commits.nbytes,
+        base=base,
+        passed_over=tuple(passed_over),
+        pruned_by_partition=partitions,
+        pruned_by_statistics=statistics,
+        opening=opening,
+        expected=expect(base, commits.nbytes, opening),
     )
 
 

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import (
-    MissingCommitError,
-    PageTokenExpiredError,
-    TableNotFoundError,
-    VersionNotFoundError,
-)
 from delta_sidecar.events import (
     BasePassedOver,
     Event,
@@ -27,17 +19,17 @@ from delta_sidecar.events import (
 )
 from delta_sidecar.execute import ExecutionCounts, LocalExecutor
 from delta_sidecar.plan import StateMachineIterator
-from delta_sidecar.predicate import bind, names
+from delta_sidecar.predicate import bind
 from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
 from delta_sidecar.replay.opening import Opening
-from delta_sidecar.replay.scan import Manner, Scan, bind_predicate, forward_scan, reverse_scan
-from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
+from delta_sidecar.replay.scan import Manner, Scan, forward_scan, reverse_scan
 from delta_sidecar.replay.tally import Account
-from delta_sidecar.replay.time_travel import milliseconds, version_at
 from delta_sidecar.scan.config import ScanStrategy
-from delta_sidecar.scan.explain import BaseExplanation, Explanation, expect, look_at_base
+from delta_sidecar.scan.cursor import Cursor, GivenBefore
+from delta_sidecar.scan.explain import Explanation, explained, look_at_base
 from delta_sidecar.scan.metrics import ScanMetrics
-from delta_sidecar.scan.paging import Cursor, PageToken, Position, query_digest
+from delta_sidecar.scan.opening import open_table
+from delta_sidecar.scan.paging import PageToken, query_digest
 from delta_sidecar.scan.retention import check_retention
 from delta_sidecar.scan.strategy import Decision, decide
 from delta_sidecar.store import RequestLog
@@ -48,7 +40,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.events import Listener, Outcome
-    from delta_sidecar.plan import Batches, Place, StateMachinePhase
+    from delta_sidecar.plan import Batches, StateMachinePhase
+    from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
     from delta_sidecar.store import Store
 
@@ -97,12 +90,12 @@ class ScanRun:
         with closing(self._executor(options)) as executor:
             try:
                 snapshot, options = self._ready(options, executor, scanning=False)
-                self._start(snapshot, options, frozenset())
+                decision = self._decide(snapshot, options)
                 looking = look_at_base(self._store.url, snapshot.choice, self.events)
                 base = StateMachineIterator(looking, executor).run_to_terminal()
             finally:
                 self.requests.cancel()
-        return self._explanation(snapshot, base)
+        return explained(self.config, snapshot, decision, base, self._passed_over, self.requests.snapshot())
 
     def batches(self, schema: pa.Schema, *, by_file: bool = False) -> Batches:
         """Gives the files in batches.
@@ -192,8 +185,7 @@ class ScanRun:
         return snapshot, options
 
     def _open(self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool) -> Snapshot:
-        """Opens the table, at the version of the page token or of the time that is asked for where there is one."""
-        token, config = self.config.token, self.config
+        config = self.config
         is_forward = options.strategy is ScanStrategy.FORWARD
         is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
         # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
@@ -206,14 +198,7 @@ class ScanRun:
             whole_base=whole_tail and config.limit is None,
             events=self.events,
         )
-        if isinstance(config.timestamp, datetime):
-            search = version_at(opening, milliseconds(config.timestamp))
-            opening = replace(opening, version=StateMachineIterator(search, executor).run_to_terminal())
-        if token is None:
-            self.snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
-        else:
-            opening = replace(opening, version=token.version, listed_from=token.base_version)
-            self.snapshot = self._opened_again(token, opening, executor)
+        self.snapshot = open_table(opening, config, executor)
         choice = self.snapshot.choice
         self.events(
             SnapshotOpened(
@@ -227,25 +212,20 @@ class ScanRun:
         )
         return self.snapshot
 
-    def _opened_again(self, token: PageToken, opening: Opening, executor: LocalExecutor) -> Snapshot:
-        try:
-            snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
-        except (TableNotFoundError, VersionNotFoundError, MissingCommitError) as error:
-            msg = f"{opening.table}: version {token.version}, which the page token is for, is gone: {error}"
-            raise PageTokenExpiredError(msg) from error
-        return replace(snapshot, choice=token.choice(snapshot))
-
-    def _start(self, snapshot: Snapshot, options: ScanOptions, without: frozenset[str]) -> StateMachinePhase[Scan]:
-        config, token = self.config, self.config.token
-        predicate = config.parsed_predicate
+    def _decide(self, snapshot: Snapshot, options: ScanOptions) -> Decision:
+        predicate, token = self.config.parsed_predicate, self.config.token
         bound = None if predicate is None else bind(predicate, snapshot.schema)
         self._query = query_digest(bound, options.bucket_column)
         if token is not None:
             token.check_query(self._query)
-        decision = self.decision = decide(snapshot, options, config.limit, bound, token)
+        decision = self.decision = decide(snapshot, options, self.config.limit, bound, token)
         strategy, reason, order = decision.told()
         self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=order))
-        at = None if token is None else token.position
+        return decision
+
+    def _start(self, snapshot: Snapshot, options: ScanOptions, without: frozenset[str]) -> StateMachinePhase[Scan]:
+        decision = self._decide(snapshot, options)
+        at = None if self.config.token is None else self.config.token.position
         self._cursor = Cursor(at, decision.recent)
         manner = Manner(
             strict=options.strict,
@@ -257,13 +237,13 @@ class ScanRun:
             events=self.events,
         )
         chain = reverse_scan if decision.strategy is ScanStrategy.REVERSE else forward_scan
-        return chain(snapshot, predicate, without, manner)
+        return chain(snapshot, self.config.parsed_predicate, without, manner)
 
     def _sliced(
         self, machine: StateMachineIterator[Scan], executor: LocalExecutor, batch_size: int
     ) -> Iterator[pa.RecordBatch]:
         limit, token = self.config.limit, self.config.token
-        given = _GivenBefore(None if token is None else token.position)
+        given = GivenBefore(None if token is None else token.position)
         for found in machine:
             rest = given.left(found, executor.place)
             for start in range(0, rest.num_rows, batch_size):
@@ -280,34 +260,6 @@ class ScanRun:
                     return
         given.check()
         self._scan = machine.into_terminal()
-
-    def _explanation(self, snapshot: Snapshot, base: BaseExplanation) -> Explanation:
-        pruning = bind_predicate(snapshot, self.config.parsed_predicate)
-        logical = {physical: name for name, physical in snapshot.columns.physical_names.items()}
-        tested = (() if pruning is None else pruning.partitions, () if pruning is None else pruning.statistics)
-        partitions, statistics = (
-            tuple(sorted(names.written(logical.get(path, path)) for path in paths)) for paths in tested
-        )
-        commits = snapshot.choice.segment.tail(base.version)
-        predicate = self.config.parsed_predicate
-        strategy, reason, order = ("", "", "") if self.decision is None else self.decision.told()
-        return Explanation(
-            table=self._store.url,
-            version=snapshot.version,
-            predicate=None if predicate is None else str(predicate),
-            limit=self.config.limit,
-            strategy=strategy,
-            reason=reason,
-            order=order,
-            commits=len(commits),
-            commit_bytes=commits.nbytes,
-            base=base,
-            passed_over=tuple(self._passed_over),
-            pruned_by_partition=partitions,
-            pruned_by_statistics=statistics,
-            opening=self.requests.snapshot(),
-            expected=expect(base, commits.nbytes, self.requests.snapshot()),
-        )
 
     def _executor(self, options: ScanOptions) -> LocalExecutor:
         executor = LocalExecutor(
@@ -352,35 +304,3 @@ class ScanRun:
             remove_set_size=metrics.seen_keys or 0,
             remove_set_tier=metrics.seen_tier,
         )
-
-
-@dataclass(slots=True)
-class _GivenBefore:
-    """Passes over the files that another scan gave out of the place where this one begins."""
-
-    position: Position | None
-    _passed: int = field(default=0)
-
-    def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
-        at = self.position
-        if at is None or at.place is None or self._passed == at.rows:
-            return batch
-        if place != at.place:
-            self.check()
-        skipped = min(batch.num_rows, at.rows - self._passed)
-        self._passed += skipped
-        return batch.slice(skipped)
-
-    def check(self) -> None:
-        """Refuses to go on where there are fewer files at the place than were given out.
-
-        Raises:
-            PageTokenExpiredError: So it is.
-        """
-        at = self.position
-        if at is not None and at.place is not None and self._passed < at.rows:
-            msg = (
-                f"{at.place.path} does not have the files any more that the page token is a place after: begin at the "
-                f"first page"
-            )
-            raise PageTokenExpiredError(msg)
