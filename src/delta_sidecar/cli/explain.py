@@ -150,6 +150,8 @@ def _expected(told: Explanation) -> str:
     groups = counted(expected.row_groups_at_most, "row group")
     most = f"at most {counted(told.commits, 'commit')}, {groups} and {human_size(expected.bytes_at_most)}"
     about = f"{counted(expected.requests_about, 'request')} and {counted(expected.trips_about, 'trip')}"
+    if told.order == "recent":
+        most += " a pass over the base"
     return f"{most}; about {about}" if told.limit is None else f"{most}; less where the limit is reached before"
 
 
