@@ -43,7 +43,9 @@ def test_every_public_name_can_be_had_without_anything_heavy() -> None:
     assert not imported_by("from delta_sidecar import *") & set(HEAVY)
 
 
-@pytest.mark.parametrize("name", ["azure", "click", "deltalake", "opentelemetry", "pandas", "rich", "sqlglot"])
+@pytest.mark.parametrize(
+    "name", ["azure", "click", "deltalake", "duckdb", "opentelemetry", "pandas", "rich", "sqlglot"]
+)
 def test_the_check_can_fail(name: str) -> None:
     assert importlib.util.find_spec(name), f"{name} is not installed, so nothing shows that it stays unimported"
     assert name in imported_by(f"import delta_sidecar, {name}")

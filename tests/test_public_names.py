@@ -48,6 +48,7 @@ PUBLIC = [
     "ScanEstimate",
     "ScanMetrics",
     "ScanStrategy",
+    "SidecarError",
     "Snapshot",
     "StorageError",
     "StrictModeError",

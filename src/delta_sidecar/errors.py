@@ -15,6 +15,7 @@
         MissingCommitError            a commit between the base and the newest version is not there
         CorruptCommitError            a commit that cannot be read whole
         CorruptCheckpointError        a checkpoint that cannot be read, with nothing older to fall back to
+      SidecarError                    a metadata sidecar, or its manifest, that cannot be trusted
       UnreadableFileError             a file could not be fetched or decoded; its cause says why
       PredicateError                  a predicate with bad syntax, an unknown column or a mistyped value
       PageTokenError                  a page token that is damaged, or belongs to another query or table
@@ -134,6 +135,10 @@ class CorruptCommitError(LogCorruptionError):
 
 class CorruptCheckpointError(LogCorruptionError):
     """A checkpoint cannot be read, and there is nothing older to fall back to."""
+
+
+class SidecarError(DeltaSidecarError):
+    """A metadata sidecar, or its manifest, cannot be trusted. A scan goes on without it, and tells why."""
 
 
 class UnreadableFileError(DeltaSidecarError):

@@ -52,6 +52,13 @@ class Protocol:
             writer_features=_names(fields.get("writerFeatures")),
         )
 
+    def to_action(self) -> dict[str, Any]:
+        """The action's fields, as a commit has them."""
+        fields: dict[str, Any] = {"minReaderVersion": self.min_reader_version}
+        fields["minWriterVersion"] = self.min_writer_version
+        features = {"readerFeatures": self.reader_features, "writerFeatures": self.writer_features}
+        return fields | {name: list(names) for name, names in features.items() if names is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
@@ -92,6 +99,18 @@ class Metadata:
             format_provider=provider,
             created_time=fields.get("createdTime"),
         )
+
+    def to_action(self) -> dict[str, Any]:
+        """The action's fields, as a commit has them."""
+        told = {"name": self.name, "description": self.description, "createdTime": self.created_time}
+        return {
+            "id": self.id,
+            **{name: value for name, value in told.items() if value is not None},
+            "format": {"provider": self.format_provider, "options": {}},
+            "schemaString": self.schema_string,
+            "partitionColumns": list(self.partition_columns),
+            "configuration": dict(self.configuration),
+        }
 
 
 def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:

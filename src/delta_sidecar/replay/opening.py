@@ -57,6 +57,7 @@ class Opening:
         listed_from: Version to begin the listing at, without asking `_last_checkpoint`; -1 for all of it, None to ask.
         refuse: Whether a table that asks its readers for more than this library can do is refused; else it is opened
             all the same, to be looked at and not to be scanned.
+        sidecars: Whether metadata sidecars count as bases.
         events: Is told what happens.
     """
 
@@ -67,6 +68,7 @@ class Opening:
     whole_base: bool = False
     listed_from: int | None = None
     refuse: bool = True
+    sidecars: bool = True
     events: Events = field(default_factory=Events, repr=False, compare=False)
 
 

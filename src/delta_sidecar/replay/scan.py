@@ -65,6 +65,7 @@ class Manner:
         seen_memory: Most bytes of keys in memory.
         recent: The order that a base's files are wanted in; None for the base's own.
         start: Where to begin; None for the start. What comes before counts as given out.
+        columns: Makes the batches that are let through; None for batches of files.
         account: Is kept up to date.
         events: Is told what happens.
     """
@@ -74,6 +75,7 @@ class Manner:
     seen_memory: int | None = None
     recent: Recent | None = None
     start: Place | None = None
+    columns: FileColumns | None = None
     account: Account = field(default_factory=Account, repr=False, compare=False)
     events: Events = field(default_factory=Events, repr=False, compare=False)
 
@@ -172,7 +174,7 @@ def _start(
     reading = Reading(
         snapshot.table,
         _seen_set(manner),
-        FileColumns(partition_columns, names.instants(), without),
+        manner.columns or FileColumns(partition_columns, names.instants(), without),
         bind_predicate(snapshot, predicate),
         forward,
         recent=manner.recent,
