@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.errors import ObjectNotFoundError
+from delta_sidecar.plan import HEAD_BYTES
 from delta_sidecar.store import Fetched, Store, TripClock, run_in
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Fetcher:
         self._pool = pool
         self._clock = clock
         self._ahead: dict[str, Pending] = {}
+        self._heads: dict[str, Pending] = {}
         self._kept: dict[str, _Kept] = {}
         self._kept_bytes = 0
 
@@ -44,6 +46,28 @@ class Fetcher:
         """Asks for a file that is likely to be needed."""
         if path not in self._kept and path not in self._ahead:
             self._ahead[path] = self._submit(path, AHEAD_BYTES)
+
+    def ahead_head(self, path: str) -> None:
+        """Asks for the head of a file that is likely to be needed."""
+        if path not in self._kept and path not in self._heads:
+            self._heads[path] = self._submit(path, HEAD_BYTES)
+
+    def start_head(self, path: str) -> Pending:
+        """Asks for the head of a file, unless it is on its way."""
+        if (kept := self._kept.get(path)) is not None:
+            return Pending(path, self._clock, kept=kept)
+        return self._heads.pop(path, None) or self._submit(path, HEAD_BYTES)
+
+    def take_head(self, pending: Pending) -> Fetched:
+        """Waits for a head. One that was absent when it was asked for ahead is asked for again.
+
+        Raises:
+            ObjectNotFoundError: It is not there.
+        """
+        try:
+            return pending.result(self._clock)
+        except ObjectNotFoundError:
+            return self._submit(pending.path, HEAD_BYTES).result(self._clock)
 
     def start(self, path: str, first_bytes: int = FIRST_BYTES) -> Pending:
         """Asks for the first bytes of a file, unless it is on its way."""
@@ -104,7 +128,10 @@ class Fetcher:
         """Forgets what was asked for ahead and not taken."""
         for pending in self._ahead.values():
             pending.cancel()
+        for pending in self._heads.values():
+            pending.cancel()
         self._ahead.clear()
+        self._heads.clear()
 
     def _submit(self, path: str, max_bytes: int) -> Pending:
         clock = TripClock(self._clock.depth)

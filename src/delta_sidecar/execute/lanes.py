@@ -31,7 +31,7 @@ def in_lanes(
     clock: TripClock,
     makers: Iterable[Callable[[], Iterator[T]]],
     *,
-    ahead: int,
+    ahead: int | Callable[[], int],
     budget: int,
     weigh: Callable[[T], int],
 ) -> Generator[T, None, None]:
@@ -43,7 +43,7 @@ def in_lanes(
         workers: How many streams run at once.
         clock: The consumer's clock of dependent round trips.
         makers: Each makes one stream.
-        ahead: How many streams may be under way or wait for a thread.
+        ahead: How many streams may be under way or wait for a thread; a function is asked each time.
         budget: How much may wait to be taken, over all streams. One item of the first stream always may.
         weigh: How much an item counts.
     """
@@ -53,7 +53,8 @@ def in_lanes(
     remaining = iter(makers)
     try:
         while True:
-            while len(waiting) < ahead and (maker := next(remaining, None)) is not None:
+            most = ahead if isinstance(ahead, int) else ahead()
+            while len(waiting) < most and (maker := next(remaining, None)) is not None:
                 waiting.append(_Lane(maker, scale, weigh, clock.fork()))
                 crew.put(waiting[-1])
             if not waiting:

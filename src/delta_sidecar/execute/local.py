@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import binaries, int64s, strings
-from delta_sidecar.errors import ObjectNotFoundError
+from delta_sidecar.errors import ObjectNotFoundError, StorageError
 from delta_sidecar.execute.fetcher import FIRST_BYTES, Fetcher
 from delta_sidecar.execute.json_scan import AHEAD_BYTES, scan_json, within
+from delta_sidecar.execute.parquet_file import FOOTER_BYTES, read_footer
 from delta_sidecar.execute.parquet_scan import ParquetScan
-from delta_sidecar.execute.work import ExecutionCounts, Work
+from delta_sidecar.execute.piece_scan import PieceScan
+from delta_sidecar.execute.work import ExecutionCounts, Work, unreadable
 from delta_sidecar.plan import (
+    HEAD_BYTES,
     Batches,
     Filter,
     FilterOrdered,
@@ -27,8 +30,11 @@ from delta_sidecar.plan import (
     Plan,
     ReadFiles,
     ReadFooters,
+    ReadKeyValue,
+    ReadRanges,
     ScanJson,
     ScanParquet,
+    ScanPieces,
 )
 from delta_sidecar.store import Store, TripClock
 
@@ -59,6 +65,7 @@ class LocalExecutor:
         self._work = Work(store, pool, TripClock(), self.counts, file_parallelism)
         self._fetcher = Fetcher(store, pool, self._work.clock)
         self._parquet = ParquetScan(self._work, row_groups_ahead)
+        self._pieces = PieceScan(self._work)
 
     @property
     def trips(self) -> int:
@@ -78,6 +85,7 @@ class LocalExecutor:
             self._work = replace(self._work, pool=pool, file_parallelism=file_parallelism)
             self._fetcher.use(pool)
         self._parquet.use(self._work, row_groups_ahead)
+        self._pieces.use(self._work)
 
     def execute(self, plan: Plan) -> Batches:
         """Runs a plan; batches come in the plan's order."""
@@ -90,6 +98,8 @@ class LocalExecutor:
         while isinstance(source, Filter):
             functions.appendleft(source.function)
             source = source.source
+        if isinstance(source, ScanPieces):
+            return self._pieces.run(source, tuple(functions))
         if not isinstance(source, ScanParquet):
             return self._run(plan)
         return self._parquet.run(source, tuple(functions))
@@ -98,24 +108,35 @@ class LocalExecutor:
         """Ends the threads. What is still under way is not waited for."""
         self._fetcher.drop_ahead()
         self._parquet.close()
+        self._pieces.close()
         for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, plan: Plan) -> Batches:
-        if isinstance(plan, Filter | FilterOrdered):
-            return self._filtered(plan)
         if isinstance(plan, ScanJson | ReadFiles):
             self._parquet.ahead(plan.footers)
+            self._pieces.ahead(plan.pieces)
+        if isinstance(plan, Filter | FilterOrdered):
+            return self._filtered(plan)
         if isinstance(plan, ScanJson):
             return scan_json(self._work, self._fetcher, plan)
         if isinstance(plan, ScanParquet):
             return self._parquet.run(plan)
+        if isinstance(plan, ScanPieces):
+            return self._pieces.run(plan)
+        if isinstance(plan, Given):
+            return self._given(plan)
+        return self._read(plan)
+
+    def _read(self, plan: ListFiles | ReadFiles | ReadFooters | ReadKeyValue | ReadRanges) -> Batches:
         if isinstance(plan, ReadFiles):
             return self._read_files(plan)
         if isinstance(plan, ReadFooters):
             return self._parquet.footers(plan)
-        if isinstance(plan, Given):
-            return self._given(plan)
+        if isinstance(plan, ReadKeyValue):
+            return self._read_key_value(plan)
+        if isinstance(plan, ReadRanges):
+            return self._read_ranges(plan)
         return self._list_files(plan)
 
     def _given(self, plan: Given) -> Batches:
@@ -139,6 +160,8 @@ class LocalExecutor:
         asked = self._work.submit(lambda: next(pages, None))
         for path in plan.ahead:
             self._fetcher.ahead(path)
+        for path in plan.heads:
+            self._fetcher.ahead_head(path)
         while (page := self._work.take(asked)) is not None:
             yield _batch(
                 path=strings(found.path for found in page),
@@ -151,6 +174,7 @@ class LocalExecutor:
     def _read_files(self, plan: ReadFiles) -> Batches:
         first_bytes = min(plan.max_bytes, FIRST_BYTES) if plan.beginning else FIRST_BYTES
         started = [self._fetcher.start(path, first_bytes) for path in plan.paths]
+        heads = [self._fetcher.start_head(path) for path in plan.heads]
         for ref in within(plan.ahead, AHEAD_BYTES):
             self._fetcher.ahead(ref.path)
         for pending in started:
@@ -162,6 +186,36 @@ class LocalExecutor:
             is_whole = fetched.size <= min(plan.max_bytes, len(fetched.data))
             data = bytes(fetched.data[: plan.max_bytes]) if is_whole or plan.beginning else None
             yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
+        for pending in heads:
+            try:
+                fetched = self._fetcher.take_head(pending)
+            except ObjectNotFoundError:
+                continue
+            data = bytes(fetched.data[:HEAD_BYTES])
+            yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
+
+    def _read_ranges(self, plan: ReadRanges) -> Batches:
+        store, ref = self._work.store, plan.file
+        try:
+            found = self._work.take(self._work.submit(lambda: store.get_ranges(ref.path, plan.ranges)))
+        except (StorageError, OSError) as error:
+            raise unreadable(ref, error) from error
+        for number, data in enumerate(found):
+            yield _batch(number=int64s(_integers([number])), data=binaries([bytes(data)]))
+
+    def _read_key_value(self, plan: ReadKeyValue) -> Batches:
+        work, ref = self._work, plan.file
+
+        def read() -> bytes | None:
+            size = work.store.head(ref.path).size if ref.size is None else ref.size
+            pairs = read_footer(work.store, ref.path, size, work.pool, FOOTER_BYTES).metadata.metadata
+            return None if pairs is None else pairs.get(plan.key.encode())
+
+        try:
+            value = work.take(work.submit(read))
+        except (pa.ArrowException, StorageError, OSError) as error:
+            raise unreadable(ref, error) from error
+        yield _batch(value=binaries([value]))
 
 
 def _threads(file_parallelism: int) -> ThreadPoolExecutor:

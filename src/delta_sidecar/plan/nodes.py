@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 FILE_LABEL = "__file"
 """Column that a `ScanJson` adds: the label of the file that a row comes from."""
 
+HEAD_BYTES = 4096
+"""How much of the beginning of a file is its head."""
+
 LINE = "__line"
 """Column that a `ScanJson` adds: the row's own text, or null where it wasn't asked for."""
 
@@ -38,6 +41,50 @@ class FileRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of a file that is a whole Parquet file of its own, of one row group.
+
+    Attributes:
+        path: The file.
+        offset: Where the range begins.
+        length: Its bytes.
+        digest: Their XXH3 digest of 128 bits; nothing is decoded that does not have it.
+        footer_length: How many of the last bytes are its footer; 0 where a piece is only ever read whole.
+        footer_digest: The digest of those bytes.
+    """
+
+    path: str
+    offset: int
+    length: int
+    digest: str
+    footer_length: int = 0
+    footer_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceGroup:
+    """Pieces with different columns of the same rows.
+
+    Attributes:
+        number: What the plan's maker knows it by.
+        rows: How many rows each of them has.
+        pieces: The pieces.
+    """
+
+    number: int
+    rows: int
+    pieces: tuple[Piece, ...]
+
+
+class Chunk(Protocol):
+    """One column of a piece: the bytes from `start` up to `end` of the piece, and their digest."""
+
+    start: int
+    end: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class ListFiles:
     """Lists what is below a folder: batches of `path`, `size`, `last_modified`, `e_tag`.
 
@@ -45,11 +92,13 @@ class ListFiles:
         prefix: The folder.
         after: Only paths that sort after this one.
         ahead: Small files that are likely to be read next; they are asked for at the same time and may be absent.
+        heads: Files of which only the beginning is likely to be read, in the same way.
     """
 
     prefix: str
     after: str | None = None
     ahead: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +109,19 @@ class ReadFiles:
         paths: The files.
         max_bytes: A larger file gives its size and no data.
         beginning: Whether a larger file gives as many bytes of its beginning.
+        heads: Files of which `HEAD_BYTES` are read, after the others.
         ahead: Files that are likely to be read next; they are asked for at the same time and may be absent.
         footers: Parquet files that are read next; their footers are asked for at the same time.
+        pieces: Pieces that are read next, likewise.
     """
 
     paths: tuple[str, ...]
     max_bytes: int = 8 << 20
     beginning: bool = False
+    heads: tuple[str, ...] = ()
     ahead: tuple[FileRef, ...] = ()
     footers: tuple[FileRef, ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +136,7 @@ class ScanJson:
         all_needed: Whether most likely all files are read, so that many may be asked for at once.
         kept_only: Whether only the first files are read, as long as they were kept whole: nothing is asked for.
         footers: Parquet files that are read next; their footers are asked for at the same time.
+        pieces: Pieces that are read next, likewise.
     """
 
     files: tuple[FileRef, ...]
@@ -92,6 +146,7 @@ class ScanJson:
     all_needed: bool = False
     kept_only: bool = False
     footers: tuple[FileRef, ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +222,57 @@ class ScanParquet:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanPieces:
+    """Reads row groups out of pieces, in the order given: a batch each, with the columns of all its pieces.
+
+    A row group that cannot be read, or is not what its digests say, is an `UnreadableFileError` with its number as
+    label. It is raised when all before it have been given.
+
+    Attributes:
+        groups: The row groups.
+        columns: For each piece of a group the names of the columns that are wanted; None for all.
+        at_once: How many groups are asked for together.
+        at_first: How many of them in the beginning.
+        chunks: Tells where the columns of a piece are, given its footer: of a large piece only those that are wanted
+            are read. None: pieces are read whole.
+        skipped: How many groups the plan's maker passed over.
+    """
+
+    groups: tuple[PieceGroup, ...]
+    columns: tuple[tuple[str, ...] | None, ...]
+    at_once: int = 5
+    at_first: int = 5
+    chunks: Callable[[bytes], Mapping[str, Chunk]] | None = None
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRanges:
+    """Reads ranges of one file: batches of `number` (that of the range) and `data`, in order.
+
+    Attributes:
+        file: The file.
+        ranges: Start and end of each.
+    """
+
+    file: FileRef
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKeyValue:
+    """Reads a value out of the footer of a Parquet file: one batch of `value`, null where there is none.
+
+    Attributes:
+        file: The file.
+        key: Its key among the footer's own metadata.
+    """
+
+    file: FileRef
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadFooters:
     """Reads what footers of Parquet files tell: a batch a file of `path, group, rows, column, values, lower, upper`.
 
@@ -222,4 +328,16 @@ class Place:
     part: int = 0
 
 
-Plan = ListFiles | ReadFiles | ScanJson | ScanParquet | ReadFooters | Filter | FilterOrdered | Given
+Plan = (
+    ListFiles
+    | ReadFiles
+    | ScanJson
+    | ScanParquet
+    | ScanPieces
+    | ReadRanges
+    | ReadKeyValue
+    | ReadFooters
+    | Filter
+    | FilterOrdered
+    | Given
+)
