@@ -1,0 +1,200 @@
+"""Runs `ScanPieces`: row groups out of ranges of a file, a few at once, each checked before it is decoded."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_sidecar._digest import xxh3_128
+from delta_sidecar.errors import StorageError
+from delta_sidecar.execute.lanes import in_lanes
+from delta_sidecar.execute.work import Asked, Work, unreadable
+from delta_sidecar.plan import FileRef, Place
+from delta_sidecar.store import join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from delta_sidecar.plan import Batches, Piece, PieceGroup, ScanPieces
+    from delta_sidecar.store import Buffer
+
+    Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
+
+_Placed = tuple[Place, pa.RecordBatch]
+
+_WHOLE_BYTES = 1 << 20
+"""Larger pieces are read by columns, where not all of them are wanted."""
+
+_DECODED_BYTES = 8 << 20
+_MOST_DECODERS = 4
+
+
+class PieceScan:
+    """Reads pieces; some that were asked for ahead are kept for the plan that reads them."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._ahead: dict[Piece, Asked[Mapping[Piece, Buffer]]] = {}
+
+    def use(self, work: Work) -> None:
+        """Reads with other means from now on."""
+        self._work = work
+
+    def ahead(self, pieces: Sequence[Piece]) -> None:
+        """Asks for pieces that are needed soon."""
+        self._ahead |= self._ask([piece for piece in pieces if piece not in self._ahead])
+
+    def close(self) -> None:
+        """Forgets what was asked for ahead."""
+        self._ahead.clear()
+
+    def run(self, plan: ScanPieces, functions: Functions = ()) -> Batches:
+        """Reads row groups.
+
+        Args:
+            plan: Which ones.
+            functions: Filters without state, applied where the batches are made.
+
+        Raises:
+            UnreadableFileError: A row group cannot be fetched, or is not what it should be.
+        """
+        self._work.counts.add(skipped=plan.skipped)
+        given = 0
+
+        def ahead() -> int:
+            return plan.at_once if given else plan.at_first
+
+        decoded = in_lanes(
+            min(_MOST_DECODERS, os.cpu_count() or 1),
+            self._work.clock,
+            self._tasks(plan, functions),
+            ahead=ahead,
+            budget=_DECODED_BYTES,
+            weigh=_weight,
+        )
+        with closing(decoded):
+            for place, batch in decoded:
+                given += 1
+                self._work.progress.place = place
+                yield batch
+
+    def _ask(self, pieces: Sequence[Piece]) -> dict[Piece, Asked[Mapping[Piece, Buffer]]]:
+        """Asks for pieces whole, those of one file together."""
+        asked: dict[Piece, Asked[Mapping[Piece, Buffer]]] = {}
+        for path in dict.fromkeys(piece.path for piece in pieces):
+            of_file = tuple(piece for piece in pieces if piece.path == path)
+            asked |= dict.fromkeys(of_file, self._work.submit(partial(_fetch, self._work, of_file)))
+        return asked
+
+    def _tasks(self, plan: ScanPieces, functions: Functions) -> Iterator[Callable[[], Iterator[_Placed]]]:
+        remaining = iter(plan.groups)
+        many = plan.at_first
+        while groups := tuple(islice(remaining, many)):
+            many = plan.at_once
+            together = [
+                piece
+                for group in groups
+                for piece, columns in zip(group.pieces, plan.columns, strict=True)
+                if piece not in self._ahead and not _by_columns(plan, piece, columns)
+            ]
+            asked = self._ask(together)
+            for group in groups:
+                found = {piece: self._ahead.pop(piece, None) or asked.get(piece) for piece in group.pieces}
+                yield _GroupTask(self._work, plan, group, found, functions)
+
+
+@dataclass(slots=True)
+class _GroupTask:
+    """Checks and decodes one row group, and applies the filters that have no state, all in one thread."""
+
+    work: Work
+    plan: ScanPieces
+    group: PieceGroup
+    asked: dict[Piece, Asked[Mapping[Piece, Buffer]] | None]
+    functions: Functions
+
+    def __call__(self) -> Iterator[_Placed]:
+        group = self.group
+        path = group.pieces[0].path
+        try:
+            batch: pa.RecordBatch | None = self._decoded()
+            self.work.counts.add(read=1, batches=1)
+            for function in self.functions:
+                batch = function(batch) if batch is not None and batch.num_rows else None
+        except (pa.ArrowException, StorageError, OSError) as error:
+            raise unreadable(FileRef(path, label=group.number), error) from error
+        if batch is not None and batch.num_rows:
+            yield Place(path, group.number), batch
+
+    def _decoded(self) -> pa.RecordBatch:
+        columns: dict[str, pa.Array] = {}
+        for piece, names in zip(self.group.pieces, self.plan.columns, strict=True):
+            for name, column in self._columns(piece, names):
+                if len(column) != self.group.rows:
+                    msg = f"it has {len(column)} rows where {self.group.rows} are promised"
+                    raise pa.ArrowInvalid(msg)
+                columns[name] = column
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+    def _columns(self, piece: Piece, names: tuple[str, ...] | None) -> Iterator[tuple[str, pa.Array]]:
+        asked = self.asked.pop(piece)
+        if asked is not None and not _by_columns(self.plan, piece, names):
+            found = asked.future.result()
+            join(asked.clock)
+            data = found[piece]
+            _check(data, piece.digest, "the row group")
+            source = pa.BufferReader(pa.py_buffer(data))
+        else:
+            source = self._sparse(piece, names or ())
+        with pq.ParquetFile(source, memory_map=False) as file:
+            present = set(file.schema_arrow.names)
+            wanted = None if names is None else [name for name in names if name in present]
+            table = file.read(columns=wanted, use_threads=False)
+        for name in table.column_names if wanted is None else wanted:
+            chunks = table.column(name).chunks
+            yield name, chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.nulls(0, table[name].type)])
+
+    def _sparse(self, piece: Piece, names: tuple[str, ...]) -> pa.BufferReader:
+        """The footer of a piece and some of its columns, as a file of the same length with nothing in between."""
+        store, end = self.work.store, piece.offset + piece.length
+        begin = end - piece.footer_length
+        footer = bytes(store.get_range(piece.path, begin, end))
+        _check(footer, piece.footer_digest, "the footer of the statistics")
+        found = self.plan.chunks(footer) if self.plan.chunks is not None else {}
+        chunks = [found[name] for name in names if name in found]
+        ranges = [(piece.offset + chunk.start, piece.offset + chunk.end) for chunk in chunks]
+        # Pages that are never written to take no memory.
+        image = mmap.mmap(-1, piece.length)
+        image[piece.length - piece.footer_length :] = footer
+        for chunk, data in zip(chunks, store.get_ranges(piece.path, ranges), strict=True):
+            _check(data, chunk.digest, "a column of the statistics")
+            image[chunk.start : chunk.end] = bytes(data)
+        return pa.BufferReader(pa.py_buffer(image))
+
+
+def _by_columns(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> bool:
+    return plan.chunks is not None and names is not None and piece.length > _WHOLE_BYTES and piece.footer_length > 0
+
+
+def _fetch(work: Work, pieces: tuple[Piece, ...]) -> Mapping[Piece, Buffer]:
+    """Fetches pieces of one file whole."""
+    ranges = [(piece.offset, piece.offset + piece.length) for piece in pieces]
+    return dict(zip(pieces, work.store.get_ranges(pieces[0].path, ranges), strict=True))
+
+
+def _check(data: Buffer, digest: str, what: str) -> None:
+    if xxh3_128(data) != digest:
+        msg = f"{what} is damaged: its digest is not the one of the manifest"
+        raise pa.ArrowInvalid(msg)
+
+
+def _weight(placed: _Placed) -> int:
+    return placed[1].get_total_buffer_size()  # type: ignore[no-any-return]
