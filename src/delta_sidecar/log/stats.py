@@ -7,6 +7,7 @@ column, is *unknown*, which never drops a file.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -67,17 +68,18 @@ def parse_num_records(text: pa.StringArray) -> pa.Int64Array:
 
 def struct_statistics(stats: pa.StructArray, columns: Mapping[ColumnPath, pa.DataType]) -> FileStatistics:
     """Takes the statistics of some columns out of a struct such as a checkpoint's `stats_parsed`."""
+    fields = _Fields(stats)
     found = {
         path: ColumnStatistics(
-            lower=_typed(_nested(stats, ("minValues", *path)), kind),
-            upper=_typed(_nested(stats, ("maxValues", *path)), kind),
-            null_count=_typed(_nested(stats, ("nullCount", *path)), pa.int64()),
+            lower=_typed(fields.at(("minValues", *path)), kind),
+            upper=_typed(fields.at(("maxValues", *path)), kind),
+            null_count=_typed(fields.at(("nullCount", *path)), pa.int64()),
         )
         for path, kind in columns.items()
     }
     return FileStatistics(
-        num_records=_typed(_nested(stats, ("numRecords",)), pa.int64()),
-        tight=_typed(_nested(stats, ("tightBounds",)), pa.bool_()),
+        num_records=_typed(fields.at(("numRecords",)), pa.int64()),
+        tight=_typed(fields.at(("tightBounds",)), pa.bool_()),
         columns=found,
     )
 
@@ -90,16 +92,26 @@ def struct_leaves(columns: Iterable[ColumnPath]) -> list[ColumnPath]:
     return leaves
 
 
-def _nested(array: pa.Array, path: ColumnPath) -> pa.Array | None:
-    for name in path:
-        if not pa.types.is_struct(array.type):
-            return None
-        index = array.type.get_field_index(name)
-        if index < 0:
-            return None
-        # flatten() lays the parent's nulls over the child.
-        array = array.flatten()[index]
-    return array
+class _Fields:
+    """The fields of a struct, however deep; each struct is taken apart once, whatever is asked of it."""
+
+    def __init__(self, root: pa.StructArray) -> None:
+        self._root = root
+        self._flat: dict[ColumnPath, dict[str, pa.Array]] = {}
+
+    def at(self, path: ColumnPath) -> pa.Array | None:
+        array: pa.Array | None = self._root
+        for depth, name in enumerate(path):
+            if array is None or not pa.types.is_struct(array.type):
+                return None
+            above = path[:depth]
+            if above not in self._flat:
+                # flatten() lays the parent's nulls over the child. Several fields of one name tell nothing.
+                names = Counter(field.name for field in array.type)
+                fields = zip((field.name for field in array.type), array.flatten(), strict=True)
+                self._flat[above] = {field: column for field, column in fields if names[field] == 1}
+            array = self._flat[above].get(name)
+        return array
 
 
 def _typed(array: pa.Array | None, kind: pa.DataType) -> pa.Array | None:

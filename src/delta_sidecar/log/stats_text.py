@@ -1,0 +1,165 @@
+"""The JSON text of statistics, rebuilt from native columns in the layout that a writer gave it.
+
+    {"numRecords":3,"minValues":{"a":1},"maxValues":{"a":7},"nullCount":{"a":0},"tightBounds":true}
+
+Writers agree on the members and differ in how they write values, and in whether an object without members is there. A
+*layout* is one writer's way. A text that no layout gives back is not rebuilt: it has to be kept.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import scalar
+from delta_sidecar.log.value_text import ARROW, JAVA, RUST, ValueStyle, value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from delta_sidecar.log.stats import FileStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class StatsLayout:
+    """How a writer lays statistics out.
+
+    Attributes:
+        values: How it writes values.
+        empty_objects: Whether an object is there that has no members.
+    """
+
+    values: ValueStyle
+    empty_objects: bool
+
+
+STATS_FORMATS = {
+    "spark": StatsLayout(JAVA, empty_objects=True),
+    "spark-sparse": StatsLayout(JAVA, empty_objects=False),
+    "arrow": StatsLayout(ARROW, empty_objects=True),
+    "deltalake": StatsLayout(RUST, empty_objects=True),
+}
+"""Layouts by name: Delta on Spark; the same without empty objects; what `log.json_text` makes of the structs of a
+checkpoint; deltalake, where an object has one member (it writes more of them in any order)."""
+
+DEFAULT_STATS_FORMAT = "spark"
+
+
+def statistics_text(stats: FileStatistics, rows: int, stats_format: str) -> pa.StringArray:
+    """Writes statistics as JSON objects, a row a file; what is null is left out.
+
+    Args:
+        stats: The statistics; the columns in the order of the table's schema.
+        rows: How many files.
+        stats_format: Name of the layout.
+
+    Raises:
+        KeyError: There is no such layout.
+    """
+    layout = STATS_FORMATS[stats_format]
+    sides: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+    for path, column in stats.columns.items():
+        for side, values in zip(sides, (column.lower, column.upper, column.null_count), strict=True):
+            if values is not None:
+                _insert(sides[side], path, values)
+    document: dict[str, Any] = {"numRecords": stats.num_records, **sides, "tightBounds": stats.tight}
+    text = _Object(layout, {name: value for name, value in document.items() if value is not None and value != {}})
+    return text.text(rows)
+
+
+def choose_stats_format(texts: pa.StringArray, stats: FileStatistics) -> str:
+    """The layout that gives most texts back; the first of those that do so equally.
+
+    Args:
+        texts: The writers' texts.
+        stats: What they say.
+    """
+    rows = len(texts)
+    same = {name: _same(texts, statistics_text(stats, rows, name)) for name in STATS_FORMATS}
+    return max(same, key=lambda name: same[name])
+
+
+def _same(left: pa.StringArray, right: pa.StringArray) -> int:
+    return pc.sum(pc.equal(left, right)).as_py() or 0
+
+
+def _insert(tree: dict[str, Any], path: Sequence[str], values: pa.Array) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = values
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An object whose members are columns and objects.
+
+    Everything that is there in every row becomes one list of columns and constant texts, which is joined once.
+    """
+
+    layout: StatsLayout
+    members: dict[str, Any]
+
+    def text(self, rows: int) -> pa.StringArray:
+        """The object of each row; without members `{}`."""
+        return _joined(self.pieces(rows), rows)
+
+    def pieces(self, rows: int) -> Iterator[pa.Array | str]:
+        rendered = [(name, *self._member(member, rows)) for name, member in self.members.items()]
+        first = next((number for number, (_, _, always) in enumerate(rendered) if always), None)
+        yield "{"
+        if first is None:
+            # Whichever member turns out to be the first one brings a comma too many.
+            body = _joined([_optional(",", name, pieces, "", rows) for name, pieces, _ in rendered], rows)
+            yield pc.utf8_ltrim(body, characters=",")
+        else:
+            for number, (name, pieces, always) in enumerate(rendered):
+                before, after = ("," if number > first else "", "," if number < first else "")
+                if always:
+                    yield f"{before}{_name(name)}:"
+                    yield from pieces()
+                else:
+                    yield _optional(before, name, pieces, after, rows)
+        yield "}"
+
+    def _member(self, member: Any, rows: int) -> tuple[Callable[[], Iterator[pa.Array | str]], bool]:  # noqa: ANN401
+        """What a member's value is made of, and whether it is there in every row."""
+        if not isinstance(member, dict):
+            return (lambda: iter([value_text(member, self.layout.values)])), member.null_count == 0
+        inner = _Object(self.layout, member)
+        if self.layout.empty_objects:
+            return (lambda: inner.pieces(rows)), True
+        text = inner.text(rows)
+        empty = pc.equal(text, scalar("{}", pa.string()))
+        always = not pc.any(empty).as_py()
+        found = text if always else pc.if_else(empty, scalar(None, pa.string()), text)
+        return (lambda: iter([found])), always
+
+
+def _optional(
+    before: str, name: str, pieces: Callable[[], Iterator[pa.Array | str]], after: str, rows: int
+) -> pa.StringArray:
+    whole = _joined([f"{before}{_name(name)}:", *pieces(), after], rows)
+    return pc.fill_null(whole, scalar("", pa.string()))
+
+
+def _joined(pieces: Any, rows: int) -> pa.StringArray:  # noqa: ANN401 - columns and constant texts
+    merged: list[pa.Array | str] = []
+    for piece in pieces:
+        if isinstance(piece, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    string = pa.string()
+    values = [scalar(piece, string) if isinstance(piece, str) else piece for piece in merged if len(piece) or rows == 0]
+    if not any(isinstance(piece, pa.Array) for piece in values):
+        text = "".join(piece for piece in merged if isinstance(piece, str))
+        return pc.fill_null(pa.nulls(rows, string), scalar(text, string))
+    return pc.binary_join_element_wise(*values, scalar("", string))
+
+
+def _name(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)

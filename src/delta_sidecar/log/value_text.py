@@ -1,0 +1,172 @@
+"""Values of statistics as JSON, whole columns at a time, in the ways of different writers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import bits_of, booleans, scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStyle:
+    """How a writer writes values.
+
+    Attributes:
+        numbers: How floating-point numbers look: as Java's, Rust's or Arrow's.
+        fraction: How many digits a timestamp's second has behind the point: `3`, `6`, or `3 or none`.
+        zoneless: What stands between date and time of a timestamp without a zone.
+        short_floats: Whether 32-bit floats have as few digits as they need.
+        decimals: Whether decimals are written with their own digits; else as floating-point numbers.
+        upper_hex: Whether escaped control characters have capital digits.
+    """
+
+    numbers: Literal["java", "rust", "arrow"]
+    fraction: Literal["3", "6", "3 or none"]
+    zoneless: str = "T"
+    short_floats: bool = False
+    decimals: bool = True
+    upper_hex: bool = False
+
+
+JAVA = ValueStyle("java", "3", short_floats=True, upper_hex=True)
+RUST = ValueStyle("rust", "3 or none", zoneless=" ", decimals=False)
+ARROW = ValueStyle("arrow", "6")
+
+
+def value_text(column: pa.Array, style: ValueStyle) -> pa.StringArray:
+    """Each value as JSON; null where it is null, or of a type that has no bounds."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return _floats(column, style)
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.string()) if style.decimals else _floats(column.cast(pa.float64()), style)
+    if pa.types.is_timestamp(kind):
+        return _timestamps(column, style)
+    if pa.types.is_date(kind):
+        return _wrap('"', column.cast(pa.string()), '"')
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _wrap('"', _escaped(column, upper_hex=style.upper_hex), '"')
+    return pa.nulls(len(column), pa.string())
+
+
+def _timestamps(column: pa.TimestampArray, style: ValueStyle) -> pa.StringArray:
+    zoned = column.type.tz is not None
+    moments = column.cast(pa.timestamp("us", column.type.tz), safe=False).view(pa.int64()).view(pa.timestamp("us"))
+    if style.fraction != "6":
+        moments = moments.cast(pa.timestamp("ms"), safe=False)
+    between = "T" if zoned else style.zoneless
+    text = moments.cast(pa.string())
+    if between != " ":
+        text = pc.replace_substring(text, pattern=" ", replacement=between, max_replacements=1)
+    if style.fraction == "3 or none":
+        text = pc.replace_substring_regex(text, pattern=r"\.000$", replacement="")
+    return _wrap('"', text, 'Z"' if zoned else '"')
+
+
+def _floats(column: pa.Array, style: ValueStyle) -> pa.StringArray:
+    # Arrow gives as few digits as tell a value from its neighbours, in 32 bits or in 64.
+    column = column if style.short_floats else column.cast(pa.float64())
+    text = column.cast(pa.string())
+    if style.numbers != "arrow":
+        size = pc.abs(column)
+        low, high = _PLAIN[style.numbers]
+        plain = pc.or_(pc.and_(pc.greater_equal(size, _of(low, column)), pc.less(size, _of(high, column))), _zero(size))
+        in_range = bits_of(plain)
+        needs_point = pc.and_(plain, pc.invert(pc.match_substring(text, pattern=".")))
+        if pc.any(needs_point).as_py():
+            whole = pc.and_(needs_point, pc.invert(pc.match_substring(text, pattern="e")))
+            text = pc.if_else(whole, _wrap("", text, ".0"), text)
+        odd = ~in_range if style.numbers == "java" else ~in_range | bits_of(pc.match_substring(text, pattern="e"))
+        if odd.any():
+            text = _replaced(text, odd, _SCIENTIFIC[style.numbers])
+    finite = pc.is_finite(column)
+    if pc.all(finite).as_py() is not False:
+        return text
+    for arrow, other in (("nan", "NaN"), ("inf", "Infinity")):
+        text = pc.replace_substring(text, pattern=arrow, replacement=other)
+    return pc.if_else(finite, text, _wrap('"', text, '"'))
+
+
+# Between these, numbers are written without an exponent.
+_PLAIN = {"java": (1e-3, 1e7), "rust": (1e-5, 1e16)}
+
+_TO_JAVA = (
+    # Arrow's own exponents begin further out than Java's.
+    *((rf"^(-?)(\d)(\d{{{power}}})(?:\.(\d+))?$", rf"\1\2.\3\4E{power}") for power in range(7, 10)),
+    *((rf"^(-?)0\.{'0' * (power - 1)}([1-9])(\d*)$", rf"\1\2.\3E-{power}") for power in range(4, 7)),
+    (r"e\+?", "E"),
+    (r"^(-?\d)E", r"\1.0E"),
+    (r"\.E", ".0E"),
+    (r"(\.\d(?:\d*[1-9])?)0*E", r"\1E"),
+)
+_TO_RUST = (
+    *(
+        (rf"^(-?)(\d)\.?(\d{{{digits}}})e\+{power}$", rf"\1\2\3{'0' * (power - digits)}.0")
+        for power in range(10, 16)
+        for digits in range(power + 1)
+    ),
+    *((rf"^(-?)(\d)\.(\d{{{power}}})(\d+)e\+{power}$", r"\1\2\3.\4") for power in range(10, 16)),
+    (r"^(-?)0\.00000([1-9])(\d*)$", r"\1\2.\3e-6"),
+    (r"\.e", "e"),
+    (r"e\+", "e"),
+)
+_SCIENTIFIC = {"java": _TO_JAVA, "rust": _TO_RUST}
+
+
+def _replaced(text: pa.StringArray, chosen: np.ndarray, rules: Sequence[tuple[str, str]]) -> pa.StringArray:
+    mask = booleans(chosen)
+    some = text.filter(mask)
+    for pattern, replacement in rules:
+        some = pc.replace_substring_regex(some, pattern=pattern, replacement=replacement)
+    return pc.replace_with_mask(text, mask, some)
+
+
+def _of(value: float, column: pa.Array) -> pa.Scalar:
+    return scalar(value, column.type)
+
+
+def _zero(size: pa.Array) -> pa.BooleanArray:
+    return pc.equal(size, scalar(0.0, size.type))
+
+
+def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
+    if not _has_special(column):
+        return column
+    text = pc.replace_substring(column, pattern="\\", replacement="\\\\")
+    text = pc.replace_substring(text, pattern='"', replacement='\\"')
+    for code in range(0x20):
+        escape = json.dumps(chr(code))[1:-1]
+        if upper_hex and escape.startswith("\\u"):
+            escape = f"\\u{code:04X}"
+        text = pc.replace_substring(text, pattern=chr(code), replacement=escape)
+    return text
+
+
+def _has_special(column: pa.StringArray) -> bool:
+    """Whether a character of the texts has to be escaped. A byte under a null may say so needlessly."""
+    offsets, data = column.buffers()[1:]
+    if data is None or not len(column):
+        return False
+    width = np.int64 if pa.types.is_large_string(column.type) else np.int32
+    places = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]
+    text = np.frombuffer(data, dtype=np.uint8)[places[0] : places[-1]]
+    return bool(((text < _SPACE) | (text == _QUOTE) | (text == _BACKSLASH)).any())
+
+
+_SPACE, _QUOTE, _BACKSLASH = 0x20, 0x22, 0x5C
+
+
+def _wrap(before: str, text: pa.StringArray, after: str) -> pa.StringArray:
+    string = pa.string()
+    return pc.binary_join_element_wise(scalar(before, string), text, scalar(after, string), scalar("", string))
