@@ -12,7 +12,7 @@ from tests.store.credentials import Credential
 from tests.store.google_server import GoogleServer
 
 from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
-from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock, open_store, run_in
+from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock, open_store, remote, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -269,3 +269,39 @@ def test_stores_pickle(store: Store) -> None:
 def test_the_url_has_no_slash_at_its_end(store: Store) -> None:
     assert not store.url.endswith("/")
     assert "?" not in store.url
+
+
+@pytest.fixture(params=["small", "large"])
+def uploaded(request: pytest.FixtureRequest, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A file of some blocks, which counts as small or as large."""
+    if request.param == "large":
+        if store.url.startswith("gs://"):
+            pytest.skip("the stand-in for Google Cloud takes no uploads in blocks")
+        monkeypatch.setattr(remote, "LARGE_FILE", 1 << 20)
+        monkeypatch.setattr(remote, "_BLOCK", 5 << 20)
+    file = tmp_path / "source.bin"
+    file.write_bytes(bytes(range(256)) * 50_000)
+    return file
+
+
+def test_a_file_is_written_whole_and_stays(store: Store, uploaded: Path) -> None:
+    written = store.put_file("_delta_log/_sidecars/v1.parquet", str(uploaded))
+    assert written.size == 12_800_000
+    assert bytes(store.get("_delta_log/_sidecars/v1.parquet").data) == uploaded.read_bytes()
+    assert paths(store) == ["_delta_log/_sidecars/v1.parquet"]
+
+
+def test_a_file_does_not_replace_an_object_unasked(store: Store, uploaded: Path) -> None:
+    store.put("v1.parquet", b"first")
+    with pytest.raises(ObjectExistsError, match=r"v1\.parquet"):
+        store.put_file("v1.parquet", str(uploaded))
+    assert bytes(store.get("v1.parquet").data) == b"first"
+    assert paths(store) == ["v1.parquet"]
+    store.put_file("v1.parquet", str(uploaded), overwrite=True)
+    assert store.head("v1.parquet").size == 12_800_000
+
+
+def test_a_file_that_is_not_there_cannot_be_written(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be read"):
+        store.put_file("v1.parquet", str(tmp_path / "nothing"))
+    assert paths(store) == []

@@ -101,6 +101,18 @@ class Store(Protocol):
             ObjectExistsError: There is one already, and `overwrite` was not set.
         """
 
+    def put_file(self, path: str, source: str, *, overwrite: bool = False) -> ObjectMeta:
+        """Writes an object from a file on the local disk, whole or not at all. It is never in memory all at once.
+
+        Args:
+            path: Where the object is to be.
+            source: The file's path. It stays.
+            overwrite: Whether an object that is there is replaced.
+
+        Raises:
+            ObjectExistsError: There is one already, and `overwrite` was not set.
+        """
+
     def delete(self, path: str) -> None:
         """Deletes an object; that there is none is no error, for not every store tells."""
 

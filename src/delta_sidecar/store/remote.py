@@ -5,11 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from delta_sidecar.errors import AuthenticationError, ObjectNotFoundError, ObjectTruncatedError, StorageError
+from delta_sidecar.errors import (
+    AuthenticationError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    ObjectTruncatedError,
+    StorageError,
+)
 from delta_sidecar.store.client import ClientSpec, RequestLimit, client_for
 from delta_sidecar.store.failures import explain, is_interrupt
 from delta_sidecar.store.gate import gate_for
@@ -24,7 +32,7 @@ from delta_sidecar.store.interface import (
     is_folder_marker,
 )
 from delta_sidecar.store.ranges import check_max_bytes, check_range, merge, split
-from delta_sidecar.store.requests import RequestLog
+from delta_sidecar.store.requests import RequestLog, ScanCancelledError
 from delta_sidecar.store.trips import TripClock, join
 
 if TYPE_CHECKING:
@@ -127,6 +135,35 @@ class RemoteStore:
         answer = self._send("put", path, write, doing="write", moved=len(data))
         return ObjectMeta(path, len(data), time.time_ns() // 1_000_000, _unquoted(answer["e_tag"]))
 
+    def put_file(self, path: str, source: str, *, overwrite: bool = False) -> ObjectMeta:
+        """Writes an object from a file on the local disk, whole or not at all.
+
+        A large one goes up in blocks, which no store takes together with "only if there is none": so under another name
+        first (`{path}.tmp-{hex}`), which is then copied and deleted. Where a store cannot copy that way either (S3), it
+        is looked whether there is one, and the blocks are put together under its own name.
+        """
+        try:
+            size = Path(source).stat().st_size
+            data = Path(source).read_bytes() if size <= LARGE_FILE else None
+        except OSError as error:
+            msg = f"cannot write {self.url}/{path}: the file to take it from cannot be read: {error.strerror}"
+            raise StorageError(msg) from error
+        if data is not None:
+            return self.put(path, data, overwrite=overwrite)
+        if overwrite:
+            self._put_blocks(path, source, size)
+            return self.head(path)
+        draft = f"{path}.tmp-{uuid.uuid4().hex}"
+        try:
+            self._put_blocks(draft, source, size)
+            copied = self._copy(draft, path)
+        finally:
+            with contextlib.suppress(StorageError, ScanCancelledError):
+                self.delete(draft)
+        if not copied:
+            self._put_if_absent(path, source, size)
+        return self._when_whole(path, size)
+
     def delete(self, path: str) -> None:
         """Deletes an object, if there is one."""
         key = self._key(path)
@@ -135,6 +172,53 @@ class RemoteStore:
 
     def _key(self, path: str) -> str:
         return self._root + check_path(path)
+
+    def _put_blocks(self, path: str, source: str, size: int) -> None:
+        key = self._key(path)
+
+        def write() -> object:
+            return self._obstore.put(
+                self._client,
+                key,
+                Path(source),
+                use_multipart=True,
+                chunk_size=max(_BLOCK, -(-size // _MOST_BLOCKS)),
+                max_concurrency=_BLOCKS_AT_ONCE,
+            )
+
+        self._send("put", path, write, doing="write", moved=size)
+
+    def _copy(self, source: str, path: str) -> bool:
+        """Copies an object to where there is none; False where the store cannot do that."""
+        keys = self._key(source), self._key(path)
+
+        def copy() -> bool:
+            try:
+                self._obstore.copy(self._client, *keys, overwrite=False)
+            except (self._obstore.exceptions.NotSupportedError, NotImplementedError):
+                return False
+            return True
+
+        return self._send("put", path, copy, doing="write")
+
+    def _put_if_absent(self, path: str, source: str, size: int) -> None:
+        try:
+            self.head(path)
+        except ObjectNotFoundError:
+            self._put_blocks(path, source, size)
+            return
+        msg = f"cannot write {self.url}/{path}: it is already there"
+        raise ObjectExistsError(msg)
+
+    def _when_whole(self, path: str, size: int) -> ObjectMeta:
+        """Waits for a copy that the store makes in its own time; until then the object is empty."""
+        for wait in _COPY_WAITS:
+            meta = self.head(path)
+            if meta.size == size:
+                return meta
+            time.sleep(wait)
+        msg = f"cannot write {self.url}/{path}: the store has not finished the copy; it has {meta.size} of {size} bytes"
+        raise StorageError(msg)
 
     def _read_all(self, path: str, ranges: Sequence[tuple[int, int]], trip: int) -> Sequence[Buffer]:
         pool = ThreadPoolExecutor(min(len(ranges), _PARALLEL_RANGES), "delta-sidecar-range")
@@ -284,6 +368,14 @@ _LISTING_TRIES = 4
 _SHORT_BODY_TRIES = 3
 
 _PARALLEL_RANGES = 16
+
+LARGE_FILE = 32 << 20
+"""Files above this size are not taken into memory to be written."""
+
+_BLOCK = 8 << 20
+_MOST_BLOCKS = 9_000
+_BLOCKS_AT_ONCE = 4
+_COPY_WAITS = (0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
 
 
 def _meta(path: str, raw: Mapping[str, Any]) -> ObjectMeta:

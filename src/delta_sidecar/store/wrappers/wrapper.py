@@ -82,6 +82,11 @@ class StoreWrapper:
         self.before("put", path)
         return self.inner.put(path, data, overwrite=overwrite)
 
+    def put_file(self, path: str, source: str, *, overwrite: bool = False) -> ObjectMeta:
+        """Writes an object from a file on the local disk."""
+        self.before("put", path)
+        return self.inner.put_file(path, source, overwrite=overwrite)
+
     def delete(self, path: str) -> None:
         """Deletes an object, if there is one."""
         self.before("delete", path)
