@@ -1,0 +1,160 @@
+"""The names of metadata sidecars in `_delta_log/_sidecars/`, and the names of the columns inside.
+
+    v12.parquet                    the metadata sidecar of version 12
+    v12.manifest.json              what is where in it
+    v12.{build}.00003-0.parquet    a data file of a rebuild or of a build in parts: part 3, first attempt
+    v12.segments.json              the second level of a large manifest
+    v12.{build}.segments.json      the same of a rebuild or of a build in parts
+
+A column of the table is named by its *physical* path, the parts joined by dots. A part that is empty or has a dot or a
+back-quote in it stands in back-quotes, with the back-quotes inside doubled: `a.b`, `` a.`b.c` ``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+ColumnPath = tuple[str, ...]
+
+HIGHEST_VERSION = 2**63 - 1
+
+
+class SidecarFileKind(Enum):
+    """What a file of ours is."""
+
+    DATA = "data"
+    PART = "part"
+    MANIFEST = "manifest"
+    SEGMENTS = "segments"
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarName:
+    """A file name of ours, taken apart.
+
+    Attributes:
+        kind: What the file is.
+        version: The version of the table that it describes.
+        build: Which build wrote it; None for the first one, which needs no name.
+        part: Number of the part, from 0; 0 for other kinds.
+        attempt: Number of the attempt at that part, from 0; 0 for other kinds.
+    """
+
+    kind: SidecarFileKind
+    version: int
+    build: str | None = None
+    part: int = 0
+    attempt: int = 0
+
+
+def sidecar_name(version: int) -> str:
+    """The name of the metadata sidecar of a version."""
+    return f"v{_checked(version)}.parquet"
+
+
+def manifest_name(version: int) -> str:
+    """The name of the manifest of a version."""
+    return f"v{_checked(version)}.manifest.json"
+
+
+def part_name(version: int, build: str, part: int, attempt: int) -> str:
+    """The name of one data file of a build that has a name.
+
+    Raises:
+        ValueError: The build's name is not 1 to 32 small letters and digits, or a number is out of range.
+    """
+    name = f"v{_checked(version)}.{build}.{part:05}-{attempt}.parquet"
+    return _own(name)
+
+
+def segments_name(version: int, build: str | None = None) -> str:
+    """The name of the second level of a manifest.
+
+    Raises:
+        ValueError: The build's name is not 1 to 32 small letters and digits.
+    """
+    return _own(
+        f"v{_checked(version)}.segments.json" if build is None else f"v{_checked(version)}.{build}.segments.json"
+    )
+
+
+def parse_sidecar_name(name: str) -> SidecarName | None:
+    """Takes a file name (without its folder) apart; None where it is none of ours."""
+    match = _NAME.fullmatch(name)
+    if match is None or int(match["version"]) > HIGHEST_VERSION:
+        return None
+    version = int(match["version"])
+    if match["part"] is not None:
+        return SidecarName(
+            SidecarFileKind.PART, version, match["part_build"], int(match["part"]), int(match["attempt"])
+        )
+    if match["segments"] is not None:
+        return SidecarName(SidecarFileKind.SEGMENTS, version, match["segments_build"])
+    return SidecarName(SidecarFileKind.MANIFEST if match["manifest"] else SidecarFileKind.DATA, version)
+
+
+def column_name(path: ColumnPath) -> str:
+    """The name of a column of the table, from the physical names on the way to it.
+
+    Raises:
+        ValueError: The path is empty.
+    """
+    if not path:
+        msg = "a column has at least one name"
+        raise ValueError(msg)
+    return ".".join(f"`{part.replace('`', '``')}`" if _needs_quotes(part) else part for part in path)
+
+
+def column_path(name: str) -> ColumnPath:
+    """Takes a column's name apart again.
+
+    Raises:
+        ValueError: It is not what `column_name` makes.
+    """
+    path: list[str] = []
+    position = 0
+    while True:
+        match = _PART.match(name, position)
+        if match is None:
+            break
+        path.append(match["plain"] if match["plain"] is not None else match["quoted"].replace("``", "`"))
+        position = match.end()
+        if position == len(name):
+            if column_name(tuple(path)) == name:
+                return tuple(path)
+            break
+        position += 1
+    msg = f"not the name of a column: {name!r}"
+    raise ValueError(msg)
+
+
+_BUILD = "[a-z0-9]{1,32}"
+_NAME = re.compile(
+    rf"""v(?P<version>0|[1-9][0-9]{{0,18}})\.(?:
+        (?P<part_build>{_BUILD})\.(?P<part>[0-9]{{5}}|[1-9][0-9]{{5,8}})-(?P<attempt>0|[1-9][0-9]{{0,8}})\.parquet
+        |(?:(?P<segments_build>{_BUILD})\.)?(?P<segments>segments)\.json
+        |(?P<manifest>manifest)\.json
+        |parquet)""",
+    re.VERBOSE,
+)
+_PART = re.compile(r"(?:(?P<plain>[^.`]+)|`(?P<quoted>(?:[^`]|``)*)`)(?=\.|\Z)", re.DOTALL)
+
+
+def _needs_quotes(part: str) -> bool:
+    return not part or "." in part or "`" in part
+
+
+def _checked(version: int) -> int:
+    if not 0 <= version <= HIGHEST_VERSION:
+        msg = f"not a version: {version}"
+        raise ValueError(msg)
+    return version
+
+
+def _own(name: str) -> str:
+    if parse_sidecar_name(name) is None:
+        msg = f"not the name of a metadata sidecar: {name!r}"
+        raise ValueError(msg)
+    return name
