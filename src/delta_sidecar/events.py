@@ -217,6 +217,38 @@ class ScanEnded(Event):
     remove_set_tier: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumEnded(Event):
+    """A clean-up of metadata sidecars came to its end, in one way or another.
+
+    Attributes:
+        outcome: `complete`; `stopped` by an interrupt; `failed`.
+        error: Class of the error that it failed with; None where it did not.
+        milliseconds: Since it began.
+        dry_run: Whether nothing was to be deleted.
+        files_deleted: Files that were deleted; in a dry run, that would have been.
+        bytes_deleted: Their size.
+        files_unknown: Files that stayed since it could not be said whose they are.
+        requests: Requests to the store.
+        bytes: Bytes that they moved.
+        trips: The longest chain of requests of which each needed the answer of the one before.
+    """
+
+    name: ClassVar[str] = "vacuum_ended"
+    level: ClassVar[int] = logging.INFO
+
+    outcome: Literal["complete", "stopped", "failed"]
+    error: str | None
+    milliseconds: float
+    dry_run: bool
+    files_deleted: int
+    bytes_deleted: int
+    files_unknown: int
+    requests: int
+    bytes: int
+    trips: int
+
+
 Listener: TypeAlias = Callable[[Event], None]
 
 
