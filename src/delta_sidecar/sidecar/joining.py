@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -44,7 +45,8 @@ CREATED_BY = f"delta-sidecar version {FORMAT_VERSION}".encode()
 LARGEST_FOOTER = 2**31 - 1
 
 
-class GroupFooters(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupFooters:
     """The footers of the two pieces of a row group, as `piece_footer` gives them, and where the pieces begin."""
 
     index: bytes
@@ -105,7 +107,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def _thrift(  # noqa: PLR0913, PLR0917 - the parts of one footer
+def _thrift(
     expected: tuple[object, object],
     columns: ThriftList,
     orders: ThriftList,

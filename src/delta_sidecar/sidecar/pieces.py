@@ -185,7 +185,7 @@ _ONE_PAGE = 1 << 30
 
 
 def _is_whole_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind))
 
 
 def _with_digests(piece: bytes) -> bytes:

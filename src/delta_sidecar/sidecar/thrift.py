@@ -9,7 +9,7 @@ for the eight bytes of a double), a `ThriftList` (also for a set), a `ThriftMap`
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
@@ -86,13 +86,14 @@ _BITS = {I16: 16, I32: 32, I64: 64}
 _LIMITS = {kind: 1 << bits for kind, bits in _BITS.items()}
 
 
-def _out_of_form(what: str) -> ValueError:
-    return ValueError(f"not Thrift's compact form: {what}")
+def _refuse(what: str) -> NoReturn:
+    msg = f"not Thrift's compact form: {what}"
+    raise ValueError(msg)
 
 
-def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:
+def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:  # noqa: C901, PLR0912 - the hot loop
     if depth > DEEPEST:
-        raise _out_of_form("nested too deeply")
+        _refuse("nested too deeply")
     fields: ThriftStruct = {}
     number = 0
     while True:
@@ -107,9 +108,9 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:
             before = number
             number, at = _signed(data, at, I16)
             if 0 < number - before <= _LONG:
-                raise _out_of_form("a long field head where a short one would do")
+                _refuse("a long field head where a short one would do")
         if number in fields:
-            raise _out_of_form(f"field {number} twice")
+            _refuse(f"field {number} twice")
         # Most of a footer is small numbers: those are read here and not in a function of their own.
         if I16 <= kind <= I64:
             raw = data[at]
@@ -126,7 +127,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:
             end = at + length
             value = data[at:end]
             if len(value) != length:
-                raise _out_of_form("a text longer than the bytes")
+                _refuse("a text longer than the bytes")
             at = end
         elif TRUE <= kind <= FALSE:
             value = kind == TRUE
@@ -153,29 +154,29 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return _take(data, at, 8)
     if kind in (TRUE, FALSE):
         if data[at] not in (TRUE, FALSE):
-            raise _out_of_form("a boolean that is neither true nor false")
+            _refuse("a boolean that is neither true nor false")
         return data[at] == TRUE, at + 1
     if kind == MAP:
         return _map(data, at, depth + 1)
-    raise _out_of_form(f"type {kind}")
+    _refuse(f"type {kind}")
 
 
 def _take(data: bytes, at: int, length: int) -> tuple[bytes, int]:
     if length > len(data) - at:
-        raise _out_of_form("a text longer than the bytes")
+        _refuse("a text longer than the bytes")
     return data[at : at + length], at + length
 
 
 def _list(data: bytes, at: int, depth: int) -> tuple[ThriftList, int]:
     if depth > DEEPEST:
-        raise _out_of_form("nested too deeply")
+        _refuse("nested too deeply")
     head = data[at]
     at += 1
     kind, count = head & _LONG, head >> 4
     if count == _LONG:
         count, at = _varint(data, at)
         if count < _LONG:
-            raise _out_of_form("a long list head where a short one would do")
+            _refuse("a long list head where a short one would do")
     _check_count(data, at, count)
     items = []
     if kind == STRUCT:
@@ -187,13 +188,13 @@ def _list(data: bytes, at: int, depth: int) -> tuple[ThriftList, int]:
             value, at = _value(data, at, kind, depth)
             items.append(value)
     if not count and not TRUE <= kind <= STRUCT:
-        raise _out_of_form(f"type {kind}")
+        _refuse(f"type {kind}")
     return ThriftList(kind, items), at
 
 
 def _map(data: bytes, at: int, depth: int) -> tuple[ThriftMap, int]:
     if depth > DEEPEST:
-        raise _out_of_form("nested too deeply")
+        _refuse("nested too deeply")
     count, at = _varint(data, at)
     if not count:
         return ThriftMap(0, 0, []), at
@@ -211,7 +212,7 @@ def _map(data: bytes, at: int, depth: int) -> tuple[ThriftMap, int]:
 def _check_count(data: bytes, at: int, count: int) -> None:
     # Every item takes at least one byte.
     if count > len(data) - at:
-        raise _out_of_form("more items than bytes")
+        _refuse("more items than bytes")
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -222,16 +223,16 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < _LAST:
             if not byte and shift:
-                raise _out_of_form("a number in more bytes than it needs")
+                _refuse("a number in more bytes than it needs")
             return value, at
         shift += 7
-    raise _out_of_form("a number without an end")
+    _refuse("a number without an end")
 
 
 def _signed(data: bytes, at: int, kind: int) -> tuple[int, int]:
     raw, at = _varint(data, at)
     if raw >= _LIMITS[kind]:
-        raise _out_of_form("a number out of range")
+        _refuse("a number out of range")
     return (raw >> 1) ^ -(raw & 1), at
 
 

@@ -1,0 +1,352 @@
+"""The manifest `v{N}.manifest.json`: which state of the table a metadata sidecar holds, and which byte range holds what.
+
+It is one JSON object, sealed by its own digest. Nothing in it is believed before the digest holds, and nothing is taken
+unchecked after: every reason to distrust it is a `SidecarError`, and a scan goes on without the sidecar.
+
+The footer of a sidecar in one file carries the same document without the file's size, so that the manifest can be
+missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from delta_sidecar._digest import DIGEST_LENGTH
+from delta_sidecar.sidecar.canonical import refuse, seal, unseal
+from delta_sidecar.sidecar.group_reading import KeyForm, key_form, read_row_groups, read_segments
+from delta_sidecar.sidecar.groups import LARGEST, RowGroups, Segments, group_json, segment_json
+from delta_sidecar.sidecar.names import ColumnPath, SidecarFileKind, parse_sidecar_name
+from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_ROW_GROUPS = 20_000
+"""Above this many row groups a manifest is written in two levels."""
+
+FOOTER_KEY = "delta-sidecar"
+"""Key in the footer of every data file of ours; in the one-file form its value is the manifest without the size."""
+
+SortKind: TypeAlias = Literal["bucket", "partition", "lower_bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarFile:
+    """A file of a metadata sidecar: its plain name in `_delta_log/_sidecars/`, and its bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMark:
+    """What tells whether commit N is still the one that was read: its size, and the digest of its first 4 KiB."""
+
+    size: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class SortColumn:
+    """One thing that rows are sorted by.
+
+    Attributes:
+        kind: `bucket` and `partition` are partition values; `lower_bound` is in the statistics.
+        column: The column's physical path.
+        type: The column's type, by the name that Delta's schemas have for it.
+    """
+
+    kind: SortKind
+    column: ColumnPath
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a manifest tells.
+
+    Attributes:
+        version: The version of the table.
+        files: The data files; one, or more where it was built in parts.
+        num_files: How many live files the table has: the rows.
+        schema_hash: `SidecarSchema.schema_hash`.
+        commit: The commit that made the version; None where it was gone already.
+        protocol: Fields of the `protocol` action in force.
+        metadata: Fields of the `metaData` action in force.
+        bucket_column: Physical name of the bucket column; None for none.
+        time_column: Physical path of the time column; None for none.
+        sort: What rows are sorted by, before their path and deletion vector.
+        summaries: Physical paths of the columns that row groups have bounds of.
+        statistics: Physical paths of the columns with statistics, in order.
+        stats_format: The layout in which texts of statistics are rebuilt.
+        row_groups: The row groups; empty where there are segments.
+        segments_file: The second level; None for none.
+        segments: Its segments.
+    """
+
+    version: int
+    files: tuple[SidecarFile, ...]
+    num_files: int
+    schema_hash: str
+    commit: CommitMark | None
+    protocol: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    bucket_column: str | None
+    time_column: ColumnPath | None
+    sort: tuple[SortColumn, ...]
+    summaries: tuple[ColumnPath, ...]
+    statistics: tuple[ColumnPath, ...]
+    stats_format: str
+    row_groups: RowGroups = field(default_factory=RowGroups)
+    segments_file: SidecarFile | None = None
+    segments: Segments = field(default_factory=Segments)
+
+    @property
+    def num_row_groups(self) -> int:
+        """How many row groups there are, those of segments included."""
+        return sum(segment.num_row_groups for segment in self.segments) if self.segments_file else len(self.row_groups)
+
+    @property
+    def sidecar_file(self) -> SidecarFile:
+        """The data file; of several the first."""
+        return self.files[0]
+
+    def key_form(self) -> KeyForm:
+        """The types that the values of its keys may have, place by place."""
+        return key_form([_sort_values(each) for each in self.sort])
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Writes a manifest. Equal ones give equal bytes."""
+    return seal(_document(manifest, sized=True))
+
+
+def decode_manifest(data: bytes, *, version: int | None = None) -> Manifest:
+    """Reads a manifest.
+
+    Args:
+        data: The whole file.
+        version: The version that its name tells; None to take any.
+
+    Raises:
+        SidecarError: It cannot be trusted; the message says why.
+    """
+    document = unseal(data)
+    size = _whole(document, "sidecar_size_bytes")
+    return _manifest(document, size, version)
+
+
+def encode_body_for_footer(manifest: Manifest) -> bytes:
+    """Writes the document that the footer of a sidecar in one file carries under `FOOTER_KEY`.
+
+    Raises:
+        ValueError: The sidecar has several files.
+    """
+    if len(manifest.files) != 1:
+        msg = "only a metadata sidecar in one file has its manifest in its footer"
+        raise ValueError(msg)
+    return seal(_document(manifest, sized=False))
+
+
+def decode_footer_body(data: bytes, file_name: str, file_size: int) -> Manifest:
+    """Reads the document in the footer of a sidecar in one file.
+
+    Args:
+        data: The document.
+        file_name: The plain name of the file that it was found in.
+        file_size: The size of that file.
+
+    Raises:
+        SidecarError: It cannot be trusted, or is that of another file; the message says why.
+    """
+    document = unseal(data)
+    if "files" in document or document.get("sidecar_file") != file_name:
+        refuse("in the footer is that of another file")
+    return _manifest(document, file_size, None)
+
+
+def _document(manifest: Manifest, *, sized: bool) -> dict[str, Any]:
+    first = manifest.files[0]
+    document: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "version": manifest.version,
+        "sidecar_file": first.name,
+        "num_files": manifest.num_files,
+        "num_row_groups": manifest.num_row_groups,
+        "schema_hash": manifest.schema_hash,
+        "commit": None if manifest.commit is None else {"size": manifest.commit.size, "head": manifest.commit.head},
+        "protocol": dict(manifest.protocol),
+        "metadata": dict(manifest.metadata),
+        "bucket_column": manifest.bucket_column,
+        "time_column": None if manifest.time_column is None else list(manifest.time_column),
+        "sort": [{"kind": each.kind, "column": list(each.column), "type": each.type} for each in manifest.sort],
+        "summaries": [list(path) for path in manifest.summaries],
+        "statistics": [list(path) for path in manifest.statistics],
+        "stats_format": manifest.stats_format,
+    }
+    if sized:
+        document["sidecar_size_bytes"] = first.size
+    if len(manifest.files) > 1:
+        document["files"] = [{"name": each.name, "size": each.size} for each in manifest.files]
+    if manifest.segments_file is None:
+        document["row_groups"] = [group_json(group) for group in manifest.row_groups]
+    else:
+        document["segments_file"] = {"name": manifest.segments_file.name, "size": manifest.segments_file.size}
+        document["segments"] = [segment_json(segment) for segment in manifest.segments]
+    return document
+
+
+def _manifest(document: dict[str, Any], size: int, expected: int | None) -> Manifest:
+    if _whole(document, "format_version") != FORMAT_VERSION:
+        refuse(f"has format_version {document['format_version']}; known is {FORMAT_VERSION}")
+    version = _whole(document, "version")
+    if expected is not None and version != expected:
+        refuse(f"is that of version {version}")
+    files = _files(document, version, size)
+    sort = tuple(_sort(each) for each in _list(document, "sort"))
+    form = key_form([_sort_values(each) for each in sort])
+    segments_file, segments, row_groups = None, Segments(), RowGroups()
+    if "segments_file" in document:
+        segments_file = _file(document["segments_file"], version, SidecarFileKind.SEGMENTS)
+        segments = read_segments(document.get("segments"), size=segments_file.size, form=form)
+    else:
+        sizes = [each.size for each in files]
+        row_groups = read_row_groups(document.get("row_groups"), first_index=0, sizes=sizes, form=form)
+    manifest = Manifest(
+        version=version,
+        files=files,
+        num_files=_whole(document, "num_files"),
+        schema_hash=_digest(document, "schema_hash"),
+        commit=_commit(document.get("commit")),
+        protocol=_protocol(document),
+        metadata=_metadata(document),
+        bucket_column=None if document.get("bucket_column") is None else _string(document, "bucket_column"),
+        time_column=None if document.get("time_column") is None else _path(document["time_column"]),
+        sort=sort,
+        summaries=tuple(_path(each) for each in _list(document, "summaries")),
+        statistics=tuple(_path(each) for each in _list(document, "statistics")),
+        stats_format=_string(document, "stats_format"),
+        row_groups=row_groups,
+        segments_file=segments_file,
+        segments=segments,
+    )
+    rows = sum(manifest.segments.num_rows) + sum(manifest.row_groups.num_rows)
+    if (manifest.num_row_groups, rows) != (_whole(document, "num_row_groups"), manifest.num_files):
+        refuse("does not have as many row groups or files as it says")
+    return manifest
+
+
+def _whole(document: Mapping[str, Any], name: str) -> int:
+    value = document.get(name)
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        refuse(f"has no whole number in range as {name}")
+    return value
+
+
+def _string(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
+    if type(value) is not str:
+        refuse(f"has no text as {name}")
+    return value
+
+
+def _list(document: Mapping[str, Any], name: str) -> list[Any]:
+    value = document.get(name)
+    if type(value) is not list:
+        refuse(f"has no list as {name}")
+    return value
+
+
+def _object(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = document.get(name)
+    if type(value) is not dict:
+        refuse(f"has no object as {name}")
+    return value
+
+
+def _digest(document: Mapping[str, Any], name: str) -> str:
+    value = _string(document, name)
+    if len(value) != DIGEST_LENGTH:
+        refuse(f"has no digest as {name}")
+    return value
+
+
+def _path(value: object) -> ColumnPath:
+    if type(value) is not list or not value or any(type(part) is not str for part in value):
+        refuse("has a column that is no list of names")
+    return tuple(value)
+
+
+def _file(value: object, version: int, *kinds: SidecarFileKind) -> SidecarFile:
+    if type(value) is not dict:
+        refuse("has a file that is no object")
+    name, size = _string(value, "name"), _whole(value, "size")
+    found = parse_sidecar_name(name)
+    if found is None or found.kind not in kinds or found.version != version:
+        refuse("names a file that is none of its version")
+    return SidecarFile(name, size)
+
+
+def _files(document: dict[str, Any], version: int, size: int) -> tuple[SidecarFile, ...]:
+    kinds = (SidecarFileKind.DATA, SidecarFileKind.PART)
+    first = _file({"name": document.get("sidecar_file"), "size": size}, version, *kinds)
+    if "files" not in document:
+        return (first,)
+    files = tuple(_file(each, version, *kinds) for each in _list(document, "files"))
+    if files[:1] != (first,) or len({each.name for each in files}) != len(files):
+        refuse("does not begin its files with sidecar_file, or names one twice")
+    return files
+
+
+def _commit(value: object) -> CommitMark | None:
+    if value is None:
+        return None
+    if type(value) is not dict:
+        refuse("has a commit that is no object")
+    return CommitMark(_whole(value, "size"), _digest(value, "head"))
+
+
+def _protocol(document: dict[str, Any]) -> dict[str, Any]:
+    fields = _object(document, "protocol")
+    for name in ("minReaderVersion", "minWriterVersion"):
+        _whole(fields, name)
+    for name in ("readerFeatures", "writerFeatures"):
+        if fields.get(name) is not None and any(type(each) is not str for each in _list(fields, name)):
+            refuse(f"has no list of names as {name}")
+    return fields
+
+
+def _metadata(document: dict[str, Any]) -> dict[str, Any]:
+    fields = _object(document, "metadata")
+    _string(fields, "id")
+    _string(fields, "schemaString")
+    if any(type(each) is not str for each in _list(fields, "partitionColumns")):
+        refuse("has no list of names as partitionColumns")
+    if any(type(each) is not str for each in _object(fields, "configuration").values()):
+        refuse("has a property that is no text")
+    return fields
+
+
+def _sort(value: object) -> SortColumn:
+    if type(value) is not dict or value.get("kind") not in ("bucket", "partition", "lower_bound"):
+        refuse("is sorted by something unknown")
+    try:
+        arrow_type(_string(value, "type"))
+    except ValueError:
+        refuse("is sorted by something of an unknown type")
+    return SortColumn(cast("SortKind", value["kind"]), _path(value.get("column")), value["type"])
+
+
+_TEXTS = frozenset({"string", "date", "timestamp", "timestamp_ntz"})
+
+
+def _sort_values(sort: SortColumn) -> frozenset[type]:
+    """The types that a sort value may have in JSON."""
+    if sort.kind != "lower_bound" or sort.type in _TEXTS:
+        return frozenset({str})
+    if sort.type == "boolean":
+        return frozenset({bool})
+    # Numbers that are not finite are texts.
+    return frozenset({int, Decimal, str}) if sort.type in ("float", "double") else frozenset({int, Decimal})
