@@ -1,0 +1,8 @@
+"""Metadata sidecars, made and removed on this machine."""
+
+from __future__ import annotations
+
+from delta_sidecar.build.building import build_sidecar
+from delta_sidecar.build.summary import BuildProgress, BuildSummary
+
+__all__ = ["BuildProgress", "BuildSummary", "build_sidecar"]

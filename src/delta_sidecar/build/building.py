@@ -1,0 +1,380 @@
+"""Building a metadata sidecar on this machine, in bounded memory.
+
+    live files -> rows -> sorted, on disk where they do not fit -> row groups -> pieces -> data file -> manifest
+
+Every arrow is a stream. Nothing is written into the table before the last two, and only into `_delta_log/_sidecars/`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delta_sidecar._digest import xxh3_128
+from delta_sidecar.build.existing import Existing, find_existing
+from delta_sidecar.build.layout import SidecarLayout, lay_out
+from delta_sidecar.build.publishing import Levels, Published, publish
+from delta_sidecar.build.row_groups import cut
+from delta_sidecar.build.rows import SidecarRows
+from delta_sidecar.build.sampling import sampled_format
+from delta_sidecar.build.sorting import DEFAULT_MEMORY, LEAST_MEMORY, SortSettings, require_duckdb, sorted_rows
+from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
+from delta_sidecar.build.writing import write_pieces
+from delta_sidecar.errors import ObjectNotFoundError, OptionError, TemporaryFileError
+from delta_sidecar.events import Events, PropertyIgnored
+from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.log.hints import read_checksum
+from delta_sidecar.log.names import checksum_path, commit_path
+from delta_sidecar.options import SCAN_OPTIONS, resolve, size, whole_number
+from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.predicate.names import written
+from delta_sidecar.replay.opening import Opening
+from delta_sidecar.replay.scan import Manner, forward_scan
+from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn
+from delta_sidecar.sidecar.names import manifest_name, sidecar_name
+from delta_sidecar.sidecar.schema import type_name
+from delta_sidecar.store import RequestLog, open_store
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from delta_sidecar.build.writing import Pieces
+    from delta_sidecar.events import Listener
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.store import Store, TokenCredential
+
+ROWS_PER_GROUP = 10_000
+_HEAD_BYTES = 4096
+_ROW_GROUPS_AHEAD = 4
+_CHECKSUM_BYTES = 4 << 20
+_BUCKET_OPTION = tuple(option for option in SCAN_OPTIONS if option.name == "bucket_column")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """How a sidecar is built.
+
+    Attributes:
+        version: The version of the table; None for the newest.
+        sort: Logical name of the time column; None for the first timestamp with statistics.
+        summaries: Logical names of other columns whose bounds every row group tells.
+        rows_per_group: Rows in a row group.
+        bucket_column: The partition column that holds the time bucket; None for what the table or the environment say.
+        memory_limit: Most bytes of rows that are sorted in memory, as a number or a text such as `1GB`.
+        temp_directory: Where the rest goes; None for the machine's own folder.
+        threads: How many threads sort and encode.
+        levels: When the manifest gets a second level.
+
+    Raises:
+        OptionError: A value is out of range.
+    """
+
+    version: int | None = None
+    sort: str | None = None
+    summaries: Sequence[str] = ()
+    rows_per_group: int = ROWS_PER_GROUP
+    bucket_column: str | None = None
+    memory_limit: int | str = DEFAULT_MEMORY
+    temp_directory: str | os.PathLike[str] | None = None
+    threads: int = 2
+    levels: Levels = field(default_factory=Levels)
+
+    def __post_init__(self) -> None:
+        checks = {
+            "version": whole_number(0, 2**63 - 1),
+            "rows_per_group": whole_number(1, 1 << 20),
+            "threads": whole_number(1, 256),
+        }
+        for name, read in checks.items():
+            value = getattr(self, name)
+            try:
+                if value is not None:
+                    read(value)
+            except ValueError as error:
+                msg = f"{name} must be {error}, not {value!r}"
+                raise OptionError(msg) from None
+        if isinstance(self.summaries, str):
+            msg = f"summaries must be a list of names, not {self.summaries!r}"
+            raise OptionError(msg)
+        if self.memory < LEAST_MEMORY:
+            msg = f"memory_limit must be at least {LEAST_MEMORY} bytes, not {self.memory_limit!r}"
+            raise OptionError(msg)
+
+    @property
+    def memory(self) -> int:
+        """The memory limit in bytes."""
+        try:
+            return size(1 << 44)(self.memory_limit)
+        except ValueError as error:
+            msg = f"memory_limit must be {error}, not {self.memory_limit!r}"
+            raise OptionError(msg) from None
+
+
+def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its name
+    table_url: str | os.PathLike[str],
+    *,
+    version: int | None = None,
+    sort: str | None = None,
+    summaries: Sequence[str] = (),
+    rows_per_group: int = ROWS_PER_GROUP,
+    bucket_column: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    credential: TokenCredential | None = None,
+    progress: ProgressListener | None = None,
+    memory_limit: int | str = DEFAULT_MEMORY,
+    temp_directory: str | os.PathLike[str] | None = None,
+    threads: int = 2,
+    levels: Levels | None = None,
+    listeners: Iterable[Listener] = (),
+) -> BuildSummary:
+    """Builds the metadata sidecar of a table at a version, and puts it into the table's `_delta_log/_sidecars/`.
+
+    What is there already and good is not built again. The table stays readable all the while, and other readers do not
+    notice.
+
+    Args:
+        table_url: The table's root.
+        version: The version; None for the newest.
+        sort: Name of the time column, whose bounds are kept beside the paths; it orders the files of a table without
+            partitions. None for the first timestamp with statistics.
+        summaries: Names of other columns whose bounds every row group tells.
+        rows_per_group: Files in a row group: what a reader fetches at once.
+        bucket_column: The partition column that holds the time bucket; a table need not have it.
+        storage_options: Options of the store, by name.
+        store: A store that is open already, in the place of `table_url`'s.
+        credential: For Azure, an object that gives tokens.
+        progress: Is told how far the build is, from whatever thread.
+        memory_limit: Most bytes of rows that are sorted in memory, as a number or a text such as `1GB`; the rest is on
+            disk. The process takes about half a gigabyte more.
+        temp_directory: Where temporary files go, in a folder of their own that is removed in the end.
+        threads: How many threads sort and encode.
+        levels: When the manifest gets a second level.
+        listeners: Are told of events.
+
+    Raises:
+        OptionError: A value is not valid, a name is no column, or DuckDB is not installed.
+        TableNotFoundError: There is no Delta table.
+        VersionNotFoundError: The table has no such version.
+        DeltaProtocolError: The table asks its readers for more than this library can do.
+        LogCorruptionError: The log cannot be read.
+        TemporaryFileError: A temporary file cannot be written.
+        StorageError: The store did not do what was asked.
+    """
+    options = BuildOptions(
+        version=version,
+        sort=sort,
+        summaries=summaries,
+        rows_per_group=rows_per_group,
+        bucket_column=bucket_column,
+        memory_limit=memory_limit,
+        temp_directory=temp_directory,
+        threads=threads,
+        levels=levels or Levels(),
+    )
+    require_duckdb()
+    used = store or open_store(table_url, storage_options, credential=credential)
+    return _Build(used, options, progress or _nobody, Events(listeners)).run()
+
+
+class _Build:
+    """One build of a table's sidecar."""
+
+    def __init__(self, store: Store, options: BuildOptions, progress: ProgressListener, events: Events) -> None:
+        self._store = store
+        self._options = options
+        self._progress = progress
+        self._events = events
+        self._requests = RequestLog()
+        self._began = time.monotonic()
+
+    def run(self) -> BuildSummary:
+        self._progress(BuildProgress("opening"))
+        with closing(LocalExecutor(self._store.bind(self._requests), row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
+            try:
+                return self._built(executor)
+            finally:
+                self._requests.cancel()
+
+    def _built(self, executor: LocalExecutor) -> BuildSummary:
+        options = self._options
+        snapshot = self._open(executor)
+        layout = lay_out(snapshot, bucket=self._bucket(snapshot), sort=options.sort, summaries=options.summaries)
+        facts = _facts(snapshot, layout, _commit_mark(self._store, snapshot.version))
+        there = find_existing(self._store, facts, options.rows_per_group, options.levels, self._checked)
+        if there is not None:
+            return self._summary(layout, snapshot, there)
+        stats_format = sampled_format(snapshot, layout, executor)
+        with self._temporary_folder() as folder:
+            pieces = self._write(snapshot, layout, stats_format, executor, folder)
+            self._progress(BuildProgress("publishing", pieces.num_rows, pieces.num_rows))
+            facts = replace(facts, num_files=pieces.num_rows, stats_format=stats_format)
+            published = publish(self._store, pieces, layout, facts, options.levels)
+        return self._summary(layout, snapshot, published, pieces)
+
+    def _open(self, executor: LocalExecutor) -> Snapshot:
+        # The state comes from Delta's own log, never from another sidecar.
+        opening = Opening(
+            self._store.url,
+            self._options.version,
+            whole_tail=True,
+            whole_base=True,
+            sidecars=False,
+            events=self._events,
+        )
+        return StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+
+    def _bucket(self, snapshot: Snapshot) -> str:
+        given = {"bucket_column": self._options.bucket_column}
+        values = resolve(_BUCKET_OPTION, given, snapshot.metadata.configuration, self._ignored)
+        name: str = values["bucket_column"]
+        return name
+
+    def _write(
+        self, snapshot: Snapshot, layout: SidecarLayout, stats_format: str, executor: LocalExecutor, folder: Path
+    ) -> Pieces:
+        options = self._options
+        total = _expected(self._store, snapshot)
+        rows = _row_maker(snapshot, layout, stats_format)
+        spilled = folder / "sort"
+        spilled.mkdir()
+        settings = SortSettings(options.memory, str(spilled), options.threads, options.rows_per_group)
+        count = 0
+
+        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            self._progress(BuildProgress("reading", 0, total))
+            for batch in batches:
+                count += batch.num_rows
+                self._progress(BuildProgress("reading", count, total))
+                yield batch
+            self._progress(BuildProgress("sorting", count, count))
+
+        live = _live_rows(snapshot, rows, executor, self._events)
+        keys = ["#complete", *(f"#{number}" for number in range(len(layout.order.sort))), "path", "#vector"]
+        with sorted_rows(rows.schema, counted(live), keys, settings, lambda: self._abandon(folder)) as found:
+            return write_pieces(
+                cut(found, options.rows_per_group),
+                layout,
+                folder,
+                threads=options.threads,
+                written=lambda done: self._progress(BuildProgress("writing", done, count)),
+            )
+
+    def _checked(self, done: int, total: int) -> None:
+        self._progress(BuildProgress("checking", done, total))
+
+    @contextmanager
+    def _temporary_folder(self) -> Iterator[Path]:
+        where = self._options.temp_directory
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="delta-sidecar-build-", dir=where))
+        except OSError as error:
+            msg = f"no temporary folder can be made in {where or tempfile.gettempdir()}: {error.strerror}"
+            raise TemporaryFileError(msg) from error
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _abandon(self, folder: Path) -> None:
+        """After an interrupt: what is on disk goes at once, for nobody waits for threads to come to their end."""
+        shutil.rmtree(folder, ignore_errors=True)
+        self._requests.cancel()
+
+    def _ignored(self, name: str, reason: str) -> None:
+        self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
+
+    def _summary(
+        self, layout: SidecarLayout, snapshot: Snapshot, made: Existing | Published, pieces: Pieces | None = None
+    ) -> BuildSummary:
+        manifest = made.manifest
+        names = {physical: logical for logical, physical in snapshot.columns.physical_names.items()}
+        time_column = layout.schema.time
+        there = made if isinstance(made, Existing) else None
+        return BuildSummary(
+            table=self._store.url,
+            version=manifest.version,
+            file=manifest.sidecar_file.name,
+            manifest=manifest_name(manifest.version),
+            bytes=sum(each.size for each in manifest.files),
+            index_bytes=there.index_bytes if there else pieces.index_bytes if pieces else 0,
+            stats_bytes=there.stats_bytes if there else pieces.stats_bytes if pieces else 0,
+            manifest_bytes=made.manifest_bytes,
+            files=manifest.num_files,
+            row_groups=manifest.num_row_groups,
+            sorted_by=layout.sorted_by,
+            time_column=None if time_column is None else written(names[time_column]),
+            stats_columns=len(layout.schema.statistics),
+            stats_format=manifest.stats_format,
+            kept_texts=None if pieces is None else pieces.kept_texts,
+            seconds=round(time.monotonic() - self._began, 3),
+            already_there=there is not None,
+        )
+
+
+def _nobody(_: BuildProgress) -> None:
+    return
+
+
+def _row_maker(snapshot: Snapshot, layout: SidecarLayout, stats_format: str) -> SidecarRows:
+    columns = snapshot.columns
+    partitions = tuple(zip(columns.partition_columns, columns.physical_partition_columns, strict=True))
+    return SidecarRows(partitions, columns.instants(), layout=layout, stats_format=stats_format)
+
+
+def _live_rows(
+    snapshot: Snapshot, rows: SidecarRows, executor: LocalExecutor, events: Events
+) -> Iterator[pa.RecordBatch]:
+    chain = forward_scan(snapshot, None, manner=Manner(columns=rows, events=events))
+    with closing(StateMachineIterator(chain, executor)) as machine:
+        for batch in machine:
+            yield from rows.unpacked(batch)
+
+
+def _facts(snapshot: Snapshot, layout: SidecarLayout, commit: CommitMark | None) -> Manifest:
+    """The manifest, but for what only the files tell."""
+    schema, order = layout.schema, layout.order
+    return Manifest(
+        version=snapshot.version,
+        files=(SidecarFile(sidecar_name(snapshot.version), 0),),
+        num_files=0,
+        schema_hash=schema.schema_hash,
+        commit=commit,
+        protocol=snapshot.protocol.to_action(),
+        metadata=snapshot.metadata.to_action(),
+        bucket_column=schema.bucket,
+        time_column=schema.time,
+        sort=tuple(SortColumn(value.kind, value.path, type_name(value.type)) for value in order.sort),
+        summaries=tuple(order.summaries),
+        statistics=tuple(schema.statistics),
+        stats_format="",
+    )
+
+
+def _commit_mark(store: Store, version: int) -> CommitMark | None:
+    try:
+        fetched = store.get(commit_path(version), max_bytes=_HEAD_BYTES)
+    except ObjectNotFoundError:
+        return None
+    return CommitMark(fetched.size, xxh3_128(fetched.data))
+
+
+def _expected(store: Store, snapshot: Snapshot) -> int | None:
+    """How many live files there are, where a checksum file tells."""
+    if snapshot.version not in snapshot.choice.segment.checksums:
+        return None
+    try:
+        checksum = read_checksum(bytes(store.get(checksum_path(snapshot.version), max_bytes=_CHECKSUM_BYTES).data))
+    except ObjectNotFoundError:
+        return None
+    return None if checksum is None else checksum.num_files

@@ -1,0 +1,136 @@
+"""A metadata sidecar that is there already: whether it is the one that a build would make, and whole.
+
+Every byte of it is read, which is much cheaper than to build it: who builds because a scan found a sidecar damaged must
+not be told that there is nothing to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from delta_sidecar._digest import xxh3_128
+from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, SidecarError
+from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
+from delta_sidecar.sidecar.manifest import decode_manifest
+from delta_sidecar.sidecar.names import manifest_name
+from delta_sidecar.sidecar.segments import decode_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from delta_sidecar.build.publishing import Levels
+    from delta_sidecar.sidecar.groups import RowGroup
+    from delta_sidecar.sidecar.manifest import Manifest
+    from delta_sidecar.store import Store
+
+_READ_AT_ONCE = 8 << 20
+
+
+class Existing:
+    """A sidecar that a build need not make again.
+
+    Attributes:
+        manifest: Its manifest.
+        manifest_bytes: The manifest's size.
+        index_bytes: Bytes of its index pieces.
+        stats_bytes: Bytes of its statistics pieces.
+    """
+
+    def __init__(self, manifest: Manifest, manifest_bytes: int) -> None:
+        self.manifest = manifest
+        self.manifest_bytes = manifest_bytes
+        self.index_bytes = self.stats_bytes = 0
+
+
+def find_existing(
+    store: Store, facts: Manifest, rows_per_group: int, levels: Levels, checked: Callable[[int, int], None]
+) -> Existing | None:
+    """Finds a good sidecar of the same version that is laid out the same way; None where there is none.
+
+    Args:
+        store: The table's store.
+        facts: What a build would put into the manifest, but for files and row groups.
+        rows_per_group: Rows in a row group.
+        levels: When a manifest gets a second level.
+        checked: Is told how many bytes are checked, and of how many.
+    """
+    try:
+        fetched = store.get(SIDECAR_FOLDER + manifest_name(facts.version), max_bytes=LARGEST_DOCUMENT + 1)
+        manifest = decode_manifest(bytes(fetched.data), version=facts.version)
+        if not _is_laid_out_as(manifest, facts) or _has_levels(manifest) != (
+            manifest.num_row_groups > levels.most_row_groups
+        ):
+            return None
+        found = Existing(manifest, fetched.size)
+        for each in manifest.files:
+            if store.head(SIDECAR_FOLDER + each.name).size != each.size:
+                return None
+        _check(store, found, rows_per_group, checked)
+    except (SidecarError, ObjectNotFoundError, ObjectTruncatedError):
+        return None
+    return found
+
+
+def _is_laid_out_as(manifest: Manifest, facts: Manifest) -> bool:
+    same = (
+        "schema_hash",
+        "commit",
+        "protocol",
+        "metadata",
+        "bucket_column",
+        "time_column",
+        "sort",
+        "summaries",
+        "statistics",
+    )
+    return all(getattr(manifest, name) == getattr(facts, name) for name in same)
+
+
+def _has_levels(manifest: Manifest) -> bool:
+    return manifest.segments_file is not None
+
+
+def _check(store: Store, found: Existing, rows_per_group: int, checked: Callable[[int, int], None]) -> None:
+    """Reads all of it.
+
+    Raises:
+        SidecarError: Something is not what the manifest says, or row groups have another size.
+    """
+    total = sum(each.size for each in found.manifest.files)
+    done = 0
+    before: RowGroup | None = None
+    for group in _groups(store, found.manifest):
+        path = SIDECAR_FOLDER + found.manifest.files[group.file].name
+        _check_size(before, group, rows_per_group, is_in_parts=len(found.manifest.files) > 1)
+        for offset, length, digest in (
+            (group.byte_offset, group.byte_length, group.digest),
+            (group.stats_offset, group.stats_length, group.stats_digest),
+        ):
+            if xxh3_128(store.get_range(path, offset, offset + length)) != digest:
+                msg = f"{path} is damaged"
+                raise SidecarError(msg)
+            done += length
+        found.index_bytes += group.byte_length
+        found.stats_bytes += group.stats_length
+        before = group
+        checked(done, total)
+
+
+def _check_size(before: RowGroup | None, group: RowGroup, rows_per_group: int, *, is_in_parts: bool) -> None:
+    """Only the last row group of its kind has fewer rows, or the last one of a part."""
+    is_short = before is not None and before.num_rows < rows_per_group
+    is_last_of_kind = before is None or before.last_key[0] != group.first_key[0]
+    if group.num_rows > rows_per_group or (is_short and not is_last_of_kind and not is_in_parts):
+        msg = "its row groups have another size"
+        raise SidecarError(msg)
+
+
+def _groups(store: Store, manifest: Manifest) -> Iterator[RowGroup]:
+    if manifest.segments_file is None:
+        yield from manifest.row_groups
+        return
+    path = SIDECAR_FOLDER + manifest.segments_file.name
+    for segment in manifest.segments:
+        data = store.get_range(path, segment.byte_offset, segment.byte_offset + segment.byte_length)
+        yield from decode_segment(bytes(data), segment, manifest)

@@ -1,0 +1,141 @@
+"""How the metadata sidecar of a table is laid out: its columns, its order, what its row groups tell.
+
+It depends on the table's schema and properties and on what is asked for, never on the files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.errors import OptionError
+from delta_sidecar.predicate.names import read, written
+from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
+from delta_sidecar.sidecar.schema import SidecarSchema, bounded_type, default_time_column, stats_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.replay.snapshot import Snapshot
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class SidecarLayout:
+    """The layout of a sidecar.
+
+    Attributes:
+        schema: Its columns.
+        order: The order of its rows, and its summary columns.
+        sorted_by: The order in words.
+    """
+
+    schema: SidecarSchema
+    order: SidecarOrder
+    sorted_by: str
+
+
+def lay_out(
+    snapshot: Snapshot, *, bucket: str, sort: str | None = None, summaries: Sequence[str] = ()
+) -> SidecarLayout:
+    """Lays out the sidecar of a table.
+
+    Args:
+        snapshot: The table.
+        bucket: Logical name of the partition column that holds the time bucket; the table need not have it.
+        sort: Logical name of the time column; None for the first timestamp with statistics.
+        summaries: Logical names of other columns whose bounds every row group tells.
+
+    Raises:
+        OptionError: A name is no column of the table, or of one that has no bounds.
+    """
+    columns = snapshot.columns
+    # The log has partition values under names that may differ in case from those of the schema.
+    fields = dict(zip(columns.logical.names, columns.physical.names, strict=True))
+    partitions = {name: columns.physical_names[(name,)][0] for name in columns.partition_columns}
+    statistics = stats_columns(
+        columns.physical,
+        snapshot.metadata.configuration,
+        [fields[name] for name in partitions],
+        logical=columns.logical,
+    )
+    names = _Names(snapshot, statistics)
+    time = default_time_column(columns.physical, statistics) if sort is None else names.bounded(sort, "sort")
+    summarized = [*([] if time is None else [time]), *(names.bounded(name, "summaries") for name in summaries)]
+    buckets = [name for name in partitions if name.casefold() == bucket.casefold()][:1]
+    others = tuple(physical for name, physical in partitions.items() if name not in buckets)
+    schema = SidecarSchema(partitions[buckets[0]] if buckets else None, others, time, statistics)
+    values, words = _sort(columns.logical, partitions, buckets, time, schema)
+    order = SidecarOrder(values, {path: statistics[path] for path in summarized})
+    return SidecarLayout(schema, order, words)
+
+
+def _sort(
+    logical: pa.Schema,
+    partitions: Mapping[str, str],
+    buckets: Sequence[str],
+    time: ColumnPath | None,
+    schema: SidecarSchema,
+) -> tuple[tuple[SortValue, ...], str]:
+    if buckets:
+        name = buckets[0]
+        return (SortValue("bucket", (partitions[name],), logical.field(name).type),), f"time bucket {name}"
+    if partitions:
+        values = [
+            SortValue("partition", (physical,), logical.field(name).type) for name, physical in partitions.items()
+        ]
+        return tuple(values), f"partition values {', '.join(partitions)}"
+    if time is not None:
+        return (SortValue("lower_bound", time, schema.statistics[time]),), f"lower bound of {written(time)}"
+    return (), "path"
+
+
+def _sortable(logical: pa.Schema, name: str) -> pa.DataType:
+    """The type of a partition column; bytes for one whose values have no order: they all count as null."""
+    kind = bounded_type(logical.field(name).type)
+    return pa.binary() if kind is None else kind
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Finds columns by the names that users give."""
+
+    snapshot: Snapshot
+    statistics: Mapping[ColumnPath, pa.DataType | None]
+
+    def bounded(self, name: str, option: str) -> ColumnPath:
+        """The physical path of a column that has bounds."""
+        path = self._path(name, option)
+        if path[0] in self.snapshot.columns.partition_columns:
+            msg = f"{option}: {name!r} is a partition column, which has no statistics; name another column"
+            raise OptionError(msg)
+        physical = self.snapshot.columns.physical_names[path]
+        if self.statistics.get(physical) is None:
+            msg = f"{option}: {name!r} has no bounds in the statistics; {self._bounded()}"
+            raise OptionError(msg)
+        return physical
+
+    def _path(self, name: str, option: str) -> ColumnPath:
+        known = self.snapshot.columns.physical_names
+        for wanted in (read(name), (name,)):
+            if wanted in known:
+                return wanted
+            folded = tuple(part.casefold() for part in wanted)
+            found = [path for path in known if tuple(part.casefold() for part in path) == folded]
+            if len(found) == 1:
+                return found[0]
+        msg = f"{option}: the table has no column {name!r}; {self._bounded()}"
+        raise OptionError(msg)
+
+    def _bounded(self) -> str:
+        paths = self.snapshot.columns.physical_names.items()
+        names = [written(logical) for logical, physical in paths if self.statistics.get(physical) is not None]
+        if not names:
+            return "no column has"
+        shown = ", ".join(names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"columns with bounds: {shown}{more}"

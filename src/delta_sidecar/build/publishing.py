@@ -1,0 +1,159 @@
+"""Making a finished sidecar visible: the data file first, the manifest last.
+
+Data files are never overwritten. One that is there under the same name is either the same, to the byte, and serves; or
+another one, and then this build takes a name of its own. So a build that is cut off anywhere leaves the old answer, two
+builds at once give one good sidecar, and whoever comes next finishes what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from delta_sidecar._digest import xxh3_128
+from delta_sidecar.build.segmenting import segmented
+from delta_sidecar.build.writing import unwritable, write_footer
+from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
+from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
+from delta_sidecar.sidecar.groups import RowGroups, Segments
+from delta_sidecar.sidecar.manifest import (
+    MOST_ROW_GROUPS,
+    SidecarFile,
+    encode_body_for_footer,
+    encode_manifest,
+)
+from delta_sidecar.sidecar.names import manifest_name, part_name, segments_name, sidecar_name
+from delta_sidecar.sidecar.segments import SEGMENT_ROW_GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.writing import Pieces
+    from delta_sidecar.sidecar.manifest import Manifest
+    from delta_sidecar.store import Store
+
+_COMPARED_AT_ONCE = 8 << 20
+_BUILD_LENGTH = 16
+_MOST_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """When a manifest gets a second level, and how large its segments are."""
+
+    most_row_groups: int = MOST_ROW_GROUPS
+    groups_per_segment: int = SEGMENT_ROW_GROUPS
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is in the table now.
+
+    Attributes:
+        manifest: The manifest.
+        manifest_bytes: Its size.
+    """
+
+    manifest: Manifest
+    manifest_bytes: int
+
+
+def publish(store: Store, pieces: Pieces, layout: SidecarLayout, facts: Manifest, levels: Levels) -> Published:
+    """Puts a sidecar into the table.
+
+    Args:
+        store: The table's store.
+        pieces: Its pieces, in a file on the local disk.
+        layout: Its layout.
+        facts: Its manifest, but for its files, row groups and segments.
+        levels: When the manifest gets a second level.
+    """
+    folder = pieces.path.parent
+    body = replace(facts, row_groups=RowGroups(pieces.groups))
+    if len(pieces.groups) > levels.most_row_groups or len(encode_manifest(body)) > LARGEST_DOCUMENT:
+        body = _with_segments(store, folder, pieces, layout, body, levels)
+    manifest = _put_data(store, pieces, layout, body)
+    data = encode_manifest(manifest)
+    _put_manifest(store, manifest.version, data)
+    return Published(manifest, len(data))
+
+
+def _with_segments(
+    store: Store, folder: Path, pieces: Pieces, layout: SidecarLayout, body: Manifest, levels: Levels
+) -> Manifest:
+    path = folder / "segments.json"
+    found = []
+    try:
+        with path.open("wb") as file:
+            for segment, data in segmented(pieces.groups, layout, levels.groups_per_segment):
+                file.write(data)
+                found.append(segment)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    build = xxh3_128("".join(segment.digest for segment in found).encode())[:_BUILD_LENGTH]
+    names = iter([segments_name(body.version), segments_name(body.version, build)])
+    size = path.stat().st_size
+    name = next(name for name in names if _is_put(store, name, path))
+    return replace(body, row_groups=RowGroups(), segments=Segments(found), segments_file=SidecarFile(name, size))
+
+
+def _put_data(store: Store, pieces: Pieces, layout: SidecarLayout, body: Manifest) -> Manifest:
+    """Puts the data file under the first name that is free, or that holds the same bytes."""
+    for name in _names(body):
+        named = replace(body, files=(SidecarFile(name, 0),))
+        size = write_footer(pieces, layout, encode_body_for_footer(named).decode())
+        if _is_put(store, name, pieces.path):
+            return replace(body, files=(SidecarFile(name, size),))
+    msg = f"{store.url} has too many damaged metadata sidecars of version {body.version}: vacuum them"
+    raise StorageError(msg)
+
+
+def _names(body: Manifest) -> Iterator[str]:
+    plain = sidecar_name(body.version)
+    yield plain
+    build = xxh3_128(encode_body_for_footer(replace(body, files=(SidecarFile(plain, 0),))))[:_BUILD_LENGTH]
+    for attempt in range(_MOST_ATTEMPTS):
+        yield part_name(body.version, build, 0, attempt)
+
+
+def _is_put(store: Store, name: str, source: Path) -> bool:
+    """Puts a file; False where another one is there under its name."""
+    path = SIDECAR_FOLDER + name
+    # Looking first saves sending a large file for nothing.
+    same = _is_same(store, path, source)
+    if same is None:
+        try:
+            store.put_file(path, str(source))
+        except ObjectExistsError:
+            same = _is_same(store, path, source)
+        else:
+            return True
+    return bool(same)
+
+
+def _is_same(store: Store, path: str, source: Path) -> bool | None:
+    """Whether an object has the same bytes as a file; None where there is no object."""
+    try:
+        size = store.head(path).size
+        if size != source.stat().st_size:
+            return False
+        with source.open("rb") as file:
+            for start in range(0, size, _COMPARED_AT_ONCE):
+                end = min(size, start + _COMPARED_AT_ONCE)
+                if memoryview(store.get_range(path, start, end)) != file.read(end - start):
+                    return False
+    except ObjectNotFoundError:
+        return None
+    return True
+
+
+def _put_manifest(store: Store, version: int, data: bytes) -> None:
+    path = SIDECAR_FOLDER + manifest_name(version)
+    try:
+        store.put(path, data)
+    except ObjectExistsError:
+        if bytes(store.get(path).data) != data:
+            store.put(path, data, overwrite=True)

@@ -1,0 +1,197 @@
+"""Rows of a metadata sidecar, straight from `add` actions.
+
+They are made where the actions are decoded, in its threads. The text of statistics becomes native columns; where it
+cannot be rebuilt from those to the letter, it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import booleans, scalar
+from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
+from delta_sidecar.replay.files import FileColumns, partition_texts, struct_fields
+from delta_sidecar.replay.sidecar_stats import rebuilt_texts
+from delta_sidecar.sidecar.names import column_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.log.schema import ColumnPath
+
+MOST_CELLS = 4 << 20
+"""Most values in one batch of rows: a wide table has few rows in it."""
+
+_RAW = {b"delta-sidecar": b"add actions"}
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarRows(FileColumns):
+    """Makes rows of a sidecar from the fields of `add` actions.
+
+    Where they would be too large together, the actions are let through as they are, for `unpacked` to make rows of.
+
+    Attributes:
+        layout: The layout of the sidecar.
+        stats_format: The layout that texts of statistics are rebuilt in.
+    """
+
+    layout: SidecarLayout | None = None
+    stats_format: str = ""
+
+    @property
+    def sidecar(self) -> SidecarLayout:
+        """The layout."""
+        if self.layout is None:
+            msg = "there are no rows without a layout"
+            raise ValueError(msg)
+        return self.layout
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns of a row: the index, the statistics, and what the order takes besides."""
+        schema, order = self.sidecar.schema, self.sidecar.order
+        keys = [pa.field("#complete", pa.int8())]
+        keys += [pa.field(f"#{number}", value.type) for number, value in enumerate(order.sort)]
+        return pa.schema([*schema.index, *schema.statistics_schema, *keys, pa.field("#vector", pa.string())])
+
+    def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+        """Makes rows, or keeps the actions; arguments as for `FileColumns.batch`."""
+        if rows * len(self.schema) <= MOST_CELLS:
+            return self._rows(add, rows)
+        return pa.RecordBatch.from_arrays(list(add.values()), names=list(add)).replace_schema_metadata(_RAW)
+
+    def unpacked(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch that `batch` made."""
+        if batch.schema.metadata != _RAW:
+            yield batch
+            return
+        step = max(1, MOST_CELLS // len(self.schema))
+        for start in range(0, batch.num_rows, step):
+            part = batch.slice(start, step)
+            yield self._rows(dict(zip(part.schema.names, part.columns, strict=True)), part.num_rows)
+
+    def _rows(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+        layout = self.sidecar
+        schema = layout.schema
+        # Partition values are taken apart here, by their physical names.
+        rest = {name: column for name, column in add.items() if not name.startswith("partitionValues")}
+        files = FileColumns((), self.instants).batch(rest, rows)
+        columns = {name: files.column(name) for name in _AS_THEY_ARE}
+        columns["path"] = files.column("raw_path")
+        for name, column in struct_fields(files.column("deletion_vector")).items():
+            columns[f"dv.{name}"] = column
+        columns |= self._partitions(add, rows)
+        columns |= self._statistics(files.column("stats"), rows)
+        fields = [*schema.index, *schema.statistics_schema]
+        batch = pa.RecordBatch.from_arrays([columns[field.name] for field in fields], schema=pa.schema(fields))
+        complete, *values, _, vectors = layout.order.of_rows(batch, schema)
+        return pa.RecordBatch.from_arrays([*batch.columns, complete, *values, vectors], schema=self.schema)
+
+    def _partitions(self, add: Mapping[str, pa.Array], rows: int) -> dict[str, pa.Array]:
+        schema = self.sidecar.schema
+        columns = {}
+        untold: dict[str, NDArray[np.bool_]] = {}
+        for _, physical in self.partition_columns:
+            found = partition_texts(add, physical, rows)
+            bucket = schema.bucket_column if physical == schema.bucket else None
+            columns[bucket or f"partition.{column_name((physical,))}"] = found.texts
+            if not found.told.all():
+                untold[physical] = ~found.told
+        columns["untold"] = _untold(untold, rows)
+        return columns
+
+    def _statistics(self, texts: pa.StringArray, rows: int) -> dict[str, pa.Array]:
+        kinds = self.sidecar.schema.statistics
+        found = read_statistics(texts, kinds)
+        columns = {"num_records": found.num_records, "tight_bounds": found.tight}
+        for path, kind in kinds.items():
+            name, column = column_name(path), found.columns[path]
+            if kind is not None:
+                columns[f"min.{name}"], columns[f"max.{name}"] = column.lower, column.upper
+            columns[f"null_count.{name}"] = column.null_count
+        columns["stats_json"] = _kept(texts, rebuilt_texts(found, rows, self.stats_format))
+        return columns
+
+
+def read_statistics(texts: pa.StringArray, kinds: Mapping[ColumnPath, pa.DataType | None]) -> FileStatistics:
+    """Reads texts of statistics; every column is there, if only as nulls.
+
+    Args:
+        texts: The texts; null where a file has none.
+        kinds: Type of each column by its path, None for one that has no bounds.
+    """
+    rows = len(texts)
+    nothing = _Nulls(rows)
+    if texts.null_count == rows:
+        empty = {
+            path: ColumnStatistics(nothing.of(kind), nothing.of(kind), nothing.of(pa.int64()))
+            for path, kind in kinds.items()
+        }
+        return FileStatistics(nothing.of(pa.int64()), nothing.of(pa.bool_()), empty)
+    found = parse_statistics(texts, {path: pa.binary() if kind is None else kind for path, kind in kinds.items()})
+    columns = {}
+    for path, kind in kinds.items():
+        column = found.columns[path]
+        lower, upper = (nothing.of(kind) if side is None else side for side in (column.lower, column.upper))
+        counts = nothing.of(pa.int64()) if column.null_count is None else column.null_count
+        columns[path] = ColumnStatistics(lower, upper, counts)
+    num_records = nothing.of(pa.int64()) if found.num_records is None else found.num_records
+    return FileStatistics(num_records, nothing.of(pa.bool_()) if found.tight is None else found.tight, columns)
+
+
+_AS_THEY_ARE = (
+    "size",
+    "modification_time",
+    "tags",
+    "base_row_id",
+    "default_row_commit_version",
+    "clustering_provider",
+)
+
+
+class _Nulls:
+    """Columns of nulls, which share their memory: a wide table may have no statistics at all."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._known: dict[pa.DataType, pa.Array] = {}
+
+    def of(self, kind: pa.DataType | None) -> pa.Array | None:
+        """A column of a type; None for no type."""
+        if kind is None:
+            return None
+        if kind not in self._known:
+            self._known[kind] = pa.nulls(self._rows, kind)
+        return self._known[kind]
+
+
+def _kept(texts: pa.StringArray, rebuilt: pa.StringArray) -> pa.StringArray:
+    """The texts that are not rebuilt to the letter."""
+    nothing = scalar(None, pa.string())
+    same = pc.fill_null(pc.equal(texts, rebuilt), scalar(value=False, type=pa.bool_()))
+    return pc.if_else(same, nothing, texts)
+
+
+def _untold(untold: dict[str, NDArray[np.bool_]], rows: int) -> pa.StringArray:
+    """Which partition values the log does not tell: a JSON list of physical names; null where it tells all."""
+    string = pa.string()
+    if not untold:
+        return pa.nulls(rows, string)
+    nothing = scalar("", string)
+    names = [
+        pc.if_else(booleans(mask), scalar(json.dumps(name, ensure_ascii=False) + ",", string), nothing)
+        for name, mask in untold.items()
+    ]
+    listed = pc.utf8_rtrim(pc.binary_join_element_wise(*names, nothing), characters=",")
+    text = pc.binary_join_element_wise(scalar("[", string), listed, scalar("]", string), nothing)
+    return pc.if_else(pc.equal(listed, nothing), scalar(None, string), text)

@@ -1,0 +1,188 @@
+"""Sorting more rows than fit into memory, by DuckDB.
+
+Rows go in as they come and come out in order; in between they are on disk as far as memory does not hold them. Nothing
+that DuckDB has an opinion on goes through it: texts travel as bytes, times as numbers, and columns without their names.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from delta_sidecar.errors import OptionError, TemporaryFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from delta_sidecar.plan import Batches
+
+DEFAULT_MEMORY = 1 << 30
+LEAST_MEMORY = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SortSettings:
+    """What a sort may use.
+
+    Attributes:
+        memory: Most bytes of rows in memory.
+        folder: Where the rest goes.
+        threads: How many threads work on it.
+        batch_rows: Rows in a batch that comes out, about.
+    """
+
+    memory: int
+    folder: str
+    threads: int = 2
+    batch_rows: int = 10_000
+
+
+def require_duckdb() -> None:
+    """Finds out whether DuckDB is there.
+
+    Raises:
+        OptionError: It is not; the message says how to get it.
+    """
+    try:
+        import duckdb  # noqa: F401
+    except ImportError:
+        msg = "a metadata sidecar is sorted by DuckDB, which is not installed: pip install 'delta-sidecar[build]'"
+        raise OptionError(msg) from None
+
+
+@contextmanager
+def sorted_rows(
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    keys: Sequence[str],
+    settings: SortSettings,
+    abandon: Callable[[], None] | None = None,
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Sorts rows: upward, nulls first, texts by their bytes.
+
+    Args:
+        schema: Their columns.
+        batches: The rows. They are taken in other threads, one batch at a time, when the first row is asked for.
+        keys: Names of the columns to sort by.
+        settings: What the sort may use.
+        abandon: Is called at once after an interrupt, before anything is waited for.
+
+    Yields:
+        The rows in order, batch by batch as they are asked for.
+
+    Raises:
+        TemporaryFileError: DuckDB could not do it: a disk is full, or memory does not suffice.
+    """
+    import duckdb
+
+    failures: list[BaseException] = []
+    packed = _packed(schema, batches, failures)
+    source = pa.RecordBatchReader.from_batches(_passing(schema), packed)
+    connection = duckdb.connect(
+        config={
+            "memory_limit": f"{settings.memory}B",
+            "temp_directory": settings.folder,
+            "threads": settings.threads,
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+    # DuckDB runs in a thread of its own, so that an interrupt reaches this one while it waits.
+    worker = ThreadPoolExecutor(1, thread_name_prefix="delta-sidecar-sort")
+    try:
+        connection.register("unsorted", source)
+        order = ", ".join(f"c{schema.get_field_index(key)} ASC NULLS FIRST" for key in keys)
+        columns = ", ".join(f"c{number}" for number in range(len(schema)))
+        query = f"SELECT {columns} FROM unsorted ORDER BY {order}"  # noqa: S608 - made of numbers
+
+        def start() -> Any:  # noqa: ANN401 - a reader of DuckDB's
+            return connection.sql(query).to_arrow_reader(settings.batch_rows)
+
+        with closing(_pulled(worker, start, schema, failures)) as found:
+            yield found
+    except KeyboardInterrupt:
+        if abandon is not None:
+            abandon()
+        raise
+    finally:
+        connection.interrupt()
+        worker.shutdown(wait=True, cancel_futures=True)
+        connection.close()
+        packed.close()
+
+
+def _pulled(
+    worker: ThreadPoolExecutor, start: Callable[[], Any], schema: pa.Schema, failures: list[BaseException]
+) -> Batches:
+    """What comes out, fetched one batch ahead."""
+    import duckdb
+
+    try:
+        reader = worker.submit(start).result()
+        ahead = worker.submit(next, reader, None)
+        while (batch := ahead.result()) is not None:
+            ahead = worker.submit(next, reader, None)
+            if batch.num_rows:
+                yield _unpacked(schema, batch)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        if failures:
+            raise failures[0] from None
+        msg = f"the rows could not be sorted: {_first_line(error)}"
+        raise TemporaryFileError(msg) from error
+
+
+def _packed(
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    failures: list[BaseException],
+) -> Batches:
+    passing = _passing(schema)
+    try:
+        for batch in batches:
+            columns = [
+                column.view(field.type) if column.type != field.type else column
+                for column, field in zip(batch.columns, passing, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=passing)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        # DuckDB would only pass its text on.
+        failures.append(error)
+        raise
+
+
+def _unpacked(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [
+        _restored(column, passed.type, field.type)
+        for column, passed, field in zip(batch.columns, _passing(schema), schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _restored(column: pa.Array, passed: pa.DataType, kind: pa.DataType) -> pa.Array:
+    column = column if column.type == passed else column.cast(passed)
+    return column if passed == kind else column.view(kind)
+
+
+def _passing(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(f"c{number}", _passing_type(field.type)) for number, field in enumerate(schema)])
+
+
+def _passing_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(kind) else kind
+
+
+def _first_line(error: Exception) -> str:
+    with suppress(IndexError):
+        return str(error).splitlines()[0]
+    return type(error).__name__
