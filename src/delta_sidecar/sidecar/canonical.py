@@ -1,6 +1,7 @@
 """JSON with one layout, sealed by a digest of itself.
 
-Canonical JSON has no spaces, its keys in the order of their code points, and its text in UTF-8 without needless escapes.
+Canonical JSON has no spaces, its keys in the order of their code points, and its text in UTF-8 without needless
+escapes.
 A sealed document is an object whose first member, `digest`, is the XXH3 digest of the canonical text without it.
 Numbers with a fraction or an exponent are read as `Decimal`: no digit of a bound may be lost.
 """
@@ -18,7 +19,7 @@ LARGEST_DOCUMENT = 32 * 1024 * 1024
 """Bytes of the largest document that is read."""
 
 LONGEST_NUMBER = 400
-"""Digits of the longest number that is read, before and after the point."""
+"""Digits of the longest fraction that is read, and the largest exponent."""
 
 
 def canonical(value: object) -> bytes:
@@ -35,9 +36,17 @@ def canonical(value: object) -> bytes:
 
 
 def seal(body: dict[str, Any]) -> bytes:
-    """Writes a document with its digest as the first member."""
+    """Writes a document with its digest as the first member.
+
+    Raises:
+        ValueError: It is larger than what is read, or no JSON.
+    """
     text = canonical(body)
-    return b"".join((_START, xxh3_128(text).encode(), _MIDDLE, text[1:]))
+    document = b"".join((_START, xxh3_128(text).encode(), _MIDDLE, text[1:]))
+    if len(document) > LARGEST_DOCUMENT:
+        msg = f"a manifest of {len(document)} bytes is larger than {LARGEST_DOCUMENT}"
+        raise ValueError(msg)
+    return document
 
 
 def unseal(data: bytes) -> dict[str, Any]:
@@ -53,14 +62,11 @@ def unseal(data: bytes) -> dict[str, Any]:
     digest = document.pop("digest", None)
     if not held and (type(digest) is not str or digest != xxh3_128(_recoded(document))):
         refuse("does not have its digest")
-    if b"\\u" in data:
-        # Half a surrogate pair is a text that nobody can write down again.
-        _recoded(document)
     return document
 
 
 def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """Reads JSON in which no object has a key twice and all numbers are finite and not too long.
+    """Reads JSON in which no object has a key twice, all numbers are finite and all texts are Unicode.
 
     Raises:
         SidecarError: It is not that, or too large.
@@ -68,11 +74,15 @@ def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
     if len(data) > LARGEST_DOCUMENT:
         refuse(f"has {len(data)} bytes, more than {LARGEST_DOCUMENT}")
     try:
-        return _STRICT.decode(data.decode())
+        value = _STRICT.decode(data.decode())
+        if any(part.startswith(b"u") for part in data.split(b"\\")):
+            # An escape may be half of a surrogate pair, which is no text that could be written down again.
+            canonical(value)
     except (ValueError, RecursionError, ArithmeticError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
         msg = f"the manifest cannot be read: {reason}"
         raise SidecarError(msg) from error
+    return value
 
 
 def refuse(what: str) -> NoReturn:
@@ -128,7 +138,7 @@ def _recoded(document: dict[str, Any]) -> bytes:
     try:
         return canonical(document)
     except (ValueError, TypeError, RecursionError) as error:
-        msg = "the manifest holds a text that is no Unicode"
+        msg = "the manifest cannot be put into the canonical layout"
         raise SidecarError(msg) from error
 
 
@@ -138,13 +148,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         msg = "an object has a key twice"
         raise ValueError(msg)
     return found
-
-
-def _whole(text: str) -> int:
-    if len(text) > LONGEST_NUMBER:
-        msg = "a number is too long"
-        raise ValueError(msg)
-    return int(text)
 
 
 def _fraction(text: str) -> Decimal:
@@ -160,4 +163,4 @@ def _constant(text: str) -> NoReturn:
     raise ValueError(msg)
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_fraction, parse_int=_whole, parse_constant=_constant)
+_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_fraction, parse_constant=_constant)

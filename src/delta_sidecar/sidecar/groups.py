@@ -1,5 +1,7 @@
-"""What a manifest tells of each row group, kept by columns: a table of 10M files has a thousand row groups, and a scan
-prunes over all of them but opens a few.
+"""What a manifest tells of each row group, kept by columns.
+
+A table of 10M files has a thousand row groups. A scan prunes over all of them but opens a few: only those become
+objects.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -129,9 +131,7 @@ class _Rows(Sequence[T]):
     def from_columns(cls, columns: dict[str, tuple[Any, ...]], bounds: dict[str, tuple[list[Any], list[Any]]]) -> Self:
         """Takes checked columns, one for each of `names`, and the bounds as `bounds_by_name` gives them."""
         made = cls.__new__(cls)
-        made._length = len(columns["num_rows"])
-        made._columns = columns
-        made._bounds = bounds
+        made.__setstate__((len(columns["num_rows"]), columns, bounds))
         return made
 
     def __len__(self) -> int:

@@ -25,18 +25,7 @@ from delta_sidecar.sidecar.footers import (
 )
 from delta_sidecar.sidecar.pieces import encode_piece, piece_footer
 from delta_sidecar.sidecar.schema import FORMAT_VERSION, SidecarSchema
-from delta_sidecar.sidecar.thrift import (
-    BINARY,
-    I32,
-    I64,
-    LIST,
-    STRUCT,
-    ThriftList,
-    ThriftStruct,
-    field_head,
-    list_head,
-    write_struct,
-)
+from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct, field_head, list_head, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -98,8 +87,8 @@ def _template(schema: SidecarSchema) -> tuple[tuple[object, object], ThriftList,
         read_footer(piece_footer(encode_piece(_empty(columns), chunk_digests=False)))
         for columns in (schema.index, schema.statistics_schema)
     ]
-    elements = [element for tree in trees for element in tree[FILE_SCHEMA][1].items[1:]]
-    orders = [order for tree in trees for order in tree[FILE_ORDERS][1].items]
+    elements = [element for tree in trees for element in tree[FILE_SCHEMA].items[1:]]
+    orders = [order for tree in trees for order in tree[FILE_ORDERS].items]
     return (trees[0][FILE_SCHEMA], trees[1][FILE_SCHEMA]), joined_schema(elements), ThriftList(STRUCT, orders)
 
 
@@ -115,8 +104,8 @@ def _thrift(
     counts: tuple[int, int],
     key_values: Mapping[str, str],
 ) -> Iterator[bytes]:
-    start: ThriftStruct = {FILE_VERSION: (I32, 2), FILE_SCHEMA: (LIST, columns), FILE_ROWS: (I64, counts[1])}
-    yield _open(write_struct(start)) + field_head(FILE_GROUPS, FILE_ROWS, LIST) + list_head(STRUCT, counts[0])
+    start: ThriftStruct = {FILE_VERSION: 2, FILE_SCHEMA: columns, FILE_ROWS: counts[1]}
+    yield _open(write_struct(start)) + field_head(FILE_GROUPS, FILE_ROWS) + list_head(STRUCT, counts[0])
     seen = rows = 0
     for group in groups:
         joined, count = _joined(group, expected, seen)
@@ -128,11 +117,11 @@ def _thrift(
         raise ValueError(msg)
     pairs = [key_value(key.encode(), value.encode()) for key, value in key_values.items()]
     end: ThriftStruct = {
-        FILE_KEYS: (LIST, ThriftList(STRUCT, pairs)),
-        FILE_WRITER: (BINARY, CREATED_BY),
-        FILE_ORDERS: (LIST, orders),
+        FILE_KEYS: ThriftList(STRUCT, pairs),
+        FILE_WRITER: CREATED_BY,
+        FILE_ORDERS: orders,
     }
-    yield field_head(FILE_KEYS, FILE_GROUPS, LIST) + write_struct(end)[1:]
+    yield field_head(FILE_KEYS, FILE_GROUPS) + write_struct(end)[1:]
 
 
 def _open(struct: bytes) -> bytes:
@@ -148,7 +137,7 @@ def _joined(group: GroupFooters, expected: tuple[object, object], ordinal: int) 
     chunks = [
         moved(chunk, offset)
         for tree, offset in ((index, group.index_offset), (statistics, group.statistics_offset))
-        for chunk in tree[FILE_GROUPS][1].items[0][GROUP_COLUMNS][1].items
+        for chunk in tree[FILE_GROUPS].items[0][GROUP_COLUMNS].items
     ]
-    num_rows: int = index[FILE_ROWS][1]
+    num_rows: int = index[FILE_ROWS]
     return write_struct(joined_group(chunks, num_rows, ordinal)), num_rows

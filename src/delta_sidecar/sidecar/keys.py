@@ -142,7 +142,7 @@ def _plain(value: object) -> str:
 
 
 def _without_nan(value: pa.Scalar) -> pa.Scalar:
-    odd = pa.types.is_floating(value.type) and value.is_valid and value.as_py() != value.as_py()  # noqa: PLR0124 - NaN
+    odd = pa.types.is_floating(value.type) and value.is_valid and value.as_py() != value.as_py()
     return scalar(None, value.type) if odd else value
 
 

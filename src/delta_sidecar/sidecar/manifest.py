@@ -1,4 +1,4 @@
-"""The manifest `v{N}.manifest.json`: which state of the table a metadata sidecar holds, and which byte range holds what.
+"""The manifest `v{N}.manifest.json`: which state of the table a metadata sidecar holds, and where in it what is.
 
 It is one JSON object, sealed by its own digest. Nothing in it is believed before the digest holds, and nothing is taken
 unchecked after: every reason to distrust it is a `SidecarError`, and a scan goes on without the sidecar.

@@ -25,7 +25,9 @@ from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.footers import (
     CHUNK_DATA,
     DATA_COMPRESSED,
+    DATA_ENCODING_STATS,
     DATA_PATH,
+    DATA_SIZE_STATS,
     ELEMENT_NAME,
     FILE_GROUPS,
     FILE_KEYS,
@@ -35,7 +37,9 @@ from delta_sidecar.sidecar.footers import (
     FOOTER_END,
     GROUP_COLUMNS,
     GROUP_ROWS,
+    KEY,
     MAGIC,
+    VALUE,
     chunk_start,
     joined_group,
     joined_schema,
@@ -44,7 +48,7 @@ from delta_sidecar.sidecar.footers import (
     read_footer,
     sealed,
 )
-from delta_sidecar.sidecar.thrift import LIST, STRUCT, ThriftList, ThriftStruct, write_struct
+from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -101,8 +105,7 @@ def encode_piece(batch: pa.RecordBatch, *, chunk_digests: bool, skippable: Colle
     ) as writer:
         if batch.num_rows:
             writer.write_batch(batch, row_group_size=batch.num_rows)
-    piece: bytes = sink.getvalue().to_pybytes()
-    return _with_digests(piece) if chunk_digests else piece
+    return _finished(sink.getvalue().to_pybytes(), chunk_digests=chunk_digests)
 
 
 def piece_footer(piece: bytes) -> bytes:
@@ -162,20 +165,20 @@ def read_piece_footer(footer: bytes) -> PieceFooter:
     tree = read_footer(footer)
     try:
         group = _only_group(tree)
-        columns = group[GROUP_COLUMNS][1].items if group else []
-        names = [element[ELEMENT_NAME][1].decode() for element in tree[FILE_SCHEMA][1].items[1:]]
+        columns = group[GROUP_COLUMNS].items if group else []
+        names = [element[ELEMENT_NAME].decode() for element in tree[FILE_SCHEMA].items[1:]]
         digests = _digests(tree, len(columns))
         ranges: dict[str, ChunkRange] = {}
         last = len(MAGIC)
         for name, chunk, digest in zip(names, columns, digests, strict=True) if group else ():
-            data = chunk[CHUNK_DATA][1]
+            data = chunk[CHUNK_DATA]
             start = chunk_start(chunk)
-            end = start + data[DATA_COMPRESSED][1]
-            if data[DATA_PATH][1].items != [name.encode()] or start < last or end < start or name in ranges:
+            end = start + data[DATA_COMPRESSED]
+            if data[DATA_PATH].items != [name.encode()] or start < last or end < start or name in ranges:
                 raise ValueError  # noqa: TRY301 - one reason for all that is out of form
             ranges[name] = ChunkRange(start, end, digest)
             last = end
-        return PieceFooter(ranges, tree[FILE_ROWS][1], tree)
+        return PieceFooter(ranges, tree[FILE_ROWS], tree)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         msg = "the footer of a piece is out of form"
         raise SidecarError(msg) from error
@@ -188,20 +191,25 @@ def _is_whole_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind))
 
 
-def _with_digests(piece: bytes) -> bytes:
+def _finished(piece: bytes, *, chunk_digests: bool) -> bytes:
+    """A piece whose footer has the digests of its columns, and nothing that its readers do not need."""
     footer = piece_footer(piece)
     read = read_piece_footer(footer)
-    view = memoryview(piece)
-    text = ",".join(xxh3_128(view[found.start : found.end]) for found in read.ranges.values()).encode()
-    entries = read.tree[FILE_KEYS][1].items if FILE_KEYS in read.tree else []
-    pairs = ThriftList(STRUCT, [*entries, key_value(CHUNKS_KEY, text)])
-    tree = dict(sorted({**read.tree, FILE_KEYS: (LIST, pairs)}.items()))
-    return piece[: -len(footer)] + sealed(write_struct(tree))
+    group = _only_group(read.tree)
+    for chunk in group[GROUP_COLUMNS].items if group else ():
+        for needless in (DATA_ENCODING_STATS, DATA_SIZE_STATS):
+            chunk[CHUNK_DATA].pop(needless, None)
+    tree = dict(read.tree)
+    if chunk_digests:
+        view = memoryview(piece)
+        text = ",".join(xxh3_128(view[found.start : found.end]) for found in read.ranges.values()).encode()
+        tree[FILE_KEYS] = ThriftList(STRUCT, [key_value(CHUNKS_KEY, text)])
+    return piece[: -len(footer)] + sealed(write_struct(dict(sorted(tree.items()))))
 
 
 def _only_group(tree: ThriftStruct) -> ThriftStruct | None:
-    groups: list[ThriftStruct] = tree[FILE_GROUPS][1].items
-    if not groups and tree[FILE_ROWS][1] == 0:
+    groups: list[ThriftStruct] = tree[FILE_GROUPS].items
+    if not groups and tree[FILE_ROWS] == 0:
         return None
     (group,) = groups
     if group[GROUP_ROWS] != tree[FILE_ROWS]:
@@ -210,8 +218,8 @@ def _only_group(tree: ThriftStruct) -> ThriftStruct | None:
 
 
 def _digests(tree: ThriftStruct, count: int) -> list[str] | list[None]:
-    entries = tree[FILE_KEYS][1].items if FILE_KEYS in tree else []
-    found = [entry[2][1] for entry in entries if entry[1][1] == CHUNKS_KEY]
+    entries = tree[FILE_KEYS].items if FILE_KEYS in tree else []
+    found = [entry[VALUE] for entry in entries if entry[KEY] == CHUNKS_KEY]
     if not found:
         return [None] * count
     digests: list[str] = found[0].decode("ascii").split(",") if found[0] else []
@@ -226,8 +234,8 @@ def _excerpt(footer: PieceFooter, chunks: Mapping[str, bytes]) -> bytes:
         msg = f"a piece has no column {unknown[0]!r}"
         raise SidecarError(msg)
     tree = footer.tree
-    elements = tree[FILE_SCHEMA][1].items[1:]
-    orders = tree[FILE_ORDERS][1].items if FILE_ORDERS in tree else []
+    elements = tree[FILE_SCHEMA].items[1:]
+    orders = tree[FILE_ORDERS].items if FILE_ORDERS in tree else []
     columns, parts, places = [], [MAGIC], []
     position = len(MAGIC)
     for place, (name, found) in enumerate(footer.ranges.items()):
@@ -236,14 +244,14 @@ def _excerpt(footer: PieceFooter, chunks: Mapping[str, bytes]) -> bytes:
         if len(chunks[name]) != found.end - found.start:
             msg = f"column {name!r} of a piece has not its length"
             raise SidecarError(msg)
-        columns.append(moved(tree[FILE_GROUPS][1].items[0][GROUP_COLUMNS][1].items[place], position - found.start))
+        columns.append(moved(tree[FILE_GROUPS].items[0][GROUP_COLUMNS].items[place], position - found.start))
         places.append(place)
         parts.append(chunks[name])
         position += len(chunks[name])
     small = dict(tree)
-    small[FILE_SCHEMA] = (LIST, joined_schema([elements[place] for place in places]))
-    small[FILE_GROUPS] = (LIST, ThriftList(STRUCT, [joined_group(columns, footer.num_rows, 0)]))
+    small[FILE_SCHEMA] = joined_schema([elements[place] for place in places])
+    small[FILE_GROUPS] = ThriftList(STRUCT, [joined_group(columns, footer.num_rows, 0)])
     small.pop(FILE_KEYS, None)
     if orders:
-        small[FILE_ORDERS] = (LIST, ThriftList(STRUCT, [orders[place] for place in places]))
+        small[FILE_ORDERS] = ThriftList(STRUCT, [orders[place] for place in places])
     return b"".join((*parts, sealed(write_struct(small))))

@@ -3,8 +3,8 @@
 What is read can be changed and written back. What was not changed comes back byte for byte, because only the one
 shortest form of everything is taken: a longer one (such as a number in more bytes than it needs) is refused.
 
-A struct is a dict: field number -> (type, value), in the order of the bytes. A value is a bool, an int, bytes (also
-for the eight bytes of a double), a `ThriftList` (also for a set), a `ThriftMap` or again a dict.
+A struct is a dict from `field(number, type)` to the value, in the order of the bytes. A value is a bool, an int, bytes
+(also for the eight bytes of a double), a `ThriftList` (also for a set), a `ThriftMap` or again a dict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1
 DEEPEST = 32
 """How deep structs, lists and maps may stand in one another. A Parquet footer needs eight."""
 
-ThriftStruct = dict[int, tuple[int, Any]]
+ThriftStruct = dict[int, Any]
 
 
 class ThriftList(NamedTuple):
@@ -34,6 +34,14 @@ class ThriftMap(NamedTuple):
     items: list[tuple[Any, Any]]
 
 
+def field(number: int, kind: int) -> int:
+    """What a field with this number and of this type is found under in a struct.
+
+    Number and type are one int: a footer has a hundred thousand fields, and as many tuples are slow to make.
+    """
+    return number << 4 | kind
+
+
 def read_struct(data: bytes) -> ThriftStruct:
     """Reads bytes that are one struct from the first to the last.
 
@@ -49,6 +57,19 @@ def read_struct(data: bytes) -> ThriftStruct:
         msg = "there are bytes after the struct"
         raise ValueError(msg)
     return value
+
+
+def read_binary(data: bytes, at: int) -> tuple[bytes, int]:
+    """Reads the text that stands at a place, and tells the place after it.
+
+    Raises:
+        ValueError: The bytes end before it does.
+    """
+    try:
+        length, at = _varint(data, at)
+    except IndexError:
+        _refuse("a number without an end")
+    return _take(data, at, length)
 
 
 def write_struct(struct: ThriftStruct) -> bytes:
@@ -72,10 +93,10 @@ def list_head(kind: int, count: int) -> bytes:
     return bytes(out)
 
 
-def field_head(number: int, before: int, kind: int) -> bytes:
-    """What stands before the value of a field, given the number of the field before it."""
+def field_head(key: int, before: int) -> bytes:
+    """What stands before the value of a field, given the field before it."""
     out = bytearray()
-    _put_field_head(out, number, before, kind)
+    _put_field_head(out, key, before >> 4)
     return bytes(out)
 
 
@@ -107,10 +128,8 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:  # no
         else:
             before = number
             number, at = _signed(data, at, I16)
-            if 0 < number - before <= _LONG:
-                _refuse("a long field head where a short one would do")
-        if number in fields:
-            _refuse(f"field {number} twice")
+            if number - before <= _LONG:
+                _refuse("a long field head where a short one would do, or fields out of order")
         # Most of a footer is small numbers: those are read here and not in a function of their own.
         if I16 <= kind <= I64:
             raw = data[at]
@@ -133,7 +152,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:  # no
             value = kind == TRUE
         else:
             value, at = _value(data, at, kind, depth)
-        fields[number] = (kind, value)
+        fields[number << 4 | kind] = value
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
@@ -253,25 +272,26 @@ def _put_signed(out: bytearray, value: int, kind: int) -> None:
 
 def _put_struct(out: bytearray, struct: ThriftStruct) -> None:
     before = 0
-    for number, (kind, value) in struct.items():
-        if kind <= FALSE:
-            _put_field_head(out, number, before, TRUE if value else FALSE)
+    for key, value in struct.items():
+        step, kind = (key >> 4) - before, key & _LONG
+        before += step
+        if 0 < step <= _LONG and kind > FALSE:
+            out.append(step << 4 | kind)
         else:
-            step = number - before
-            if 0 < step <= _LONG:
-                out.append(step << 4 | kind)
-            else:
-                _put_field_head(out, number, before, kind)
-            if I16 <= kind <= I64 and 0 <= value < _LAST >> 1:
-                out.append(value << 1)
-            else:
-                _put_item(out, kind, value)
-        before = number
+            _put_field_head(out, key if kind > FALSE else key & ~_LONG | (TRUE if value else FALSE), before - step)
+        if I16 <= kind <= I64 and 0 <= value < _LAST >> 1:
+            out.append(value << 1)
+        elif kind > FALSE:
+            _put_item(out, kind, value)
     out.append(0)
 
 
-def _put_field_head(out: bytearray, number: int, before: int, kind: int) -> None:
-    if 0 < number - before <= _LONG:
+def _put_field_head(out: bytearray, key: int, before: int) -> None:
+    number, kind = key >> 4, key & _LONG
+    if number <= before:
+        msg = f"field {number} after field {before}"
+        raise ValueError(msg)
+    if number - before <= _LONG:
         out.append((number - before) << 4 | kind)
     else:
         out.append(kind)
