@@ -138,7 +138,16 @@ class CorruptCheckpointError(LogCorruptionError):
 
 
 class SidecarError(DeltaSidecarError):
-    """A metadata sidecar, or its manifest, cannot be trusted. A scan goes on without it, and tells why."""
+    """A metadata sidecar, or its manifest, cannot be trusted. A scan goes on without it, and tells why.
+
+    Attributes:
+        code: Why, in one of a few words: `damaged`, `gone`, `other_commit`, `other_table`, `other_version`,
+            `missing_file`, `wrong_size`.
+    """
+
+    def __init__(self, message: str, code: str = "damaged") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class UnreadableFileError(DeltaSidecarError):

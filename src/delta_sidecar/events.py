@@ -85,12 +85,14 @@ class BaseChosen(Event):
     Attributes:
         base: Its file name; empty for the start of the log.
         version: Its version; -1 for the start of the log.
+        tier: 1 for a metadata sidecar with its manifest, 2 for one without, 3 for a checkpoint or the start of the log.
     """
 
     name: ClassVar[str] = "base_chosen"
 
     base: str
     version: int
+    tier: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,9 @@ class BasePassedOver(Event):
     Attributes:
         base: Its file name.
         version: Its version.
+        tier: As in `BaseChosen`.
         reason: What is wrong with it.
+        code: The same in a word, for metadata sidecars: see `SidecarError`.
     """
 
     name: ClassVar[str] = "base_passed_over"
@@ -108,7 +112,9 @@ class BasePassedOver(Event):
 
     base: str
     version: int
+    tier: int = 3
     reason: str
+    code: str = "damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +200,11 @@ class ScanEnded(Event):
         trips: The longest chain of requests of which each needed the answer of the one before.
         row_groups_read: Row groups of the base of which rows were used.
         row_groups_skipped: Row groups of the base that were passed over.
+        sidecar_tier: Tier of the base, as in `BaseChosen`; None where none was chosen yet.
+        sidecar_fallback_reason: Why it is not tier 1, in a word: `disabled`, `none` where the log has no metadata
+            sidecar, `too_old` where its metadata sidecars have too many commits after them, or as in `SidecarError`.
+        sidecar_row_groups_read: Row groups of a metadata sidecar that were decoded.
+        sidecar_row_groups_skipped: Row groups of a metadata sidecar that were passed over by what its manifest says.
         remove_set_size: Keys that were remembered.
         remove_set_tier: Where: `keys`, `digests` or `disk`.
     """
@@ -213,6 +224,10 @@ class ScanEnded(Event):
     trips: int
     row_groups_read: int
     row_groups_skipped: int
+    sidecar_tier: int | None = None
+    sidecar_fallback_reason: str | None = None
+    sidecar_row_groups_read: int = 0
+    sidecar_row_groups_skipped: int = 0
     remove_set_size: int
     remove_set_tier: str
 

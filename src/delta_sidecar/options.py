@@ -216,6 +216,21 @@ SCAN_OPTIONS = (
         meaning="Most row groups of a checkpoint that are fetched ahead or decoded at once, within a byte budget.",
     ),
     Option(
+        name="sidecar_enabled",
+        key="delta.sidecar.enabled",
+        default=True,
+        read=flag,
+        meaning="Whether metadata sidecars are used; without them a scan ends on a checkpoint.",
+    ),
+    Option(
+        name="sidecar_row_groups_per_batch",
+        key="delta.sidecar.row_groups_per_batch",
+        default=5,
+        read=whole_number(1, 1000),
+        meaning="How many row groups of a metadata sidecar are fetched together; they are let go before the next but "
+        "one.",
+    ),
+    Option(
         name="remove_set_memory_limit",
         key="delta.remove_set.memory_limit",
         default=16 << 20,

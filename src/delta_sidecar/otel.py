@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider
 
 _PREFIX = "delta.lazy."
+_SIDECAR_PREFIX = "delta.sidecar."
 
 # A bucket's upper bound each. The SDK's own end at ten thousand, where a busy tail only begins.
 _MILLISECONDS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
@@ -55,6 +56,19 @@ class OpenTelemetryListener:
                 ("row_groups_skipped", "{row_group}", "Row groups of the base that were passed over"),
             )
         }
+        self._counters |= {
+            f"sidecar_{field}": meter.create_counter(_SIDECAR_PREFIX + field, "{row_group}", description)
+            for field, description in (
+                ("row_groups_read", "Row groups of metadata sidecars that were decoded"),
+                ("row_groups_skipped", "Row groups of metadata sidecars that were passed over"),
+            )
+        }
+        self._tiers = meter.create_counter(
+            _SIDECAR_PREFIX + "tier", "{scan}", "Scans that ended, by the tier of their base"
+        )
+        self._reasons = meter.create_counter(
+            _SIDECAR_PREFIX + "fallback_reason", "{scan}", "Scans that ended on less than a whole metadata sidecar"
+        )
         self._fallbacks = meter.create_counter(
             _PREFIX + "fallback_triggered", "{fallback}", "Times that strict mode gave way to the standard chain"
         )
@@ -84,6 +98,10 @@ class OpenTelemetryListener:
             for field, counter in self._counters.items():
                 counter.add(getattr(event, field), attributes)
             self._keys.record(event.remove_set_size, attributes)
+            if event.sidecar_tier is not None:
+                self._tiers.add(1, attributes | {"tier": event.sidecar_tier})
+            if event.sidecar_fallback_reason is not None:
+                self._reasons.add(1, attributes | {"reason": event.sidecar_fallback_reason})
 
 
 def _meter(provider: MeterProvider | None) -> Meter:

@@ -46,7 +46,10 @@ class PlainBase(Base):
     def identity(self) -> dict[str, str]:
         return {self.name: "plain"}
 
-    def trust(self, then: TrustContinuation[Any], *, with_table: bool) -> StateMachinePhase[Any]:
+    def trust(
+        self, then: TrustContinuation[Any], *, with_table: bool, ahead: tuple[FileRef, ...] = ()
+    ) -> StateMachinePhase[Any]:
+        del ahead
         if self.is_trusted and (self.metadata is not None or not with_table):
             return then.trusted(self)
         return Consume(PlainTrustPhase(self, then, with_table))

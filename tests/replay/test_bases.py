@@ -137,8 +137,8 @@ def test_the_last_base_that_is_distrusted_is_named(chain: Any) -> None:  # noqa:
 def with_plain_base(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     """Lets every log offer a plain base before its checkpoints."""
 
-    def offered(segment: LogSegment) -> tuple[Base, ...]:
-        return (plain_base(version, [{"b": 1}]), *bases_of(segment))
+    def offered(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
+        return (plain_base(version, [{"b": 1}]), *bases_of(segment, sidecars=sidecars))
 
     monkeypatch.setattr(choice, "bases_of", offered)
 

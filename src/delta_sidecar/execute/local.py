@@ -219,8 +219,8 @@ class LocalExecutor:
 
 
 def _threads(file_parallelism: int) -> ThreadPoolExecutor:
-    # Besides the commits, a listing and a checksum file are asked for at the same time.
-    return ThreadPoolExecutor(file_parallelism + 2, thread_name_prefix="delta-sidecar-io")
+    # Besides the commits, a listing, a checksum file, a manifest and a head are asked for at the same time.
+    return ThreadPoolExecutor(file_parallelism + 4, thread_name_prefix="delta-sidecar-io")
 
 
 def _batch(**columns: pa.Array) -> pa.RecordBatch:

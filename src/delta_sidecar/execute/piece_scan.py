@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_sidecar._digest import xxh3_128
-from delta_sidecar.errors import StorageError
+from delta_sidecar.errors import SidecarError, StorageError
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.work import Asked, Work, unreadable
-from delta_sidecar.plan import FileRef, Place
+from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Place
 from delta_sidecar.store import join
 
 if TYPE_CHECKING:
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
 
 _Placed = tuple[Place, pa.RecordBatch]
-
-_WHOLE_BYTES = 1 << 20
-"""Larger pieces are read by columns, where not all of them are wanted."""
 
 _DECODED_BYTES = 8 << 20
 _MOST_DECODERS = 4
@@ -66,7 +62,7 @@ class PieceScan:
         Raises:
             UnreadableFileError: A row group cannot be fetched, or is not what it should be.
         """
-        self._work.counts.add(skipped=plan.skipped)
+        self._work.counts.add(skipped=plan.skipped, of_pieces=True)
         given = 0
 
         def ahead() -> int:
@@ -126,10 +122,10 @@ class _GroupTask:
         path = group.pieces[0].path
         try:
             batch: pa.RecordBatch | None = self._decoded()
-            self.work.counts.add(read=1, batches=1)
+            self.work.counts.add(read=1, batches=1, of_pieces=True)
             for function in self.functions:
                 batch = function(batch) if batch is not None and batch.num_rows else None
-        except (pa.ArrowException, StorageError, OSError) as error:
+        except (pa.ArrowException, SidecarError, StorageError, OSError) as error:
             raise unreadable(FileRef(path, label=group.number), error) from error
         if batch is not None and batch.num_rows:
             yield Place(path, group.number), batch
@@ -153,7 +149,7 @@ class _GroupTask:
             _check(data, piece.digest, "the row group")
             source = pa.BufferReader(pa.py_buffer(data))
         else:
-            source = self._sparse(piece, names or ())
+            source = self._excerpt(piece, names or ())
         with pq.ParquetFile(source, memory_map=False) as file:
             present = set(file.schema_arrow.names)
             wanted = None if names is None else [name for name in names if name in present]
@@ -162,26 +158,26 @@ class _GroupTask:
             chunks = table.column(name).chunks
             yield name, chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.nulls(0, table[name].type)])
 
-    def _sparse(self, piece: Piece, names: tuple[str, ...]) -> pa.BufferReader:
-        """The footer of a piece and some of its columns, as a file of the same length with nothing in between."""
+    def _excerpt(self, piece: Piece, names: tuple[str, ...]) -> pa.BufferReader:
+        """A Parquet file of some columns of a large piece."""
+        if self.plan.directory is None:
+            msg = "a piece is read by columns only where a directory tells of them"
+            raise RuntimeError(msg)
         store, end = self.work.store, piece.offset + piece.length
-        begin = end - piece.footer_length
-        footer = bytes(store.get_range(piece.path, begin, end))
+        footer = bytes(store.get_range(piece.path, end - piece.footer_length, end))
         _check(footer, piece.footer_digest, "the footer of the statistics")
-        found = self.plan.chunks(footer) if self.plan.chunks is not None else {}
-        chunks = [found[name] for name in names if name in found]
-        ranges = [(piece.offset + chunk.start, piece.offset + chunk.end) for chunk in chunks]
-        # Pages that are never written to take no memory.
-        image = mmap.mmap(-1, piece.length)
-        image[piece.length - piece.footer_length :] = footer
-        for chunk, data in zip(chunks, store.get_ranges(piece.path, ranges), strict=True):
-            _check(data, chunk.digest, "a column of the statistics")
-            image[chunk.start : chunk.end] = bytes(data)
-        return pa.BufferReader(pa.py_buffer(image))
+        directory = self.plan.directory(footer)
+        chunks = {name: directory.ranges[name] for name in names if name in directory.ranges}
+        ranges = [(piece.offset + chunk.start, piece.offset + chunk.end) for chunk in chunks.values()]
+        found = dict(zip(chunks, map(bytes, store.get_ranges(piece.path, ranges)), strict=True))
+        for name, data in found.items():
+            _check(data, chunks[name].digest, f"column {name} of the statistics")
+        return pa.BufferReader(directory.excerpt(found))
 
 
 def _by_columns(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> bool:
-    return plan.chunks is not None and names is not None and piece.length > _WHOLE_BYTES and piece.footer_length > 0
+    is_large = piece.length > WHOLE_PIECE_BYTES and piece.footer_length > 0
+    return is_large and plan.directory is not None and names is not None
 
 
 def _fetch(work: Work, pieces: tuple[Piece, ...]) -> Mapping[Piece, Buffer]:
@@ -190,7 +186,7 @@ def _fetch(work: Work, pieces: tuple[Piece, ...]) -> Mapping[Piece, Buffer]:
     return dict(zip(pieces, work.store.get_ranges(pieces[0].path, ranges), strict=True))
 
 
-def _check(data: Buffer, digest: str, what: str) -> None:
+def _check(data: Buffer, digest: str | None, what: str) -> None:
     if xxh3_128(data) != digest:
         msg = f"{what} is damaged: its digest is not the one of the manifest"
         raise pa.ArrowInvalid(msg)

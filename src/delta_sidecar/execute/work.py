@@ -27,18 +27,27 @@ class ExecutionCounts:
         files_read: Files of JSON lines that were fetched.
         row_groups_read: Row groups of which rows were decoded.
         row_groups_skipped: Row groups passed over: by their statistics, or since none of their rows passed a test.
+        piece_groups_read: Of the row groups that were read, those made of pieces.
+        piece_groups_skipped: Of those that were passed over, likewise.
         batches_decoded: Batches that came out of files.
     """
 
     files_read: int = 0
     row_groups_read: int = 0
     row_groups_skipped: int = 0
+    piece_groups_read: int = 0
+    piece_groups_skipped: int = 0
     batches_decoded: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def add(self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0) -> None:
+    def add(
+        self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0, of_pieces: bool = False
+    ) -> None:
         """Counts, from any thread."""
         with self._lock:
+            if of_pieces:
+                self.piece_groups_read += read
+                self.piece_groups_skipped += skipped
             self.files_read += files
             self.row_groups_read += read
             self.row_groups_skipped += skipped

@@ -155,6 +155,11 @@ class LogSegmentBuilder:
         """The highest version with a commit or a complete checkpoint; -1 without any."""
         return max(self._commits.highest, max(self._checkpoints, default=-1))
 
+    @property
+    def sidecars(self) -> Mapping[str, ListedFile]:
+        """The files of the `_sidecars` folder, by name."""
+        return self._sidecars
+
     def checkpoints(self, version: int) -> list[CheckpointFiles]:
         """The complete checkpoints up to a version, newest first, those that proved unusable left out."""
         found = [
@@ -165,10 +170,16 @@ class LogSegmentBuilder:
         ]
         return [checkpoint for checkpoint in found if checkpoint.name not in self.excluded]
 
-    def missing(self, version: int, most: int) -> list[int]:
-        """The first commits that a version needs after its newest base and that were not listed."""
+    def missing(self, version: int, most: int, other_base: int = -1) -> list[int]:
+        """The first commits that a version needs after its newest base and that were not listed.
+
+        Args:
+            version: The version.
+            most: How many to tell, at most.
+            other_base: Version of the newest base that is no checkpoint; -1 where there is none.
+        """
         checkpoints = self.checkpoints(version)
-        base = checkpoints[0].version if checkpoints else -1
+        base = max(other_base, checkpoints[0].version if checkpoints else -1)
         return self._commits.missing(base, version, most)
 
     def build(self, version: int) -> LogSegment:

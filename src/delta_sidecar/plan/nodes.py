@@ -16,6 +16,9 @@ FILE_LABEL = "__file"
 HEAD_BYTES = 4096
 """How much of the beginning of a file is its head."""
 
+WHOLE_PIECE_BYTES = 1 << 20
+"""Larger pieces are read by columns, where not all of them are wanted."""
+
 LINE = "__line"
 """Column that a `ScanJson` adds: the row's own text, or null where it wasn't asked for."""
 
@@ -77,11 +80,30 @@ class PieceGroup:
 
 
 class Chunk(Protocol):
-    """One column of a piece: the bytes from `start` up to `end` of the piece, and their digest."""
+    """One column of a piece: the bytes from `start` up to `end` of the piece, and their digest where it is told."""
 
-    start: int
-    end: int
-    digest: str
+    @property
+    def start(self) -> int:
+        """Its first byte, from the piece's start on."""
+
+    @property
+    def end(self) -> int:
+        """The byte after its last."""
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of its bytes."""
+
+
+class PieceDirectory(Protocol):
+    """Where the columns of a piece are."""
+
+    @property
+    def ranges(self) -> Mapping[str, Chunk]:
+        """By name."""
+
+    def excerpt(self, chunks: Mapping[str, bytes]) -> bytes:
+        """Makes a Parquet file of some columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +255,7 @@ class ScanPieces:
         columns: For each piece of a group the names of the columns that are wanted; None for all.
         at_once: How many groups are asked for together.
         at_first: How many of them in the beginning.
-        chunks: Tells where the columns of a piece are, given its footer: of a large piece only those that are wanted
+        directory: Tells where the columns of a piece are, given its footer: of a large piece only those that are wanted
             are read. None: pieces are read whole.
         skipped: How many groups the plan's maker passed over.
     """
@@ -242,7 +264,7 @@ class ScanPieces:
     columns: tuple[tuple[str, ...] | None, ...]
     at_once: int = 5
     at_first: int = 5
-    chunks: Callable[[bytes], Mapping[str, Chunk]] | None = None
+    directory: Callable[[bytes], PieceDirectory] | None = None
     skipped: int = 0
 
 

@@ -25,14 +25,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.log.actions import Metadata, Protocol
-    from delta_sidecar.plan import FileRef, Place, Plan, StateMachinePhase
+    from delta_sidecar.plan import FileRef, Piece, Place, Plan, StateMachinePhase
     from delta_sidecar.plan.nodes import RowTest
+    from delta_sidecar.predicate import Predicate
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.seen import SeenSet
 
 T = TypeVar("T")
+
+CHECKPOINT_TIER = 3
+"""The tier of checkpoints, and of the start of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +62,35 @@ class Base(ABC):
     def identity(self) -> Mapping[str, str]:
         """What tells its contents from others under the same names: an e_tag, or else the size, by file name."""
 
+    @property
+    def tells_first(self) -> bool:
+        """Whether it is to be asked for protocol and metadata before anything else: it tells them by the way."""
+        return False
+
+    @property
+    def tier(self) -> int:
+        """How good a base it is: 1 and 2 for metadata sidecars, 3 for checkpoints."""
+        return CHECKPOINT_TIER
+
     def footers(self) -> tuple[FileRef, ...]:
         """Parquet files whose footers `trust` asks for first, where they are few."""
         return ()
 
+    def pieces(self, wanted: Wanted) -> tuple[Piece, ...]:
+        """Pieces that a replay begins with, where that can be told already and they are few."""
+        del wanted
+        return ()
+
     @abstractmethod
-    def trust(self, then: TrustContinuation[T], *, with_table: bool) -> StateMachinePhase[T]:
+    def trust(
+        self, then: TrustContinuation[T], *, with_table: bool, ahead: tuple[FileRef, ...] = ()
+    ) -> StateMachinePhase[T]:
         """Finds out whether every file of it is there and whole, as far as that can be told before its first row.
 
         Args:
             then: What goes on, with a base that has learned what it takes to be replayed, or without one.
             with_table: Whether protocol and metadata are wanted too.
+            ahead: Files that are read next, to be asked for at the same time if anything is.
         """
 
     @abstractmethod
@@ -80,6 +102,21 @@ class Base(ABC):
                 more.
             then: What goes on after them.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a scan is going to ask of a base, as far as that is known before the table is.
+
+    Attributes:
+        predicate: Which files; None for all.
+        without: Columns of files that nobody wants.
+        at_once: How many row groups of a metadata sidecar are fetched together.
+    """
+
+    predicate: Predicate | None = None
+    without: frozenset[str] = frozenset()
+    at_once: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +132,8 @@ class Reading:
         recent: The order that a base's files are wanted in; None for the base's own.
         start: Where in the base to begin; None for its start.
         decided: Each tells of a batch of files which ones a base decided on before it broke off.
+        at_once: How many row groups of a metadata sidecar are fetched together.
+        limit: Most files that are wanted of all; None where there is no such limit.
         tally: Counts what is met.
         events: Is told what happens.
     """
@@ -107,6 +146,8 @@ class Reading:
     recent: Recent | None = None
     start: Place | None = None
     decided: tuple[RowTest, ...] = ()
+    at_once: int = 5
+    limit: int | None = None
     tally: Tally = field(default_factory=Tally, repr=False, compare=False)
     events: Events = field(default_factory=Events, repr=False, compare=False)
 

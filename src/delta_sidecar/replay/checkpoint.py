@@ -21,6 +21,7 @@ from delta_sidecar.errors import (
     ObjectNotFoundError,
     ObjectTruncatedError,
     PageTokenExpiredError,
+    SidecarError,
     StorageError,
     UnreadableFileError,
 )
@@ -90,8 +91,11 @@ class CheckpointBase(Base):
         tables = tuple(file for file in self.files if not file.path.endswith(".json"))
         return tables if self.leaves is None and len(tables) <= _FEW_FILES else ()
 
-    def trust(self, then: TrustContinuation[T], *, with_table: bool) -> StateMachinePhase[T]:
+    def trust(
+        self, then: TrustContinuation[T], *, with_table: bool, ahead: tuple[FileRef, ...] = ()
+    ) -> StateMachinePhase[T]:
         """Reads its top, unless that was done and told what is asked for."""
+        del ahead
         if self.leaves is None or (with_table and self.metadata is None):
             return Consume(CheckpointTopPhase(self, then, with_table=with_table))
         return then.trusted(self)
@@ -324,7 +328,8 @@ def is_torn(error: Exception) -> bool:
     if not isinstance(error, UnreadableFileError):
         return False
     cause = error.__cause__
-    if cause is None or isinstance(cause, ObjectNotFoundError | ObjectTruncatedError | pa.ArrowException):
+    torn = ObjectNotFoundError | ObjectTruncatedError | SidecarError | pa.ArrowException
+    if cause is None or isinstance(cause, torn):
         return True
     return isinstance(cause, OSError) and not isinstance(cause, StorageError)
 

@@ -10,12 +10,15 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from delta_sidecar.errors import SidecarError
 from delta_sidecar.events import BasePassedOver, Events
 from delta_sidecar.plan import Consume, StateMachinePhase
 from delta_sidecar.replay.bases import Base, TrustContinuation
 from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.failures import no_base_left
+from delta_sidecar.replay.listed_sidecars import listed_sidecars
 from delta_sidecar.replay.opening import FileListingPhase, ListingContinuation, Opening
+from delta_sidecar.replay.sidecar import SidecarBase
 
 if TYPE_CHECKING:
     from delta_sidecar.log.segment import LogSegment
@@ -24,9 +27,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def bases_of(segment: LogSegment) -> tuple[Base, ...]:
-    """The bases that a listed log offers, in the order in which they are tried: the newest checkpoint first."""
-    return tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
+def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
+    """The bases that a listed log offers, in the order in which they are tried.
+
+    The newest metadata sidecar comes first, even where a checkpoint is newer: it is read as its own version, and the
+    commits after it are few. Then comes the newest checkpoint.
+
+    Args:
+        segment: The listed log.
+        sidecars: Whether metadata sidecars count.
+    """
+    checkpoints = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
+    reachable = segment.commits.first - 1
+    listed = listed_sidecars(segment.sidecars, segment.version) if sidecars else []
+    found = (SidecarBase.of(sidecar, segment, checkpoints) for sidecar in listed if sidecar.version >= reachable)
+    return (*found, *checkpoints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +52,7 @@ class BaseChoice:
         segment: The listed log.
         bases: Those that are left, the first to be tried first; what was learned of one stays with it.
         unusable: Names of those that proved unusable.
+        sidecars: Whether metadata sidecars count.
         reach: The commits above this version count as the tail even where the first base is newer: a replay went
             through them before the base was known. None where that is not so.
     """
@@ -44,12 +60,13 @@ class BaseChoice:
     segment: LogSegment
     bases: tuple[Base, ...]
     unusable: frozenset[str] = frozenset()
+    sidecars: bool = True
     reach: int | None = None
 
     @classmethod
-    def of(cls, segment: LogSegment) -> BaseChoice:
+    def of(cls, segment: LogSegment, *, sidecars: bool = True) -> BaseChoice:
         """All that a log offers."""
-        return cls(segment, bases_of(segment))
+        return cls(segment, bases_of(segment, sidecars=sidecars), sidecars=sidecars)
 
     @property
     def base_version(self) -> int:
@@ -105,7 +122,8 @@ class BaseChoice:
 
     def listed(self, segment: LogSegment) -> BaseChoice:
         """What another listing of the same log offers."""
-        offered = tuple(base for base in bases_of(segment) if base.name not in self.unusable)
+        offered = bases_of(segment, sidecars=self.sidecars)
+        offered = tuple(base for base in offered if base.name not in self.unusable)
         return replace(self, segment=segment, bases=offered)
 
 
@@ -133,14 +151,19 @@ class ChoosesBase(TrustContinuation[T]):
         Raises:
             CorruptCheckpointError: There is none.
         """
-        self.events(BasePassedOver(table=self.table, base=base.name, version=base.version, reason=str(error)))
+        code = error.code if isinstance(error, SidecarError) else "damaged"
+        version, tier = base.version, base.tier
+        event = BasePassedOver(
+            table=self.table, base=base.name, version=version, tier=tier, reason=str(error), code=code
+        )
+        self.events(event)
         left = self.choice.without(base)
         if left.is_open:
             return self.onto(left)
         failure = no_base_left(self.table, base.name, error)
         if left.segment.complete:
             raise failure from error
-        pinned = Opening(self.table, left.segment.version)
+        pinned = Opening(self.table, left.segment.version, sidecars=left.sidecars)
         return Consume(FileListingPhase(pinned, _ListedAgain(self, left, failure), None, left.unusable))
 
 

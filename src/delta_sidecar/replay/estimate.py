@@ -21,8 +21,8 @@ from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.commits import LiveAdds, live_adds_plan
 from delta_sidecar.replay.failures import raise_commit_failure
 from delta_sidecar.replay.footer_facts import START, BaseFacts
+from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.ranges import UNKNOWN, Counts, Range
-from delta_sidecar.replay.scan import bind_predicate
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.tail_counts import NO_COMMITS, TailCounter, TailFacts, counted_columns
 
@@ -62,7 +62,7 @@ def estimate(snapshot: Snapshot, predicate: Predicate | None = None) -> StateMac
     """
     choice = snapshot.choice
     usable = [version for version in choice.segment.checksums if version >= choice.base_version]
-    live = LiveAdds(SeenSet(), counted_columns(snapshot), bind_predicate(snapshot, predicate))
+    live = LiveAdds(SeenSet(), counted_columns(snapshot), bind_predicate(snapshot.columns, predicate))
     state = _Estimating(snapshot, TailCounter(live))
     return Consume(ChecksumCountsPhase(state, max(usable))) if usable else state.below(None)
 

@@ -16,14 +16,25 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.events import Events
 from delta_sidecar.log.hints import last_checkpoint_version
-from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, checksum_path, commit_path, listing_start
+from delta_sidecar.log.names import (
+    LAST_CHECKPOINT,
+    LOG_FOLDER,
+    SIDECAR_FOLDER,
+    checksum_path,
+    commit_path,
+    listing_start,
+)
 from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
 from delta_sidecar.plan import Consume, ConsumePhase, ListFiles, ReadFiles, StateMachinePhase
+from delta_sidecar.replay.listed_sidecars import ListedSidecar, listed_sidecars
+from delta_sidecar.sidecar.names import manifest_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+    from delta_sidecar.replay.bases import Wanted
 
 T = TypeVar("T")
 
@@ -58,6 +69,7 @@ class Opening:
         refuse: Whether a table that asks its readers for more than this library can do is refused; else it is opened
             all the same, to be looked at and not to be scanned.
         sidecars: Whether metadata sidecars count as bases.
+        wanted: What will be asked of the base, where all that matches in it will be read; None where it will not.
         events: Is told what happens.
     """
 
@@ -69,6 +81,7 @@ class Opening:
     listed_from: int | None = None
     refuse: bool = True
     sidecars: bool = True
+    wanted: Wanted | None = None
     events: Events = field(default_factory=Events, repr=False, compare=False)
 
 
@@ -119,7 +132,13 @@ class FileListingPhase(ConsumePhase[T]):
         if self.opening.version is not None:
             last = min(last, self.opening.version)
         commits = tuple(commit_path(version) for version in range(self.hint + 1, last + 1))
-        return ListFiles(LOG_FOLDER, listing_start(self.hint), ahead=(checksum_path(self.hint), *commits))
+        ahead: tuple[str, ...] = (checksum_path(self.hint), *commits)
+        heads: tuple[str, ...] = ()
+        if self.opening.sidecars:
+            # A metadata sidecar is mostly written along with a checkpoint.
+            ahead = (SIDECAR_FOLDER + manifest_name(self.hint), *ahead)
+            heads = (commit_path(self.hint),)
+        return ListFiles(LOG_FOLDER, listing_start(self.hint), ahead=ahead, heads=heads)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
         """Pins the version and finds its bases."""
@@ -128,16 +147,26 @@ class FileListingPhase(ConsumePhase[T]):
         for batch in data:
             columns = (batch.column(name).to_pylist() for name in _LISTED)
             builder.add_all(starmap(ListedFile, zip(*columns, strict=True)))
-        if self.hint is not None and not builder.checkpoints(builder.latest if wanted is None else wanted):
-            return Consume(FileListingPhase(self.opening, self.then, None, self.excluded))
+        version = builder.latest if wanted is None else wanted
+        sidecar = self._newest_sidecar(builder, version)
+        if self.hint is not None:
+            is_older = sidecar is not None and sidecar.version < self.hint
+            if not builder.checkpoints(version) and (sidecar is None or is_older):
+                return Consume(FileListingPhase(self.opening, self.then, None, self.excluded))
+            if sidecar is not None and is_older:
+                # A base all the same: the commits after it are asked for as well.
+                return Consume(FileListingPhase(self.opening, self.then, sidecar.version, self.excluded))
         if builder.is_empty:
             msg = f"{table} is not a Delta table: there is no commit and no checkpoint in its _delta_log"
             raise TableNotFoundError(msg)
-        version = builder.latest if wanted is None else wanted
         if version > builder.latest or version < 0:
             msg = f"{table} has no version {version}; its newest is {builder.latest}"
             raise VersionNotFoundError(msg)
-        return _cut(self.opening, self.then, builder, version)
+        return _cut(self.opening, self.then, builder, version, -1 if sidecar is None else sidecar.version)
+
+    def _newest_sidecar(self, builder: LogSegmentBuilder, version: int) -> ListedSidecar | None:
+        found = listed_sidecars(builder.sidecars, version, self.excluded) if self.opening.sidecars else []
+        return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +178,7 @@ class MissingCommitsPhase(ConsumePhase[T]):
     builder: LogSegmentBuilder
     version: int
     missing: tuple[int, ...]
+    sidecar: int
 
     def plan(self) -> ReadFiles:
         """The commits themselves."""
@@ -164,7 +194,7 @@ class MissingCommitsPhase(ConsumePhase[T]):
         for version in self.missing:
             if commit_path(version) not in found:
                 raise self._absent(version)
-        return _cut(self.opening, self.then, self.builder, self.version)
+        return _cut(self.opening, self.then, self.builder, self.version, self.sidecar)
 
     def _absent(self, missing: int) -> Exception:
         table = self.opening.table
@@ -185,9 +215,9 @@ class MissingCommitsPhase(ConsumePhase[T]):
 
 
 def _cut(
-    opening: Opening, then: ListingContinuation[T], builder: LogSegmentBuilder, version: int
+    opening: Opening, then: ListingContinuation[T], builder: LogSegmentBuilder, version: int, sidecar: int
 ) -> StateMachinePhase[T]:
-    missing = builder.missing(version, _PROBED_AT_ONCE)
+    missing = builder.missing(version, _PROBED_AT_ONCE, sidecar)
     if missing:
-        return Consume(MissingCommitsPhase(opening, then, builder, version, tuple(missing)))
+        return Consume(MissingCommitsPhase(opening, then, builder, version, tuple(missing), sidecar))
     return then.listed(builder.build(version))

@@ -13,7 +13,7 @@ import numpy as np
 from delta_sidecar._arrow import bits_of
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.stats import FileStatistics, parse_statistics, struct_leaves, struct_statistics
-from delta_sidecar.predicate import Bounds, ColumnBounds, Predicate, columns, may_match
+from delta_sidecar.predicate import Bounds, ColumnBounds, Predicate, bind, columns, may_match, to_physical
 from delta_sidecar.replay.files import partition_texts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from delta_sidecar.log.partition_values import PartitionTexts
-    from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.log.schema import ColumnPath, TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,25 @@ class Pruning:
         if self.statistics and text is not None:
             bounds = replace(bounds, found=parse_statistics(text, self.statistics))
         return bounds.may_match(np.ones(rows, dtype=np.bool_))
+
+    def by_values(self, add: Mapping[str, pa.Array], rows: int, found: FileStatistics | None) -> NDArray[np.bool_]:
+        """Which files may match, by their partition values and by statistics that were found for them."""
+        bounds = _FileBounds(self, _partitions(self, add, rows), rows, found)
+        return bounds.may_match(np.ones(rows, dtype=np.bool_))
+
+
+def bind_predicate(columns: TableSchema, predicate: Predicate | None) -> Pruning | None:
+    """Binds a predicate to a table's columns, in physical names.
+
+    Raises:
+        PredicateError: It names an unknown column, or compares one with a value of another type.
+    """
+    if predicate is None:
+        return None
+    physical = to_physical(bind(predicate, columns.logical), columns.physical_names)
+    types = columns.bounded_types()
+    partitions = {(name,) for name in columns.physical_partition_columns}
+    return pruning_for(physical, types, frozenset(partitions & types.keys()))
 
 
 def pruning_for(

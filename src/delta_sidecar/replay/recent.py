@@ -20,6 +20,8 @@ from delta_sidecar.log.partition_values import lookup, read_partition_column
 from delta_sidecar.replay.files import partition_texts, struct_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 MOST_FILES = 65_536
@@ -58,6 +60,26 @@ class Recent:
     kind: pa.DataType
     wanted: int | None = None
     after: FileKey | None = None
+
+    def buckets(self, batch: pa.RecordBatch) -> pa.Array:
+        """The buckets of files, for comparing."""
+        return _typed(lookup(batch.column("partition_values"), self.column).texts, self.kind)
+
+    def typed(self, buckets: Iterable[str | None]) -> pa.Array:
+        """Buckets as the log writes them, for comparing."""
+        return _typed(strings(buckets), self.kind)
+
+    def is_after(self, batch: pa.RecordBatch, after: FileKey) -> NDArray[np.bool_]:
+        """Which files come after one."""
+        buckets, bucket = self.buckets(batch), self.typed([after.bucket])[0]
+        paths, path = batch.column("raw_path"), scalar(after.raw_path, pa.string())
+        vectors, vector = _vector_ids(batch), scalar(after.deletion_vector, pa.string())
+        later = bits_of(pc.greater(paths, path))
+        later |= bits_of(pc.equal(paths, path)) & bits_of(pc.greater(vectors, vector))
+        is_null = ~valid_mask(buckets)
+        if not bucket.is_valid:
+            return is_null & later
+        return bits_of(pc.less(buckets, bucket)) | is_null | (bits_of(pc.equal(buckets, bucket)) & later)
 
     def key(self, batch: pa.RecordBatch, row: int) -> FileKey:
         """Where a file of a batch stands."""
@@ -98,13 +120,13 @@ class NewestFiles:
         if lowest is not None:
             keep &= bits_of(pc.greater_equal(buckets, lowest))
         if after is not None and after.bucket is not None:
-            keep &= bits_of(pc.less_equal(buckets, self._after_bucket())) | ~valid_mask(buckets)
+            keep &= bits_of(pc.less_equal(buckets, self.recent.typed([after.bucket])[0])) | ~valid_mask(buckets)
         return keep | ~texts.told
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes files."""
         if self.recent.after is not None:
-            batch = batch.filter(booleans(self._is_after(batch, self.recent.after)))
+            batch = batch.filter(booleans(self.recent.is_after(batch, self.recent.after)))
         if not batch.num_rows:
             return
         self._kept.append(batch)
@@ -118,11 +140,23 @@ class NewestFiles:
         self._cut()
         return self._kept[0] if self._kept else None
 
+    def last(self) -> FileKey | None:
+        """The last of the files that are kept, which others must come before to be kept; None while there is room."""
+        if self._rows < self._room:
+            return None
+        self._cut()
+        return self.recent.key(self._kept[0], self._rows - 1)
+
+    @property
+    def room(self) -> int:
+        """How many files are kept at most."""
+        return self._room
+
     def _cut(self) -> None:
         if not self._kept:
             return
         files = pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
-        buckets = self._buckets(files)
+        buckets = self.recent.buckets(files)
         keys = pa.Table.from_arrays(
             [buckets, files.column("raw_path"), _vector_ids(files)], names=["bucket", "path", "vector"]
         )
@@ -139,24 +173,6 @@ class NewestFiles:
         self._rows, self._bytes = len(order), self._kept[0].get_total_buffer_size()
         last = buckets[order[-1].as_py()]
         self._lowest = last if self.is_cut and last.is_valid else None
-
-    def _buckets(self, batch: pa.RecordBatch) -> pa.Array:
-        return _typed(lookup(batch.column("partition_values"), self.recent.column).texts, self.recent.kind)
-
-    def _after_bucket(self) -> pa.Scalar:
-        after = self.recent.after
-        return _typed(strings([None if after is None else after.bucket]), self.recent.kind)[0]
-
-    def _is_after(self, batch: pa.RecordBatch, after: FileKey) -> NDArray[np.bool_]:
-        buckets, bucket = self._buckets(batch), self._after_bucket()
-        paths, path = batch.column("raw_path"), scalar(after.raw_path, pa.string())
-        vectors, vector = _vector_ids(batch), scalar(after.deletion_vector, pa.string())
-        later = bits_of(pc.greater(paths, path))
-        later |= bits_of(pc.equal(paths, path)) & bits_of(pc.greater(vectors, vector))
-        is_null = ~valid_mask(buckets)
-        if not bucket.is_valid:
-            return is_null & later
-        return bits_of(pc.less(buckets, bucket)) | is_null | (bits_of(pc.equal(buckets, bucket)) & later)
 
 
 def _typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:

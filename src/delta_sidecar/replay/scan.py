@@ -32,13 +32,12 @@ from delta_sidecar.plan import (
     StateMachinePhase,
     Terminus,
 )
-from delta_sidecar.predicate import Predicate, bind, to_physical
-from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation
+from delta_sidecar.replay.bases import CHECKPOINT_TIER, Base, Reading, ReplayContinuation
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
 from delta_sidecar.replay.commits import LiveAdds, TailKeys, live_adds_plan, tail_keys_plan
 from delta_sidecar.replay.failures import raise_commit_failure
 from delta_sidecar.replay.files import FileColumns
-from delta_sidecar.replay.pruning import Pruning, pruning_for
+from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.strict import StrictMode
 from delta_sidecar.replay.tally import Account
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from delta_sidecar.log.tail import Tail
     from delta_sidecar.plan import Place
     from delta_sidecar.plan.nodes import RowTest
+    from delta_sidecar.predicate import Predicate
     from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.snapshot import Snapshot
 
@@ -66,6 +66,8 @@ class Manner:
         recent: The order that a base's files are wanted in; None for the base's own.
         start: Where to begin; None for the start. What comes before counts as given out.
         columns: Makes the batches that are let through; None for batches of files.
+        at_once: How many row groups of a metadata sidecar are fetched together.
+        limit: Most files that are wanted; None for all.
         account: Is kept up to date.
         events: Is told what happens.
     """
@@ -76,6 +78,8 @@ class Manner:
     recent: Recent | None = None
     start: Place | None = None
     columns: FileColumns | None = None
+    at_once: int = 5
+    limit: int | None = None
     account: Account = field(default_factory=Account, repr=False, compare=False)
     events: Events = field(default_factory=Events, repr=False, compare=False)
 
@@ -151,21 +155,6 @@ def forward_scan(
     return state.remember(tail.above(version), partial(state.replay, tail.up_to(version), state.end))
 
 
-def bind_predicate(snapshot: Snapshot, predicate: Predicate | None) -> Pruning | None:
-    """Binds a predicate to a table's columns, in physical names.
-
-    Raises:
-        PredicateError: It names an unknown column, or compares one with a value of another type.
-    """
-    if predicate is None:
-        return None
-    columns = snapshot.columns
-    physical = to_physical(bind(predicate, columns.logical), columns.physical_names)
-    types = columns.bounded_types()
-    partitions = {(name,) for name in columns.physical_partition_columns}
-    return pruning_for(physical, types, frozenset(partitions & types.keys()))
-
-
 def _start(
     snapshot: Snapshot, predicate: Predicate | None, without: frozenset[str], manner: Manner, *, forward: bool
 ) -> _ScanState:
@@ -175,10 +164,12 @@ def _start(
         snapshot.table,
         _seen_set(manner),
         manner.columns or FileColumns(partition_columns, names.instants(), without),
-        bind_predicate(snapshot, predicate),
+        bind_predicate(snapshot.columns, predicate),
         forward,
         recent=manner.recent,
         start=manner.start if manner.start_version is None else None,
+        at_once=manner.at_once,
+        limit=manner.limit,
         tally=manner.account.tally,
         events=manner.events,
     )
@@ -229,11 +220,11 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
     def to_base(self) -> StateMachinePhase[Scan]:
         if self.choice.bases:
             return self.choice.bases[0].trust(self, with_table=False)
-        self.events(BaseChosen(table=self.table, base="", version=-1))
+        self.events(BaseChosen(table=self.table, base="", version=-1, tier=CHECKPOINT_TIER))
         return self.replayed()
 
     def trusted(self, base: Base) -> StateMachinePhase[Scan]:
-        self.events(BaseChosen(table=self.table, base=base.name, version=base.version))
+        self.events(BaseChosen(table=self.table, base=base.name, version=base.version, tier=base.tier))
         state = replace(self, choice=self.choice.learned(base))
         return base.replay(replace(self.reading, seen=self.reading.seen.freeze()), state)
 
@@ -279,8 +270,13 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
         return state.past(base, error, decided)
 
     def past(self, base: Base, error: Exception, decided: RowTest) -> StateMachinePhase[Scan]:
-        reading = replace(self.reading, decided=(*self.reading.decided, decided))
-        return replace(self, reading=reading).distrusted(base, error)
+        # What tells which files are decided on may look at their statistics.
+        columns = replace(self.reading.columns, without=self.reading.columns.without - {"stats"})
+        decided_now = (*self.reading.decided, decided)
+        reading = replace(self.reading, decided=decided_now, columns=columns, start=None)
+        # Where an earlier scan stood counts as decided on too, so that the next base begins at its start.
+        state = replace(self, reading=reading, manner=replace(self.manner, start=None, recent=None))
+        return ChoosesBase.distrusted(state, base, error)
 
     def forgetful(self) -> _ScanState:
         return replace(self, reading=replace(self.reading, seen=_seen_set(self.manner), start=None))

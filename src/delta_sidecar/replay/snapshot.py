@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.log.tail import Tail
-    from delta_sidecar.plan import FileRef
+    from delta_sidecar.plan import FileRef, Piece
     from delta_sidecar.replay.bases import Base
 
 _CHECKSUM_BYTES = 4 << 20
@@ -95,19 +95,8 @@ class _Listed(ListingContinuation[Snapshot]):
     opening: Opening
 
     def listed(self, segment: LogSegment) -> StateMachinePhase[Snapshot]:
-        opening = self.opening
-        choice = BaseChoice.of(segment)
-        search = _Search(
-            opening.table,
-            choice,
-            opening.speculation,
-            opening.whole_tail,
-            opening.whole_base,
-            opening.refuse,
-            events=opening.events,
-        )
-        version = search.best_checksum()
-        return search.in_tail() if version is None else Consume(ChecksumPhase(search, version))
+        choice = BaseChoice.of(segment, sidecars=self.opening.sidecars)
+        return _Search(self.opening.table, choice, self.opening, events=self.opening.events).begin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,30 +104,52 @@ class _Search(ChoosesBase[Snapshot]):
     """What is known so far of the table, and where to look for the rest.
 
     Attributes:
-        speculation: How many commits are asked for before it is known that they are needed.
-        whole_tail: Whether it is known that all are.
-        whole_base: Whether it is known that the base is needed too.
-        refuse: Whether a table that asks for more than this library can do is refused.
+        opening: What is asked for.
         protocol: The protocol, once it is known.
         metadata: The metadata, once it is known.
         columns: What they say of the table's columns, where that has been read.
     """
 
-    speculation: int
-    whole_tail: bool = False
-    whole_base: bool = False
-    refuse: bool = True
+    opening: Opening
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     columns: TableSchema | None = field(default=None, repr=False)
 
+    def begin(self) -> StateMachinePhase[Snapshot]:
+        """Asks the base first, where it tells by the way; then the best checksum file, or else the tail."""
+        base = self.choice.bases[0] if self.choice.bases else None
+        if base is not None and base.tells_first:
+            return base.trust(
+                _Told(self.table, self.choice, self, events=self.events), with_table=True, ahead=self.next_commits()
+            )
+        version = self.best_checksum()
+        return self.in_tail() if version is None else Consume(ChecksumPhase(self, version))
+
     def best_checksum(self) -> int | None:
-        """The checksum file that costs least: the base's own where the tail is on its way, else the newest."""
+        """The checksum file that costs least: the base's own where the tail is on its way, else the newest.
+
+        None where none is worth it: a base that told already and a tail that is read anyway tell as much.
+        """
         segment, base = self.choice.segment, self.choice.base_version
         usable = [version for version in segment.checksums if version >= base]
-        if base in usable and not segment.complete and segment.version - base <= self.speculation:
+        is_near = not segment.complete and segment.version - base <= self.opening.speculation
+        if self.choice.bases and self.choice.bases[0].metadata is not None:
+            newest = max(usable, default=base)
+            return None if is_near or self.opening.whole_tail or newest == base else newest
+        if base in usable and is_near:
             return base
         return max(usable, default=None)
+
+    def next_commits(self, up_to: int | None = None) -> tuple[FileRef, ...]:
+        """The commits that are read next: those that tell of the table, and some to begin the replay with.
+
+        Args:
+            up_to: Of those that tell of the table, only the ones after this version are needed.
+        """
+        begun = self.choice.base_version
+        if not self.opening.whole_tail:
+            begun = max(begun, self.choice.segment.version - self.opening.speculation)
+        return files_of(self.choice.segment.tail(begun if up_to is None else min(up_to, begun)))
 
     def in_tail(self, up_to: int | None = None) -> StateMachinePhase[Snapshot]:
         """Looks through the commits after the base."""
@@ -159,7 +170,12 @@ class _Search(ChoosesBase[Snapshot]):
 
     def footers(self) -> tuple[FileRef, ...]:
         """The footers of the base that are worth asking for beside the commits."""
-        return self.choice.bases[0].footers() if self.whole_base and self.choice.bases else ()
+        return self.choice.bases[0].footers() if self.opening.whole_base and self.choice.bases else ()
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """The pieces of the base that are worth asking for beside the commits."""
+        wanted = self.opening.wanted
+        return () if wanted is None or not self.choice.bases else self.choice.bases[0].pieces(wanted)
 
     def trusted(self, base: Base) -> StateMachinePhase[Snapshot]:
         known = replace(self, protocol=self.protocol or base.protocol, metadata=self.metadata or base.metadata)
@@ -173,13 +189,26 @@ class _Search(ChoosesBase[Snapshot]):
         if self.protocol is None:
             msg = f"{table} has no protocol action up to version {version}: its log is not complete"
             raise MissingProtocolError(msg)
-        if self.refuse:
+        if self.opening.refuse:
             check_readable(self.protocol, table)
         if self.metadata is None:
             msg = f"{table} has no metaData action up to version {version}: its log is not complete"
             raise MissingMetadataError(msg)
         columns = self.columns or read_schema(self.metadata, self.protocol, table)
         return Terminus(Snapshot(table, version, self.protocol, self.metadata, columns, self.choice))
+
+
+@dataclass(frozen=True, slots=True)
+class _Told(ChoosesBase[Snapshot]):
+    """Begins the search once a base has told what it knows, or cannot be trusted."""
+
+    search: _Search
+
+    def trusted(self, base: Base) -> StateMachinePhase[Snapshot]:
+        return self.onto(self.choice.learned(base))
+
+    def onto(self, choice: BaseChoice) -> StateMachinePhase[Snapshot]:
+        return replace(self.search, choice=choice).begin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +220,13 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
 
     def plan(self) -> ReadFiles:
         """The file, and the commits that are read next: those after it, and some to begin the replay with."""
-        choice = self.search.choice
-        segment = choice.segment
-        begun = choice.base_version
-        if not self.search.whole_tail:
-            begun = max(begun, segment.version - self.search.speculation)
-        ahead = files_of(segment.tail(min(self.version, begun)))
-        footers = self.search.footers()
-        return ReadFiles((checksum_path(self.version),), max_bytes=_CHECKSUM_BYTES, ahead=ahead, footers=footers)
+        return ReadFiles(
+            (checksum_path(self.version),),
+            max_bytes=_CHECKSUM_BYTES,
+            ahead=self.search.next_commits(self.version),
+            footers=self.search.footers(),
+            pieces=self.search.pieces(),
+        )
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:
         """Takes it if it is whole; the commits after it may say something newer."""
@@ -242,6 +270,7 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
             keep=True,
             all_needed=True,
             footers=self.search.footers(),
+            pieces=self.search.pieces(),
         )
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Snapshot]:

@@ -54,6 +54,8 @@ class LazyScanConfig:
         commit_read_parallelism: How many commits are fetched at once.
         checkpoint_row_groups_per_batch: At most so many row groups of a checkpoint are fetched ahead or decoded at
             once, within a byte budget.
+        sidecar_enabled: Whether metadata sidecars are used.
+        sidecar_row_groups_per_batch: How many row groups of a metadata sidecar are fetched together.
         remove_set_memory_limit: Most bytes for the keys of the tail in memory, as a number or a text such as `64MB`;
             above it they go to a temporary file.
         strict: Whether a commit with anything but add, remove and commitInfo trips.
@@ -79,6 +81,8 @@ class LazyScanConfig:
     batch_size: int | None = None
     commit_read_parallelism: int | None = None
     checkpoint_row_groups_per_batch: int | None = None
+    sidecar_enabled: bool | None = None
+    sidecar_row_groups_per_batch: int | None = None
     remove_set_memory_limit: int | str | None = None
     strict: bool | None = None
     enable_fallback: bool | None = None
@@ -161,6 +165,8 @@ class ScanOptions:
     batch_size: int
     commit_read_parallelism: int
     checkpoint_row_groups_per_batch: int
+    sidecar_enabled: bool
+    sidecar_row_groups_per_batch: int
     remove_set_memory_limit: int
     strict: bool
     enable_fallback: bool

@@ -14,7 +14,7 @@ from delta_sidecar.predicate import names
 from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
 from delta_sidecar.replay.failures import raise_base_failure
-from delta_sidecar.replay.scan import bind_predicate
+from delta_sidecar.replay.pruning import bind_predicate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -149,7 +149,7 @@ def explained(
 ) -> Explanation:
     """Puts together what is known of a scan before a file entry is read."""
     predicate = config.parsed_predicate
-    pruning = bind_predicate(snapshot, predicate)
+    pruning = bind_predicate(snapshot.columns, predicate)
     logical = {physical: path for path, physical in snapshot.columns.physical_names.items()}
     partitions, statistics = (
         tuple(sorted(names.written(logical.get(path, path)) for path in paths))

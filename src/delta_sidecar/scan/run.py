@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from delta_sidecar.events import (
+    BaseChosen,
     BasePassedOver,
     Event,
     Events,
@@ -20,6 +21,7 @@ from delta_sidecar.events import (
 from delta_sidecar.execute import ExecutionCounts, LocalExecutor
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.predicate import bind
+from delta_sidecar.replay.bases import CHECKPOINT_TIER, Wanted
 from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.scan import Manner, Scan, forward_scan, reverse_scan
@@ -32,6 +34,7 @@ from delta_sidecar.scan.opening import open_table
 from delta_sidecar.scan.paging import PageToken, query_digest
 from delta_sidecar.scan.retention import check_retention
 from delta_sidecar.scan.strategy import Decision, decide
+from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.store import RequestLog
 
 if TYPE_CHECKING:
@@ -74,6 +77,8 @@ class ScanRun:
         self._trips_to_first_file: int | None = None
         self._files = self._batches = self._fallbacks = 0
         self._passed_over: list[tuple[str, str]] = []
+        self._tier: int | None = None
+        self._fallback_code: str | None = None
 
     def open(self) -> Snapshot:
         """Reads the version, protocol and metadata of the table; no file of it is listed."""
@@ -143,6 +148,17 @@ class ScanRun:
         strategy, order = self.decision.strategy.value, self.decision.order
         return PageToken.of(self.snapshot, choice, strategy, order, self._query, at).encode()
 
+    def sidecar_fallback_reason(self) -> str | None:
+        """Why the base is not the best one there could be, in a word; None where it is, or is not known yet."""
+        if self._fallback_code is not None or self._tier == 1 or self.snapshot is None:
+            return self._fallback_code
+        choice = self.snapshot.choice
+        if not choice.sidecars:
+            return "disabled"
+        if any(base.tier < CHECKPOINT_TIER for base in choice.bases):
+            return "no_manifest" if self._tier is not None else None
+        return "too_old" if any(parse_sidecar_name(name) for name in choice.segment.sidecars) else "none"
+
     def metrics(self) -> ScanMetrics:
         """What the run has done so far."""
         account, choice = self.account, self.account.choice
@@ -165,37 +181,49 @@ class ScanRun:
 
     def _found(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         options = self.config.options()
+        without = OPTIONAL_COLUMNS - set(schema.names)
         with closing(self._executor(options)) as executor:
-            snapshot, options = self._ready(options, executor, scanning=True)
+            snapshot, options = self._ready(options, executor, scanning=True, without=without)
             executor.resize(
                 file_parallelism=options.commit_read_parallelism,
                 row_groups_ahead=options.checkpoint_row_groups_per_batch,
             )
-            start = self._start(snapshot, options, OPTIONAL_COLUMNS - set(schema.names))
+            start = self._start(snapshot, options, without)
             if self.config.limit == 0:
                 return
             with closing(StateMachineIterator(start, executor)) as machine:
                 yield from self._sliced(machine, executor, options.batch_size)
 
-    def _ready(self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool) -> tuple[Snapshot, ScanOptions]:
+    def _ready(
+        self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str] = frozenset()
+    ) -> tuple[Snapshot, ScanOptions]:
         """Opens the table, and gives the options that count once its properties are known."""
-        snapshot = self._open(options, executor, scanning=scanning)
+        snapshot = self._open(options, executor, scanning=scanning, without=without)
+        with_sidecars = options.sidecar_enabled
         options = self.config.options(snapshot.metadata.configuration, self._ignored)
+        if options.sidecar_enabled != with_sidecars:
+            snapshot = self._open(options, executor, scanning=scanning, without=without)
         check_retention(snapshot, options, executor, self.events)
         return snapshot, options
 
-    def _open(self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool) -> Snapshot:
+    def _open(
+        self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str]
+    ) -> Snapshot:
         config = self.config
         is_forward = options.strategy is ScanStrategy.FORWARD
         is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
         # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
         whole_tail = scanning and (is_forward or is_likely_forward or config.predicate is not None)
+        whole_base = whole_tail and config.limit is None
+        wanted = Wanted(config.parsed_predicate, without, options.sidecar_row_groups_per_batch)
         opening = Opening(
             self._store.url,
             config.version,
             options.commit_read_parallelism,
             whole_tail=whole_tail,
-            whole_base=whole_tail and config.limit is None,
+            whole_base=whole_base,
+            sidecars=options.sidecar_enabled,
+            wanted=wanted if whole_base and config.page_token is None else None,
             events=self.events,
         )
         self.snapshot = open_table(opening, config, executor)
@@ -233,6 +261,8 @@ class ScanRun:
             seen_memory=options.remove_set_memory_limit,
             recent=decision.recent,
             start=None if at is None else at.place,
+            at_once=options.sidecar_row_groups_per_batch,
+            limit=self.config.limit,
             account=self.account,
             events=self.events,
         )
@@ -275,6 +305,10 @@ class ScanRun:
             self._fallbacks += 1
         elif isinstance(event, BasePassedOver):
             self._passed_over.append((event.base, event.reason))
+            if event.tier < CHECKPOINT_TIER:
+                self._fallback_code = self._fallback_code or event.code
+        elif isinstance(event, BaseChosen):
+            self._tier = event.tier
 
     def _ignored(self, name: str, reason: str) -> None:
         self.events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
@@ -301,6 +335,10 @@ class ScanRun:
             trips=metrics.requests.trips,
             row_groups_read=metrics.row_groups_read,
             row_groups_skipped=metrics.row_groups_skipped,
+            sidecar_tier=self._tier,
+            sidecar_fallback_reason=self.sidecar_fallback_reason(),
+            sidecar_row_groups_read=self._counts.piece_groups_read,
+            sidecar_row_groups_skipped=self._counts.piece_groups_skipped,
             remove_set_size=metrics.seen_keys or 0,
             remove_set_tier=metrics.seen_tier,
         )

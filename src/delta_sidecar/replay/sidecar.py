@@ -1,0 +1,278 @@
+"""Metadata sidecars as a base.
+
+    trust:   ManifestPhase, or FooterPhase without a manifest -> (phases of a checkpoint, as a witness)
+    replay:  MetadataSidecarPhase..., or NewestRowsPhase -> FoundRowsPhase...   (see `sidecar_scan`)
+
+A metadata sidecar is used only if its manifest is whole, belongs to the commit that is there and speaks of files that
+are there. A table that was dropped and made anew has other commits under the same names: their beginnings tell. Where
+the commit has been cleaned up, a checkpoint must name the same table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from delta_sidecar._digest import xxh3_128
+from delta_sidecar.errors import DeltaSidecarError, SidecarError
+from delta_sidecar.log.actions import Metadata, Protocol
+from delta_sidecar.log.names import SIDECAR_FOLDER, commit_path
+from delta_sidecar.log.schema import read_schema
+from delta_sidecar.plan import Consume, ConsumePhase, FileRef, ReadFiles, ReadKeyValue
+from delta_sidecar.replay.bases import Base, TrustContinuation
+from delta_sidecar.replay.checkpoint import CheckpointBase, is_torn
+from delta_sidecar.replay.failures import raise_unreachable
+from delta_sidecar.replay.pruning import bind_predicate
+from delta_sidecar.replay.sidecar_layout import SidecarLayout
+from delta_sidecar.replay.sidecar_scan import first_pieces, replay_sidecar
+from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
+from delta_sidecar.sidecar.manifest import (
+    FOOTER_KEY,
+    Manifest,
+    decode_footer_body,
+    decode_manifest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from delta_sidecar.log.segment import ListedFile, LogSegment
+    from delta_sidecar.plan import Piece, StateMachinePhase
+    from delta_sidecar.replay.bases import Reading, ReplayContinuation, Wanted
+    from delta_sidecar.replay.listed_sidecars import ListedSidecar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarBase(Base):
+    """A metadata sidecar.
+
+    Attributes:
+        listed: The listed files of the folder of sidecars, by name.
+        is_one_file: Whether it is read by its footer, for want of a manifest.
+        witnesses: Checkpoints that can tell which table this is.
+        layout: What is where in it; None before it is trusted.
+    """
+
+    listed: Mapping[str, ListedFile] = field(repr=False)
+    is_one_file: bool = False
+    witnesses: tuple[CheckpointBase, ...] = field(default=(), repr=False)
+    layout: SidecarLayout | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, sidecar: ListedSidecar, segment: LogSegment, checkpoints: tuple[CheckpointBase, ...]) -> SidecarBase:
+        """Makes one of what a listing shows."""
+        listed = segment.sidecars
+        data = listed.get(f"v{sidecar.version}.parquet")
+        size = 0 if data is None else data.size
+        return cls(sidecar.version, sidecar.name, listed, sidecar.tier > 1, checkpoints, nbytes=size)
+
+    @property
+    def tier(self) -> int:
+        """1 with a manifest, 2 without one."""
+        return 2 if self.is_one_file else 1
+
+    @property
+    def tells_first(self) -> bool:
+        """Its manifest holds protocol and metadata, and is asked for before anything else."""
+        return self.layout is None
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The e_tag, or else the size, of the file that is read first: it has digests of everything else."""
+        listed = self.listed[self.name]
+        return {self.name: listed.e_tag or f"{listed.size} bytes"}
+
+    def pieces(self, wanted: Wanted) -> tuple[Piece, ...]:
+        """The pieces that match, where they are few."""
+        if self.layout is None:
+            return ()
+        try:
+            pruning = bind_predicate(self.layout.table, wanted.predicate)
+        except DeltaSidecarError:
+            # The columns may have changed since.
+            return ()
+        return first_pieces(self.layout, pruning, wanted)
+
+    def trust(
+        self, then: TrustContinuation[T], *, with_table: bool, ahead: tuple[FileRef, ...] = ()
+    ) -> StateMachinePhase[T]:
+        """Reads its manifest and the beginning of its commit, unless that was done."""
+        del with_table
+        if self.layout is not None:
+            return then.trusted(self)
+        return Consume(FooterPhase(self, then, ahead) if self.is_one_file else ManifestPhase(self, then, ahead))
+
+    def replay(self, reading: Reading, then: ReplayContinuation[T]) -> StateMachinePhase[T]:
+        """Goes through the row groups that may match."""
+        if self.layout is None:
+            msg = f"{self.name} is not trusted yet: replay what `trust` gives"
+            raise RuntimeError(msg)
+        return replay_sidecar(self, self.layout, reading, then)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPhase(ConsumePhase[T]):
+    """Reads the manifest of a metadata sidecar, and the beginning of the commit that it belongs to."""
+
+    base: SidecarBase
+    then: TrustContinuation[T]
+    ahead: tuple[FileRef, ...] = ()
+
+    def plan(self) -> ReadFiles:
+        """Both together."""
+        return ReadFiles(
+            (SIDECAR_FOLDER + self.base.name,),
+            max_bytes=LARGEST_DOCUMENT,
+            heads=(commit_path(self.base.version),),
+            ahead=self.ahead,
+        )
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Goes on with what they say."""
+        read = _by_path(data)
+        size, content = read.get(SIDECAR_FOLDER + self.base.name, (0, None))
+        if content is None:
+            msg = "it is gone" if not size else f"it has {size} bytes, and more than a manifest may have"
+            return self.then.distrusted(self.base, SidecarError(msg, "damaged" if size else "gone"))
+        try:
+            manifest = decode_manifest(content)
+        except SidecarError as error:
+            return self.then.distrusted(self.base, error)
+        return _checked(self.base, manifest, read.get(commit_path(self.base.version)), self.then)
+
+
+@dataclass(frozen=True, slots=True)
+class FooterPhase(ConsumePhase[T]):
+    """Reads what the footer of a metadata sidecar holds in the place of a manifest."""
+
+    base: SidecarBase
+    then: TrustContinuation[T]
+    ahead: tuple[FileRef, ...] = ()
+
+    def plan(self) -> ReadKeyValue:
+        """The footer."""
+        listed = self.base.listed[self.base.name]
+        return ReadKeyValue(FileRef(listed.path, listed.size), FOOTER_KEY)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Goes on with what it says; the commit comes next."""
+        (value,) = (batch.column("value")[0].as_py() for batch in data)
+        if value is None:
+            msg = "it is no metadata sidecar: its footer does not say so"
+            return self.then.distrusted(self.base, SidecarError(msg))
+        try:
+            manifest = decode_footer_body(value, self.base.name, self.base.listed[self.base.name].size)
+        except SidecarError as error:
+            return self.then.distrusted(self.base, error)
+        return Consume(CommitHeadPhase(self.base, manifest, self.then, self.ahead))
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """A torn file is no base; the store being out of reach is another matter."""
+        if is_torn(error):
+            return self.then.distrusted(self.base, error)
+        raise_unreachable(error)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitHeadPhase(ConsumePhase[T]):
+    """Reads the beginning of the commit that a metadata sidecar belongs to."""
+
+    base: SidecarBase
+    manifest: Manifest = field(repr=False)
+    then: TrustContinuation[T]
+    ahead: tuple[FileRef, ...] = ()
+
+    def plan(self) -> ReadFiles:
+        """Only that."""
+        return ReadFiles((), heads=(commit_path(self.base.version),), ahead=self.ahead)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Compares it."""
+        head = _by_path(data).get(commit_path(self.base.version))
+        return _checked(self.base, self.manifest, head, self.then)
+
+
+@dataclass(frozen=True, slots=True)
+class _Witness(TrustContinuation[T]):
+    """Goes on once a checkpoint has told which table this is."""
+
+    base: SidecarBase
+    left: tuple[CheckpointBase, ...]
+    then: TrustContinuation[T]
+
+    def ask(self) -> StateMachinePhase[T]:
+        if not self.left:
+            msg = "its commit has been cleaned up, and no checkpoint tells whether it belongs to this table"
+            return self.then.distrusted(self.base, SidecarError(msg, "other_table"))
+        return self.left[0].trust(replace(self, left=self.left[1:]), with_table=True)
+
+    def trusted(self, base: Base) -> StateMachinePhase[T]:
+        told, own = base.metadata, self.base.metadata
+        if told is not None and own is not None and told.id == own.id:
+            return self.then.trusted(self.base)
+        msg = "its commit has been cleaned up, and the checkpoint is of another table"
+        return self.then.distrusted(self.base, SidecarError(msg, "other_table"))
+
+    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[T]:
+        del base, error
+        return self.ask()
+
+
+def _by_path(data: Iterator[pa.RecordBatch]) -> dict[str, tuple[int, bytes | None]]:
+    return {
+        batch.column("path")[0].as_py(): (batch.column("size")[0].as_py(), batch.column("data")[0].as_py())
+        for batch in data
+    }
+
+
+def _checked(
+    base: SidecarBase, manifest: Manifest, commit: tuple[int, bytes | None] | None, then: TrustContinuation[T]
+) -> StateMachinePhase[T]:
+    """Trusts a manifest that is whole, as far as the commit and the listing agree with it."""
+    try:
+        _check_files(base, manifest)
+        learned = _learned(base, manifest)
+        if commit is None:
+            return _Witness(learned, base.witnesses, then).ask()
+        _check_commit(base, manifest, *commit)
+    except DeltaSidecarError as error:
+        return then.distrusted(base, error)
+    return then.trusted(learned)
+
+
+def _check_files(base: SidecarBase, manifest: Manifest) -> None:
+    if manifest.version != base.version:
+        msg = f"it is for version {manifest.version}"
+        raise SidecarError(msg, "other_version")
+    names = [*manifest.files, *([manifest.segments_file] if manifest.segments_file is not None else [])]
+    for file in names:
+        listed = base.listed.get(file.name)
+        if listed is None:
+            msg = f"{file.name}, which it speaks of, is not there"
+            raise SidecarError(msg, "missing_file")
+        if listed.size != file.size:
+            msg = f"{file.name} has {listed.size} bytes where it says {file.size}"
+            raise SidecarError(msg, "wrong_size")
+
+
+def _check_commit(base: SidecarBase, manifest: Manifest, size: int, head: bytes | None) -> None:
+    mark = manifest.commit
+    if mark is None:
+        msg = f"it was made without commit {base.version}, which is there now: the table may be another one"
+        raise SidecarError(msg, "other_commit")
+    if mark.size != size or mark.head != xxh3_128(head or b""):
+        msg = f"commit {base.version} is not the one that it was made from: the table was made anew, or restored"
+        raise SidecarError(msg, "other_commit")
+
+
+def _learned(base: SidecarBase, manifest: Manifest) -> SidecarBase:
+    protocol = Protocol.from_action(manifest.protocol, base.name)
+    metadata = Metadata.from_action(manifest.metadata, base.name)
+    layout = SidecarLayout.of(manifest, read_schema(metadata, protocol, base.name))
+    size = sum(file.size for file in manifest.files)
+    return replace(base, layout=layout, protocol=protocol, metadata=metadata, nbytes=size)

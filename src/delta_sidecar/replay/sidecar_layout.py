@@ -1,0 +1,79 @@
+"""A trusted manifest beside the table's columns at its version: which column of the sidecar holds what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.log.stats_text import STATS_FORMATS
+from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
+from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, bounded_type
+
+if TYPE_CHECKING:
+    from delta_sidecar.log.schema import ColumnPath, TableSchema
+    from delta_sidecar.sidecar.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarLayout:
+    """What is where in a metadata sidecar.
+
+    Attributes:
+        manifest: Its manifest.
+        table: The table's columns at its version.
+        schema: Its own columns.
+        order: The order of its rows.
+    """
+
+    manifest: Manifest = field(repr=False)
+    table: TableSchema = field(repr=False)
+    schema: SidecarSchema
+    order: SidecarOrder
+
+    @classmethod
+    def of(cls, manifest: Manifest, table: TableSchema) -> SidecarLayout:
+        """Lays a manifest out.
+
+        Raises:
+            SidecarError: It is not about these columns.
+        """
+        partitions = table.physical_partition_columns
+        if manifest.bucket_column is not None and manifest.bucket_column not in partitions:
+            msg = f"its bucket column {manifest.bucket_column!r} is no partition column"
+            raise SidecarError(msg)
+        types = {path: bounded_type(_type_at(table.physical, path)) for path in manifest.statistics}
+        summaries = {path: types.get(path) for path in manifest.summaries}
+        others = tuple(name for name in partitions if name != manifest.bucket_column)
+        try:
+            schema = SidecarSchema(manifest.bucket_column, others, manifest.time_column, types)
+            sort = tuple(SortValue(each.kind, each.column, arrow_type(each.type)) for each in manifest.sort)
+        except ValueError as error:
+            raise SidecarError(str(error)) from error
+        if schema.schema_hash != manifest.schema_hash or manifest.stats_format not in STATS_FORMATS:
+            msg = "its columns are not those that its schema_hash speaks of"
+            raise SidecarError(msg)
+        known = {path: kind for path, kind in summaries.items() if kind is not None}
+        if len(known) < len(summaries):
+            msg = "it sums up a column that has no bounds"
+            raise SidecarError(msg)
+        return cls(manifest, table, schema, SidecarOrder(sort, known))
+
+
+def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
+    """The type of a column.
+
+    Raises:
+        SidecarError: There is none.
+    """
+    fields: pa.Schema | pa.StructType = schema
+    kind: pa.DataType | None = None
+    for name in path:
+        index = fields.get_field_index(name) if kind is None or pa.types.is_struct(kind) else -1
+        if index < 0:
+            msg = f"it has statistics of {'.'.join(path)!r}, and there is no such column"
+            raise SidecarError(msg)
+        kind = fields = fields.field(index).type
+    return kind
