@@ -15,6 +15,20 @@ from delta_sidecar.sidecar.thrift import (
     ThriftList,
     ThriftStruct,
     field,
+    field_head,
+    read_binary,
+    read_struct,
+    write_value,
+)
+    BINARY,
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    ThriftList,
+    ThriftStruct,
+    field,
     read_struct,
 )
 

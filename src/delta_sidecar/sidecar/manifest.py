@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from delta_sidecar._digest import DIGEST_LENGTH
 from delta_sidecar.sidecar.canonical import refuse, seal, unseal
 from delta_sidecar.sidecar.group_reading import KeyForm, key_form, read_row_groups, read_segments
-from delta_sidecar.sidecar.groups import LARGEST, RowGroups, Segments, group_json, segment_json
+from delta_sidecar.sidecar.groups import RowGroups, Segments, group_json, segment_json
+from delta_sidecar.sidecar.members import array, digest, mapping, path, text, whole
 from delta_sidecar.sidecar.names import ColumnPath, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
 
@@ -134,7 +134,7 @@ def decode_manifest(data: bytes, *, version: int | None = None) -> Manifest:
         SidecarError: It cannot be trusted; the message says why.
     """
     document = unseal(data)
-    size = _whole(document, "sidecar_size_bytes")
+    size = whole(document, "sidecar_size_bytes")
     return _manifest(document, size, version)
 
 
@@ -182,8 +182,8 @@ def _document(manifest: Manifest, *, sized: bool) -> dict[str, Any]:
         "bucket_column": manifest.bucket_column,
         "time_column": None if manifest.time_column is None else list(manifest.time_column),
         "sort": [{"kind": each.kind, "column": list(each.column), "type": each.type} for each in manifest.sort],
-        "summaries": [list(path) for path in manifest.summaries],
-        "statistics": [list(path) for path in manifest.statistics],
+        "summaries": [list(each) for each in manifest.summaries],
+        "statistics": [list(each) for each in manifest.statistics],
         "stats_format": manifest.stats_format,
     }
     if sized:
@@ -199,13 +199,13 @@ def _document(manifest: Manifest, *, sized: bool) -> dict[str, Any]:
 
 
 def _manifest(document: dict[str, Any], size: int, expected: int | None) -> Manifest:
-    if _whole(document, "format_version") != FORMAT_VERSION:
+    if whole(document, "format_version") != FORMAT_VERSION:
         refuse(f"has format_version {document['format_version']}; known is {FORMAT_VERSION}")
-    version = _whole(document, "version")
+    version = whole(document, "version")
     if expected is not None and version != expected:
         refuse(f"is that of version {version}")
     files = _files(document, version, size)
-    sort = tuple(_sort(each) for each in _list(document, "sort"))
+    sort = tuple(_sort(each) for each in array(document, "sort"))
     form = key_form([_sort_values(each) for each in sort])
     segments_file, segments, row_groups = None, Segments(), RowGroups()
     if "segments_file" in document:
@@ -217,72 +217,31 @@ def _manifest(document: dict[str, Any], size: int, expected: int | None) -> Mani
     manifest = Manifest(
         version=version,
         files=files,
-        num_files=_whole(document, "num_files"),
-        schema_hash=_digest(document, "schema_hash"),
+        num_files=whole(document, "num_files"),
+        schema_hash=digest(document, "schema_hash"),
         commit=_commit(document.get("commit")),
         protocol=_protocol(document),
         metadata=_metadata(document),
-        bucket_column=None if document.get("bucket_column") is None else _string(document, "bucket_column"),
-        time_column=None if document.get("time_column") is None else _path(document["time_column"]),
+        bucket_column=None if document.get("bucket_column") is None else text(document, "bucket_column"),
+        time_column=None if document.get("time_column") is None else path(document["time_column"]),
         sort=sort,
-        summaries=tuple(_path(each) for each in _list(document, "summaries")),
-        statistics=tuple(_path(each) for each in _list(document, "statistics")),
-        stats_format=_string(document, "stats_format"),
+        summaries=tuple(path(each) for each in array(document, "summaries")),
+        statistics=tuple(path(each) for each in array(document, "statistics")),
+        stats_format=text(document, "stats_format"),
         row_groups=row_groups,
         segments_file=segments_file,
         segments=segments,
     )
     rows = sum(manifest.segments.num_rows) + sum(manifest.row_groups.num_rows)
-    if (manifest.num_row_groups, rows) != (_whole(document, "num_row_groups"), manifest.num_files):
+    if (manifest.num_row_groups, rows) != (whole(document, "num_row_groups"), manifest.num_files):
         refuse("does not have as many row groups or files as it says")
     return manifest
-
-
-def _whole(document: Mapping[str, Any], name: str) -> int:
-    value = document.get(name)
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        refuse(f"has no whole number in range as {name}")
-    return value
-
-
-def _string(document: Mapping[str, Any], name: str) -> str:
-    value = document.get(name)
-    if type(value) is not str:
-        refuse(f"has no text as {name}")
-    return value
-
-
-def _list(document: Mapping[str, Any], name: str) -> list[Any]:
-    value = document.get(name)
-    if type(value) is not list:
-        refuse(f"has no list as {name}")
-    return value
-
-
-def _object(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = document.get(name)
-    if type(value) is not dict:
-        refuse(f"has no object as {name}")
-    return value
-
-
-def _digest(document: Mapping[str, Any], name: str) -> str:
-    value = _string(document, name)
-    if len(value) != DIGEST_LENGTH:
-        refuse(f"has no digest as {name}")
-    return value
-
-
-def _path(value: object) -> ColumnPath:
-    if type(value) is not list or not value or any(type(part) is not str for part in value):
-        refuse("has a column that is no list of names")
-    return tuple(value)
 
 
 def _file(value: object, version: int, *kinds: SidecarFileKind) -> SidecarFile:
     if type(value) is not dict:
         refuse("has a file that is no object")
-    name, size = _string(value, "name"), _whole(value, "size")
+    name, size = text(value, "name"), whole(value, "size")
     found = parse_sidecar_name(name)
     if found is None or found.kind not in kinds or found.version != version:
         refuse("names a file that is none of its version")
@@ -294,7 +253,7 @@ def _files(document: dict[str, Any], version: int, size: int) -> tuple[SidecarFi
     first = _file({"name": document.get("sidecar_file"), "size": size}, version, *kinds)
     if "files" not in document:
         return (first,)
-    files = tuple(_file(each, version, *kinds) for each in _list(document, "files"))
+    files = tuple(_file(each, version, *kinds) for each in array(document, "files"))
     if files[:1] != (first,) or len({each.name for each in files}) != len(files):
         refuse("does not begin its files with sidecar_file, or names one twice")
     return files
@@ -305,26 +264,26 @@ def _commit(value: object) -> CommitMark | None:
         return None
     if type(value) is not dict:
         refuse("has a commit that is no object")
-    return CommitMark(_whole(value, "size"), _digest(value, "head"))
+    return CommitMark(whole(value, "size"), digest(value, "head"))
 
 
 def _protocol(document: dict[str, Any]) -> dict[str, Any]:
-    fields = _object(document, "protocol")
+    fields = mapping(document, "protocol")
     for name in ("minReaderVersion", "minWriterVersion"):
-        _whole(fields, name)
+        whole(fields, name)
     for name in ("readerFeatures", "writerFeatures"):
-        if fields.get(name) is not None and any(type(each) is not str for each in _list(fields, name)):
+        if fields.get(name) is not None and any(type(each) is not str for each in array(fields, name)):
             refuse(f"has no list of names as {name}")
     return fields
 
 
 def _metadata(document: dict[str, Any]) -> dict[str, Any]:
-    fields = _object(document, "metadata")
-    _string(fields, "id")
-    _string(fields, "schemaString")
-    if any(type(each) is not str for each in _list(fields, "partitionColumns")):
+    fields = mapping(document, "metadata")
+    text(fields, "id")
+    text(fields, "schemaString")
+    if any(type(each) is not str for each in array(fields, "partitionColumns")):
         refuse("has no list of names as partitionColumns")
-    if any(type(each) is not str for each in _object(fields, "configuration").values()):
+    if any(type(each) is not str for each in mapping(fields, "configuration").values()):
         refuse("has a property that is no text")
     return fields
 
@@ -333,10 +292,10 @@ def _sort(value: object) -> SortColumn:
     if type(value) is not dict or value.get("kind") not in ("bucket", "partition", "lower_bound"):
         refuse("is sorted by something unknown")
     try:
-        arrow_type(_string(value, "type"))
+        arrow_type(text(value, "type"))
     except ValueError:
         refuse("is sorted by something of an unknown type")
-    return SortColumn(cast("SortKind", value["kind"]), _path(value.get("column")), value["type"])
+    return SortColumn(cast("SortKind", value["kind"]), path(value.get("column")), value["type"])
 
 
 _TEXTS = frozenset({"string", "date", "timestamp", "timestamp_ntz"})
