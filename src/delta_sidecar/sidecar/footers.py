@@ -20,17 +20,6 @@ from delta_sidecar.sidecar.thrift import (
     read_struct,
     write_value,
 )
-    BINARY,
-    I16,
-    I32,
-    I64,
-    LIST,
-    STRUCT,
-    ThriftList,
-    ThriftStruct,
-    field,
-    read_struct,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
