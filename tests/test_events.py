@@ -109,7 +109,9 @@ def test_a_line_has_the_time_the_level_and_what_the_event_tells(lines: io.String
         "table": "memory://b/t",
         "base": "7.checkpoint.parquet",
         "version": 7,
+        "tier": 3,
         "reason": "cut off: Käse",
+        "code": "damaged",
     }
 
 

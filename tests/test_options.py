@@ -27,6 +27,8 @@ VALUES: dict[str, tuple[tuple[str, Any], tuple[str, Any]]] = {
     "batch_size": (("5", 5), ("7", 7)),
     "commit_read_parallelism": (("5", 5), (" 7 ", 7)),
     "checkpoint_row_groups_per_batch": (("5", 5), ("7", 7)),
+    "sidecar_enabled": (("off", False), ("true", True)),
+    "sidecar_row_groups_per_batch": (("7", 7), ("9", 9)),
     "remove_set_memory_limit": (("5MB", 5 << 20), ("70000", 70_000)),
     "strict": (("true", True), ("false", False)),
     "enable_fallback": (("no", False), ("1", True)),
@@ -39,6 +41,8 @@ WRONG = {
     "batch_size": "0",
     "commit_read_parallelism": "many",
     "checkpoint_row_groups_per_batch": "-1",
+    "sidecar_enabled": "sometimes",
+    "sidecar_row_groups_per_batch": "0",
     "remove_set_memory_limit": "5 apples",
     "strict": "perhaps",
     "enable_fallback": "",
@@ -91,7 +95,7 @@ def test_bad_properties_do_not_make_a_table_unreadable(tmp_path: Path) -> None:
 def test_the_names_follow_one_rule() -> None:
     assert BY_NAME["commit_read_parallelism"].environment_variable == "DELTA_COMMIT_PARALLELISM"
     assert BY_NAME["commit_read_parallelism"].table_property == "deltaSidecar.commit.parallelism"
-    sidecar = Option("x", "delta.sidecar.enabled", None, str, "")
+    sidecar = BY_NAME["sidecar_enabled"]
     assert (sidecar.environment_variable, sidecar.table_property) == ("DELTA_SIDECAR_ENABLED", "deltaSidecar.enabled")
     for names in zip(*((o.name, o.key, o.environment_variable, o.table_property) for o in SCAN_OPTIONS), strict=True):
         assert len(set(names)) == len(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,6 +32,8 @@ COUNTED = {
     "delta.lazy.bytes": ("bytes", "By"),
     "delta.lazy.row_groups_read": ("row_groups_read", "{row_group}"),
     "delta.lazy.row_groups_skipped": ("row_groups_skipped", "{row_group}"),
+    "delta.sidecar.row_groups_read": ("sidecar_row_groups_read", "{row_group}"),
+    "delta.sidecar.row_groups_skipped": ("sidecar_row_groups_skipped", "{row_group}"),
 }
 TABLE = "abfss://lake@account.dfs.core.windows.net/telemetry"
 
@@ -83,6 +86,10 @@ def ended(outcome: Any = "complete", number: int = 1) -> ScanEnded:  # noqa: ANN
         trips=2,
         row_groups_read=11 * number,
         row_groups_skipped=13 * number,
+        sidecar_tier=2,
+        sidecar_fallback_reason="no_manifest",
+        sidecar_row_groups_read=19 * number,
+        sidecar_row_groups_skipped=23 * number,
         remove_set_size=17 * number,
         remove_set_tier="keys",
     )
@@ -100,6 +107,8 @@ def test_every_instrument_has_its_name_kind_and_unit(measured: Measured) -> None
         "delta.lazy.fallback_triggered": ("Sum", "{fallback}"),
         "delta.lazy.remove_set_size": ("Histogram", "{key}"),
         "delta.lazy.time_to_first_file_ms": ("Histogram", "ms"),
+        "delta.sidecar.tier": ("Sum", "{scan}"),
+        "delta.sidecar.fallback_reason": ("Sum", "{scan}"),
     }
     assert all(metric.description for metric in measured.metrics().values())
 
@@ -115,6 +124,19 @@ def test_scans_add_up_by_outcome(measured: Measured) -> None:
         one = getattr(ended(), field)
         assert points[name] == {complete: 11 * one, failed: 100 * one}, name
     assert points["delta.lazy.remove_set_size"] == {complete: (2, 17 * 11), failed: (1, 1_700)}
+
+
+def test_scans_are_counted_by_the_tier_of_their_base_and_by_why_it_is_not_the_best(measured: Measured) -> None:
+    listener = OpenTelemetryListener(measured.provider)
+    listener(ended())
+    listener(replace(ended(), sidecar_tier=1, sidecar_fallback_reason=None))
+    listener(replace(ended(), sidecar_tier=3, sidecar_fallback_reason="none"))
+    listener(replace(ended("failed"), sidecar_tier=None, sidecar_fallback_reason=None))
+    complete = ("outcome", "complete")
+    points = measured.points()
+    assert points["delta.sidecar.tier"] == {(complete, ("tier", tier)): 1 for tier in (1, 2, 3)}
+    reasons = {(complete, ("reason", reason)): 1 for reason in ("no_manifest", "none")}
+    assert points["delta.sidecar.fallback_reason"] == reasons
 
 
 def test_first_files_and_fallbacks_are_measured_when_they_happen(measured: Measured) -> None:
@@ -138,10 +160,15 @@ def test_the_table_is_an_attribute_only_where_it_is_asked_for(measured: Measured
     tell(ended())
     tell(FirstFileFound(table=TABLE, milliseconds=12.5, trips=2))
     tell(FallbackTriggered(table=TABLE, action="txn", version=3))
-    of_scan = (("outcome", "complete"), ("table", TABLE))
+    outcome, table = ("outcome", "complete"), ("table", TABLE)
+    others = {
+        "delta.lazy.time_to_first_file_ms": (table,),
+        "delta.lazy.fallback_triggered": (table,),
+        "delta.sidecar.tier": (outcome, table, ("tier", 2)),
+        "delta.sidecar.fallback_reason": (outcome, ("reason", "no_manifest"), table),
+    }
     for name, points in measured.points().items():
-        single = {"delta.lazy.time_to_first_file_ms", "delta.lazy.fallback_triggered"}
-        assert set(points) == ({(("table", TABLE),)} if name in single else {of_scan}), name
+        assert set(points) == {others.get(name, (outcome, table))}, name
 
 
 @pytest.mark.parametrize("name", ["delta.lazy.remove_set_size", "delta.lazy.time_to_first_file_ms"])
@@ -210,6 +237,10 @@ def test_a_scan_is_measured_from_end_to_end(table: TableBuilder, measured: Measu
         "delta.lazy.row_groups_read": {complete: metrics.row_groups_read},
         "delta.lazy.row_groups_skipped": {complete: metrics.row_groups_skipped},
         "delta.lazy.remove_set_size": {complete: (1, metrics.seen_keys)},
+        "delta.sidecar.row_groups_read": {complete: 0},
+        "delta.sidecar.row_groups_skipped": {complete: 0},
+        "delta.sidecar.tier": {(*complete, ("tier", 3)): 1},
+        "delta.sidecar.fallback_reason": {(*complete, ("reason", "none")): 1},
     }
     assert metrics.commits_read > 0
     assert metrics.row_groups_read > 0

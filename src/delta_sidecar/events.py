@@ -104,7 +104,8 @@ class BasePassedOver(Event):
         version: Its version.
         tier: As in `BaseChosen`.
         reason: What is wrong with it.
-        code: The same in a word, for metadata sidecars: see `SidecarError`.
+        code: The same in a word, for metadata sidecars: `damaged`, `gone`, `other_commit`, `other_table`,
+            `other_version`, `missing_file` or `wrong_size`.
     """
 
     name: ClassVar[str] = "base_passed_over"
@@ -202,7 +203,8 @@ class ScanEnded(Event):
         row_groups_skipped: Row groups of the base that were passed over.
         sidecar_tier: Tier of the base, as in `BaseChosen`; None where none was chosen yet.
         sidecar_fallback_reason: Why it is not tier 1, in a word: `disabled`, `none` where the log has no metadata
-            sidecar, `too_old` where its metadata sidecars have too many commits after them, or as in `SidecarError`.
+            sidecar, `too_old` where its metadata sidecars have too many commits after them, `no_manifest` for tier 2,
+            or as in `BasePassedOver`.
         sidecar_row_groups_read: Row groups of a metadata sidecar that were decoded.
         sidecar_row_groups_skipped: Row groups of a metadata sidecar that were passed over by what its manifest says.
         remove_set_size: Keys that were remembered.

@@ -7,9 +7,10 @@ from tests.replay.canned import consumed, ended
 from tests.replay.handmade import ENDS, OPENING, checkpoint_path, commits, listing, read
 
 from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
-from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, checksum_path, commit_path
+from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
 from delta_sidecar.plan import ListFiles, ReadFiles, Terminus
 from delta_sidecar.replay.opening import FileListingPhase, LastCheckpointPhase, MissingCommitsPhase, Opening
+from delta_sidecar.sidecar.names import manifest_name
 
 
 def test_last_checkpoint_phase_reads_one_small_file() -> None:
@@ -48,9 +49,16 @@ def test_file_listing_phase_lists_from_the_hint_and_asks_ahead() -> None:
     assert plan.prefix == LOG_FOLDER
     assert plan.after is not None
     assert commit_path(6) < plan.after < checkpoint_path(7)
-    assert plan.ahead == (checksum_path(7), commit_path(8), commit_path(9), commit_path(10))
-    assert FileListingPhase(Opening("t", 8, 3), ENDS, 7).plan().ahead == (checksum_path(7), commit_path(8))
+    manifest = SIDECAR_FOLDER + manifest_name(7)
+    assert plan.ahead == (manifest, checksum_path(7), commit_path(8), commit_path(9), commit_path(10))
+    assert plan.heads == (commit_path(7),)
+    assert FileListingPhase(Opening("t", 8, 3), ENDS, 7).plan().ahead == (manifest, checksum_path(7), commit_path(8))
     assert FileListingPhase(OPENING, ENDS).plan() == ListFiles(LOG_FOLDER)
+
+
+def test_file_listing_phase_asks_for_no_manifest_where_metadata_sidecars_do_not_count() -> None:
+    plan = FileListingPhase(Opening("t", 8, sidecars=False), ENDS, 7).plan()
+    assert (plan.ahead, plan.heads) == ((checksum_path(7), commit_path(8)), ())
 
 
 def test_file_listing_phase_lists_all_where_an_offset_listing_is_empty() -> None:
