@@ -16,6 +16,7 @@ from delta_sidecar.cli.files import files
 from delta_sidecar.cli.inspect import inspect
 from delta_sidecar.cli.interrupts import InterruptWatch
 from delta_sidecar.cli.log import logging_to_stderr
+from delta_sidecar.cli.vacuum import vacuum
 
 
 class Program(click.Group):
@@ -56,6 +57,7 @@ def main(ctx: click.Context, *, log: str | None) -> None:
 main.add_command(files)
 main.add_command(explain)
 main.add_command(inspect)
+main.add_command(vacuum)
 
 
 def _leave(ending: SystemExit) -> None:
