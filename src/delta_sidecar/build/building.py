@@ -19,8 +19,9 @@ from delta_sidecar._digest import xxh3_128
 from delta_sidecar.build.existing import Existing, find_existing
 from delta_sidecar.build.layout import SidecarLayout, lay_out
 from delta_sidecar.build.publishing import Levels, Published, publish
+from delta_sidecar.build.reading import live_rows
 from delta_sidecar.build.row_groups import cut
-from delta_sidecar.build.rows import SidecarRows
+from delta_sidecar.build.rows import RowMaker
 from delta_sidecar.build.sampling import sampled_format
 from delta_sidecar.build.sorting import DEFAULT_MEMORY, LEAST_MEMORY, SortSettings, require_duckdb, sorted_rows
 from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
@@ -34,7 +35,6 @@ from delta_sidecar.options import SCAN_OPTIONS, resolve, size, whole_number
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.predicate.names import written
 from delta_sidecar.replay.opening import Opening
-from delta_sidecar.replay.scan import Manner, forward_scan
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
@@ -45,10 +45,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import pyarrow as pa
-
     from delta_sidecar.build.writing import Pieces
     from delta_sidecar.events import Listener
+    from delta_sidecar.plan import Batches
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store, TokenCredential
 
@@ -244,24 +243,25 @@ class _Build:
     ) -> Pieces:
         options = self._options
         total = _expected(self._store, snapshot)
-        rows = _row_maker(snapshot, layout, stats_format)
+        maker = RowMaker(layout, snapshot.columns.instants(), stats_format)
         spilled = folder / "sort"
         spilled.mkdir()
         settings = SortSettings(options.memory, str(spilled), options.threads, options.rows_per_group)
         count = 0
 
-        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def counted(batches: Batches) -> Batches:
             nonlocal count
             self._progress(BuildProgress("reading", 0, total))
-            for batch in batches:
-                count += batch.num_rows
-                self._progress(BuildProgress("reading", count, total))
-                yield batch
+            with closing(batches):
+                for batch in batches:
+                    count += batch.num_rows
+                    self._progress(BuildProgress("reading", count, total))
+                    yield batch
             self._progress(BuildProgress("sorting", count, count))
 
-        live = _live_rows(snapshot, rows, executor, self._events)
+        live = live_rows(snapshot, maker, executor, self._events, options.threads)
         keys = ["#complete", *(f"#{number}" for number in range(len(layout.order.sort))), "path", "#vector"]
-        with sorted_rows(rows.schema, counted(live), keys, settings, lambda: self._abandon(folder)) as found:
+        with sorted_rows(maker.schema, counted(live), keys, settings, lambda: self._abandon(folder)) as found:
             return write_pieces(
                 cut(found, options.rows_per_group),
                 layout,
@@ -324,21 +324,6 @@ class _Build:
 
 def _nobody(_: BuildProgress) -> None:
     return
-
-
-def _row_maker(snapshot: Snapshot, layout: SidecarLayout, stats_format: str) -> SidecarRows:
-    columns = snapshot.columns
-    partitions = tuple(zip(columns.partition_columns, columns.physical_partition_columns, strict=True))
-    return SidecarRows(partitions, columns.instants(), layout=layout, stats_format=stats_format)
-
-
-def _live_rows(
-    snapshot: Snapshot, rows: SidecarRows, executor: LocalExecutor, events: Events
-) -> Iterator[pa.RecordBatch]:
-    chain = forward_scan(snapshot, None, manner=Manner(columns=rows, events=events))
-    with closing(StateMachineIterator(chain, executor)) as machine:
-        for batch in machine:
-            yield from rows.unpacked(batch)
 
 
 def _facts(snapshot: Snapshot, layout: SidecarLayout, commit: CommitMark | None) -> Manifest:

@@ -1,7 +1,6 @@
 """Rows of a metadata sidecar, straight from `add` actions.
 
-They are made where the actions are decoded, in its threads. The text of statistics becomes native columns; where it
-cannot be rebuilt from those to the letter, it is kept.
+The text of statistics becomes native columns; where it cannot be rebuilt from those to the letter, it is kept.
 """
 
 from __future__ import annotations
@@ -10,19 +9,19 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import booleans, scalar
+from delta_sidecar._arrow import bits_of, booleans, nullable_int64s, scalar, valid_mask
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
 from delta_sidecar.replay.files import FileColumns, partition_texts, struct_fields
 from delta_sidecar.replay.sidecar_stats import rebuilt_texts
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from delta_sidecar.build.layout import SidecarLayout
@@ -31,58 +30,50 @@ if TYPE_CHECKING:
 MOST_CELLS = 4 << 20
 """Most values in one batch of rows: a wide table has few rows in it."""
 
-_RAW = {b"delta-sidecar": b"add actions"}
+
+class AddActions(FileColumns):
+    """Lets the fields of `add` actions through as they are, for `RowMaker` to make rows of."""
+
+    __slots__ = ()
+
+    def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:  # noqa: ARG002 - they tell it themselves
+        """Makes a batch of the fields; arguments as for `FileColumns.batch`."""
+        return pa.RecordBatch.from_arrays(list(add.values()), names=list(add))
 
 
 @dataclass(frozen=True, slots=True)
-class SidecarRows(FileColumns):
-    """Makes rows of a sidecar from the fields of `add` actions.
-
-    Where they would be too large together, the actions are let through as they are, for `unpacked` to make rows of.
+class RowMaker:
+    """Makes rows of a sidecar from `add` actions.
 
     Attributes:
         layout: The layout of the sidecar.
+        instants: Physical paths of the timestamps that are moments in time, not readings of a clock.
         stats_format: The layout that texts of statistics are rebuilt in.
     """
 
-    layout: SidecarLayout | None = None
-    stats_format: str = ""
-
-    @property
-    def sidecar(self) -> SidecarLayout:
-        """The layout."""
-        if self.layout is None:
-            msg = "there are no rows without a layout"
-            raise ValueError(msg)
-        return self.layout
+    layout: SidecarLayout
+    instants: frozenset[tuple[str, ...]]
+    stats_format: str
 
     @property
     def schema(self) -> pa.Schema:
         """All columns of a row: the index, the statistics, and what the order takes besides."""
-        schema, order = self.sidecar.schema, self.sidecar.order
+        schema, order = self.layout.schema, self.layout.order
         keys = [pa.field("#complete", pa.int8())]
         keys += [pa.field(f"#{number}", value.type) for number, value in enumerate(order.sort)]
         return pa.schema([*schema.index, *schema.statistics_schema, *keys, pa.field("#vector", pa.string())])
 
-    def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
-        """Makes rows, or keeps the actions; arguments as for `FileColumns.batch`."""
-        if rows * len(self.schema) <= MOST_CELLS:
-            return self._rows(add, rows)
-        return pa.RecordBatch.from_arrays(list(add.values()), names=list(add)).replace_schema_metadata(_RAW)
+    @property
+    def most_rows(self) -> int:
+        """How many rows may be made at once."""
+        return max(1, MOST_CELLS // len(self.schema))
 
-    def unpacked(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch that `batch` made."""
-        if batch.schema.metadata != _RAW:
-            yield batch
-            return
-        step = max(1, MOST_CELLS // len(self.schema))
-        for start in range(0, batch.num_rows, step):
-            part = batch.slice(start, step)
-            yield self._rows(dict(zip(part.schema.names, part.columns, strict=True)), part.num_rows)
-
-    def _rows(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
-        layout = self.sidecar
+    def rows(self, actions: pa.RecordBatch) -> pa.RecordBatch:
+        """Makes rows of a batch that `AddActions` made."""
+        layout = self.layout
         schema = layout.schema
+        rows = actions.num_rows
+        add = dict(zip(actions.schema.names, actions.columns, strict=True))
         # Partition values are taken apart here, by their physical names.
         rest = {name: column for name, column in add.items() if not name.startswith("partitionValues")}
         files = FileColumns((), self.instants).batch(rest, rows)
@@ -98,10 +89,10 @@ class SidecarRows(FileColumns):
         return pa.RecordBatch.from_arrays([*batch.columns, complete, *values, vectors], schema=self.schema)
 
     def _partitions(self, add: Mapping[str, pa.Array], rows: int) -> dict[str, pa.Array]:
-        schema = self.sidecar.schema
+        schema = self.layout.schema
         columns = {}
         untold: dict[str, NDArray[np.bool_]] = {}
-        for _, physical in self.partition_columns:
+        for physical in (*([] if schema.bucket is None else [schema.bucket]), *schema.partitions):
             found = partition_texts(add, physical, rows)
             bucket = schema.bucket_column if physical == schema.bucket else None
             columns[bucket or f"partition.{column_name((physical,))}"] = found.texts
@@ -111,7 +102,7 @@ class SidecarRows(FileColumns):
         return columns
 
     def _statistics(self, texts: pa.StringArray, rows: int) -> dict[str, pa.Array]:
-        kinds = self.sidecar.schema.statistics
+        kinds = self.layout.schema.statistics
         found = read_statistics(texts, kinds)
         columns = {"num_records": found.num_records, "tight_bounds": found.tight}
         for path, kind in kinds.items():
@@ -177,9 +168,11 @@ class _Nulls:
 
 def _kept(texts: pa.StringArray, rebuilt: pa.StringArray) -> pa.StringArray:
     """The texts that are not rebuilt to the letter."""
-    nothing = scalar(None, pa.string())
-    same = pc.fill_null(pc.equal(texts, rebuilt), scalar(value=False, type=pa.bool_()))
-    return pc.if_else(same, nothing, texts)
+    kept = valid_mask(texts) & ~bits_of(pc.equal(texts, rebuilt))
+    if not kept.any():
+        return pa.nulls(len(texts), pa.string())
+    # Taking copies what is kept and nothing else.
+    return texts.take(nullable_int64s(np.arange(len(texts), dtype=np.int64), kept))
 
 
 def _untold(untold: dict[str, NDArray[np.bool_]], rows: int) -> pa.StringArray:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from delta_sidecar.errors import OptionError, TemporaryFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from delta_sidecar.plan import Batches
 
@@ -57,7 +57,7 @@ def require_duckdb() -> None:
 @contextmanager
 def sorted_rows(
     schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
+    batches: Batches,
     keys: Sequence[str],
     settings: SortSettings,
     abandon: Callable[[], None] | None = None,
@@ -138,17 +138,18 @@ def _pulled(
 
 def _packed(
     schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
+    batches: Batches,
     failures: list[BaseException],
 ) -> Batches:
     passing = _passing(schema)
     try:
-        for batch in batches:
-            columns = [
-                column.view(field.type) if column.type != field.type else column
-                for column, field in zip(batch.columns, passing, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=passing)
+        with closing(batches):
+            for batch in batches:
+                columns = [
+                    column.view(field.type) if column.type != field.type else column
+                    for column, field in zip(batch.columns, passing, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=passing)
     except GeneratorExit:
         raise
     except BaseException as error:
