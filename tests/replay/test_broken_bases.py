@@ -124,9 +124,9 @@ def test_the_next_base_goes_on_where_one_broke_off(
     assert scan.base_version == (-1 if checkpoint is None else checkpoint)
 
 
-def test_forward_gives_the_tail_before_the_rest() -> None:
+def test_forward_gives_the_rest_before_the_tail() -> None:
     found, _ = scanned(forward_scan, HISTORY, [(2, 1)], 1)
-    assert found == [("b", 2), ("d", 0), ("a", 3), ("g", 3), ("e", 0), ("f", 1)]
+    assert found == [("b", 2), ("d", 0), ("e", 0), ("f", 1), ("a", 3), ("g", 3)]
 
 
 @pytest.mark.parametrize("chain", [reverse_scan, forward_scan])

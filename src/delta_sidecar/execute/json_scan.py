@@ -47,6 +47,9 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
         try:
             for block in line_blocks(_chunks(work, fetcher, ref, pending, keep=plan.keep)):
                 lines = any(text in block for text in plan.lines_with)
+                if plan.only_with and _holds_none(block, plan.only_with):
+                    is_empty = False
+                    continue
                 batch = parse_lines(block, plan.schema, ref.label, lines=lines)
                 if batch is not None:
                     is_empty = False
@@ -63,6 +66,11 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
                 raise pa.ArrowInvalid(msg)
         except (pa.ArrowException, StorageError) as error:
             raise unreadable(ref, error) from error
+
+
+def _holds_none(block: bytes, texts: tuple[bytes, ...]) -> bool:
+    # A name may be written with escapes.
+    return b"\\u" not in block and not any(text in block for text in texts)
 
 
 def within(files: Sequence[FileRef], budget: int) -> Iterator[FileRef]:

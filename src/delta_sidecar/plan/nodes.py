@@ -154,6 +154,8 @@ class ScanJson:
         files: The files.
         schema: What to read of each line; the rest is passed over.
         lines_with: Rows of a block that holds one of these texts come with their own text. Empty: none do.
+        only_with: Blocks that hold none of these texts need not be read: whoever reads them later checks them. Empty:
+            all are read.
         keep: Whether a later plan reads the same files again, so that what was fetched is worth keeping.
         all_needed: Whether most likely all files are read, so that many may be asked for at once.
         kept_only: Whether only the first files are read, as long as they were kept whole: nothing is asked for.
@@ -164,6 +166,7 @@ class ScanJson:
     files: tuple[FileRef, ...]
     schema: pa.Schema
     lines_with: tuple[bytes, ...] = ()
+    only_with: tuple[bytes, ...] = ()
     keep: bool = False
     all_needed: bool = False
     kept_only: bool = False

@@ -120,6 +120,19 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """What a base decided on before it broke off.
+
+    Attributes:
+        version: The version that the tail was above. Its commits have the last word on files, and are not passed over.
+        test: Tells of a batch of files, from a base or commits up to that version, which ones it decided on.
+    """
+
+    version: int
+    test: RowTest
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What a scan wants of the files that it meets, and what it knows of them already.
 
@@ -131,7 +144,7 @@ class Reading:
         forward: Whether the oldest files are wanted first.
         recent: The order that a base's files are wanted in; None for the base's own.
         start: Where in the base to begin; None for its start.
-        decided: Each tells of a batch of files which ones a base decided on before it broke off.
+        decided: What bases decided on before they broke off.
         at_once: How many row groups of a metadata sidecar are fetched together.
         limit: Most files that are wanted of all; None where there is no such limit.
         tally: Counts what is met.
@@ -145,15 +158,21 @@ class Reading:
     forward: bool
     recent: Recent | None = None
     start: Place | None = None
-    decided: tuple[RowTest, ...] = ()
+    decided: tuple[Decided, ...] = ()
     at_once: int = 5
     limit: int | None = None
     tally: Tally = field(default_factory=Tally, repr=False, compare=False)
     events: Events = field(default_factory=Events, repr=False, compare=False)
 
-    def rest(self, plan: Plan) -> Plan:
-        """A plan of files without those that are decided on."""
-        return Filter(plan, _Undecided(self.decided)) if self.decided else plan
+    def rest(self, plan: Plan, newest: int = -1) -> Plan:
+        """A plan of files without those that are decided on.
+
+        Args:
+            plan: The plan.
+            newest: Version of the newest commit that they come from; -1 for a base.
+        """
+        tests = tuple(each.test for each in self.decided if newest <= each.version)
+        return Filter(plan, _Undecided(tests)) if tests else plan
 
 
 class TrustContinuation(ABC, Generic[T]):

@@ -32,7 +32,7 @@ from delta_sidecar.plan import (
     StateMachinePhase,
     Terminus,
 )
-from delta_sidecar.replay.bases import CHECKPOINT_TIER, Base, Reading, ReplayContinuation
+from delta_sidecar.replay.bases import CHECKPOINT_TIER, Base, Decided, Reading, ReplayContinuation
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
 from delta_sidecar.replay.commits import LiveAdds, TailKeys, live_adds_plan, tail_keys_plan
 from delta_sidecar.replay.failures import raise_commit_failure
@@ -65,6 +65,7 @@ class Manner:
         seen_memory: Most bytes of keys in memory.
         recent: The order that a base's files are wanted in; None for the base's own.
         start: Where to begin; None for the start. What comes before counts as given out.
+        decided: What bases decided on before another scan broke off.
         columns: Makes the batches that are let through; None for batches of files.
         at_once: How many row groups of a metadata sidecar are fetched together.
         limit: Most files that are wanted; None for all.
@@ -77,6 +78,7 @@ class Manner:
     seen_memory: int | None = None
     recent: Recent | None = None
     start: Place | None = None
+    decided: tuple[Decided, ...] = ()
     columns: FileColumns | None = None
     at_once: int = 5
     limit: int | None = None
@@ -168,13 +170,22 @@ def _start(
         forward,
         recent=manner.recent,
         start=manner.start if manner.start_version is None else None,
+        decided=manner.decided,
         at_once=manner.at_once,
         limit=manner.limit,
         tally=manner.account.tally,
         events=manner.events,
     )
     strict = StrictMode(manner.strict, manner.fallback)
+    reading = _telling(reading)
     return _ScanState(snapshot.table, snapshot.choice, snapshot, reading, manner, strict, events=manner.events)
+
+
+def _telling(reading: Reading) -> Reading:
+    """The same, with what tells whether a file is decided on: its statistics may."""
+    if not reading.decided or "stats" not in reading.columns.without:
+        return reading
+    return replace(reading, columns=replace(reading.columns, without=reading.columns.without - {"stats"}))
 
 
 def _seen_set(manner: Manner) -> SeenSet:
@@ -191,7 +202,8 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
     strict: StrictMode
 
     def __post_init__(self) -> None:
-        self.manner.account.choice, self.manner.account.seen = self.choice, self.reading.seen
+        account = self.manner.account
+        account.choice, account.seen, account.decided = self.choice, self.reading.seen, self.reading.decided
 
     def replay_tail(self, up_to: int | None = None) -> StateMachinePhase[Scan]:
         return self.replay(self.choice.tail(up_to), self.to_base)
@@ -206,6 +218,10 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
     def replay(self, commits: Tail, then: Callable[[], StateMachinePhase[Scan]]) -> StateMachinePhase[Scan]:
         """Goes through commits, and then on."""
         reading = self.reading
+        for each in reading.decided:
+            newer, older = commits.above(each.version), commits.up_to(each.version)
+            if newer and older:
+                return self.replay(newer, partial(self.replay, older, then))
         live = LiveAdds(reading.seen, reading.columns, reading.pruning, reading.tally)
         return PartialResult(CommitReplayPhase(self, commits, live, then)) if commits else then()
 
@@ -243,7 +259,10 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
         hide files of it.
         """
         if self.reading.forward:
-            return replace(self, choice=choice).forgetful().remember_tail()
+            # A base that is newer than one which broke off has files that came after that one, and are in no way
+            # decided on: they come with the tail.
+            reach = min((each.version for each in self.reading.decided), default=None)
+            return replace(self, choice=replace(choice, reach=reach)).forgetful().remember_tail()
         reach = self.choice.tail_base
         return replace(self, choice=replace(choice, reach=reach)).replay_tail(reach)
 
@@ -258,25 +277,17 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
     def broken(self, base: Base, error: Exception, decided: RowTest) -> StateMachinePhase[Scan]:
         """Goes on with the next base and passes over what this one decided on.
 
-        It decided on files as of its version; the tail after it has the last word on them, and is not passed over. So
-        forward lets the tail through now, and what is left comes in reverse.
+        It decided on files as of its version; the tail after it has the last word on them, and is not passed over.
         """
-        if self.reading.forward:
-            state = self.forgetful()
-            state = replace(state, reading=replace(state.reading, forward=False))
-            return state.replay(self.choice.tail(), partial(state.past, base, error, decided))
-        # Lookups in the frozen set may still be under way; what comes now goes into another one.
-        state = replace(self, reading=replace(self.reading, seen=deepcopy(self.reading.seen)))
-        return state.past(base, error, decided)
-
-    def past(self, base: Base, error: Exception, decided: RowTest) -> StateMachinePhase[Scan]:
-        # What tells which files are decided on may look at their statistics.
-        columns = replace(self.reading.columns, without=self.reading.columns.without - {"stats"})
-        decided_now = (*self.reading.decided, decided)
-        reading = replace(self.reading, decided=decided_now, columns=columns, start=None)
+        # Of a base that is newer than the tail reaches, only files that are older than the tail were let through.
+        known = Decided(self.choice.tail_base, decided)
+        reading = replace(self.reading, decided=(*self.reading.decided, known), start=None)
+        if not reading.forward:
+            # Lookups in the frozen set may still be under way; what comes now goes into another one.
+            reading = replace(reading, seen=deepcopy(reading.seen))
         # Where an earlier scan stood counts as decided on too, so that the next base begins at its start.
-        state = replace(self, reading=reading, manner=replace(self.manner, start=None, recent=None))
-        return ChoosesBase.distrusted(state, base, error)
+        manner = replace(self.manner, start=None, recent=None)
+        return ChoosesBase.distrusted(replace(self, reading=_telling(reading), manner=manner), base, error)
 
     def forgetful(self) -> _ScanState:
         return replace(self, reading=replace(self.reading, seen=_seen_set(self.manner), start=None))
@@ -302,7 +313,7 @@ class CommitReplayPhase(PartialResultPhase[Scan]):
         reading = self.state.reading
         physical = tuple(name for _, name in reading.columns.partition_columns)
         commits = self.state.strict.watch(live_adds_plan(self.commits, physical))
-        return reading.rest(FilterOrdered(commits, self.live))
+        return reading.rest(FilterOrdered(commits, self.live), self.commits.newest)
 
     def is_parallelizable(self) -> bool:
         """No: what a commit hides is known only once the newer ones are through."""

@@ -267,6 +267,8 @@ class TableInTailPhase(ConsumePhase[Snapshot]):
             files_of(self.commits),
             TABLE_SCHEMA,
             lines_with=(b"",),
+            # A scan reads all of them again, and finds out whether they are whole.
+            only_with=tuple(f'"{name}"'.encode() for name in self.wanted) if self.search.opening.whole_tail else (),
             keep=True,
             all_needed=True,
             footers=self.search.footers(),

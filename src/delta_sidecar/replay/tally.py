@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from delta_sidecar.replay.bases import Decided
     from delta_sidecar.replay.choice import BaseChoice
     from delta_sidecar.replay.seen import SeenSet
 
@@ -67,11 +68,13 @@ class Account:
         tally: Counts the file entries that it meets.
         choice: The log, and the base that it ends on or tries next; None before it began.
         seen: The keys that it remembers; None before it began, and once it is settled.
+        decided: What bases decided on before they broke off.
     """
 
     tally: Tally = field(default_factory=Tally)
     choice: BaseChoice | None = None
     seen: SeenSet | None = None
+    decided: tuple[Decided, ...] = ()
     _settled: tuple[int, str] | None = None
 
     @property
