@@ -266,6 +266,38 @@ class VacuumEnded(Event):
     trips: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildEnded(Event):
+    """A build of a metadata sidecar came to its end, in one way or another.
+
+    Attributes:
+        outcome: `complete`; `already_there` where a good one was found; `stopped` by an interrupt; `failed`.
+        error: Class of the error that it failed with; None where it did not.
+        milliseconds: Since it began.
+        version: The version of the table; None where it was not known yet.
+        files: Live files of the table: the rows; 0 where it did not come to its end.
+        row_groups: Row groups; 0 where it did not come to its end.
+        sidecar_bytes: Size of its data files; 0 where it did not come to its end.
+        requests: Requests to the store.
+        bytes: Bytes that they moved.
+        trips: The longest chain of requests of which each needed the answer of the one before.
+    """
+
+    name: ClassVar[str] = "build_ended"
+    level: ClassVar[int] = logging.INFO
+
+    outcome: Literal["complete", "already_there", "stopped", "failed"]
+    error: str | None
+    milliseconds: float
+    version: int | None
+    files: int
+    row_groups: int
+    sidecar_bytes: int
+    requests: int
+    bytes: int
+    trips: int
+
+
 Listener: TypeAlias = Callable[[Event], None]
 
 
