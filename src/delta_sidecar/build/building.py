@@ -13,7 +13,7 @@ import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from delta_sidecar._digest import xxh3_128
 from delta_sidecar.build.existing import Existing, find_existing
@@ -27,7 +27,7 @@ from delta_sidecar.build.sorting import DEFAULT_MEMORY, LEAST_MEMORY, SortSettin
 from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
 from delta_sidecar.build.writing import write_pieces
 from delta_sidecar.errors import ObjectNotFoundError, OptionError, TemporaryFileError
-from delta_sidecar.events import Events, PropertyIgnored
+from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.hints import read_checksum
 from delta_sidecar.log.names import checksum_path, commit_path
@@ -189,16 +189,34 @@ class _Build:
     """One build of a table's sidecar."""
 
     def __init__(self, store: Store, options: BuildOptions, progress: ProgressListener, events: Events) -> None:
-        self._store = store
+        self._requests = RequestLog()
+        self._store = store.bind(self._requests)
         self._options = options
         self._progress = progress
         self._events = events
-        self._requests = RequestLog()
+        self._version: int | None = None
         self._began = time.monotonic()
 
     def run(self) -> BuildSummary:
+        summary = None
+        outcome: Literal["complete", "already_there", "stopped", "failed"] = "failed"
+        error = None
+        try:
+            summary = self._run()
+            outcome = "already_there" if summary.already_there else "complete"
+        except Exception as failure:
+            error = type(failure).__name__
+            raise
+        except KeyboardInterrupt:
+            outcome = "stopped"
+            raise
+        finally:
+            self._tell_end(outcome, error, summary)
+        return summary
+
+    def _run(self) -> BuildSummary:
         self._progress(BuildProgress("opening"))
-        with closing(LocalExecutor(self._store.bind(self._requests), row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
+        with closing(LocalExecutor(self._store, row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
             try:
                 return self._built(executor)
             finally:
@@ -207,6 +225,7 @@ class _Build:
     def _built(self, executor: LocalExecutor) -> BuildSummary:
         options = self._options
         snapshot = self._open(executor)
+        self._version = snapshot.version
         layout = lay_out(snapshot, bucket=self._bucket(snapshot), sort=options.sort, summaries=options.summaries)
         facts = _facts(snapshot, layout, _commit_mark(self._store, snapshot.version))
         there = find_existing(self._store, facts, options.rows_per_group, options.levels, self._checked)
@@ -290,6 +309,29 @@ class _Build:
         """After an interrupt: what is on disk goes at once, for nobody waits for threads to come to their end."""
         shutil.rmtree(folder, ignore_errors=True)
         self._requests.cancel()
+
+    def _tell_end(
+        self,
+        outcome: Literal["complete", "already_there", "stopped", "failed"],
+        error: str | None,
+        summary: BuildSummary | None,
+    ) -> None:
+        counts = self._requests.snapshot()
+        self._events(
+            BuildEnded(
+                table=self._store.url,
+                outcome=outcome,
+                error=error,
+                milliseconds=round((time.monotonic() - self._began) * 1000, 3),
+                version=self._version,
+                files=summary.files if summary else 0,
+                row_groups=summary.row_groups if summary else 0,
+                sidecar_bytes=summary.bytes if summary else 0,
+                requests=counts.requests,
+                bytes=counts.bytes,
+                trips=counts.trips,
+            )
+        )
 
     def _ignored(self, name: str, reason: str) -> None:
         self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))

@@ -69,28 +69,26 @@ def lay_out(
     buckets = [name for name in partitions if name.casefold() == bucket.casefold()][:1]
     others = tuple(physical for name, physical in partitions.items() if name not in buckets)
     schema = SidecarSchema(partitions[buckets[0]] if buckets else None, others, time, statistics)
-    values, words = _sort(columns.logical, partitions, buckets, time, schema)
+    values, words = _sort(snapshot, partitions, buckets, schema)
     order = SidecarOrder(values, {path: statistics[path] for path in summarized})
     return SidecarLayout(schema, order, words)
 
 
 def _sort(
-    logical: pa.Schema,
-    partitions: Mapping[str, str],
-    buckets: Sequence[str],
-    time: ColumnPath | None,
-    schema: SidecarSchema,
+    snapshot: Snapshot, partitions: Mapping[str, str], buckets: Sequence[str], schema: SidecarSchema
 ) -> tuple[tuple[SortValue, ...], str]:
+    logical, time = snapshot.columns.logical, schema.time
     if buckets:
         name = buckets[0]
-        return (SortValue("bucket", (partitions[name],), logical.field(name).type),), f"time bucket {name}"
+        return (SortValue("bucket", (partitions[name],), _sortable(logical, name)),), f"time bucket {name}"
     if partitions:
         values = [
-            SortValue("partition", (physical,), logical.field(name).type) for name, physical in partitions.items()
+            SortValue("partition", (physical,), _sortable(logical, name)) for name, physical in partitions.items()
         ]
         return tuple(values), f"partition values {', '.join(partitions)}"
     if time is not None:
-        return (SortValue("lower_bound", time, schema.statistics[time]),), f"lower bound of {written(time)}"
+        shown = next(path for path, physical in snapshot.columns.physical_names.items() if physical == time)
+        return (SortValue("lower_bound", time, schema.statistics[time]),), f"lower bound of {written(shown)}"
     return (), "path"
 
 

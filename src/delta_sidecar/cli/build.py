@@ -1,0 +1,157 @@
+"""`delta-sidecar build`: the metadata sidecar of a table is made and put into it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from delta_sidecar.cli.ending import ending, is_colourless
+from delta_sidecar.cli.options import ONE_TABLE, only_one_table, storage_option, table_argument, version_option
+from delta_sidecar.cli.rendering import counted, human_size, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from delta_sidecar.build import BuildSummary
+
+_LABEL = 12
+
+# The mark keeps the lines as they are.
+_EXAMPLES = """\b
+Examples:
+  delta-sidecar build ./telemetry
+  delta-sidecar build ./telemetry --version 41
+  delta-sidecar build ./events --sort event_ts --summaries device_id,temperature
+  delta-sidecar build ./telemetry --output json | jq .files
+"""
+
+
+def _names(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """Splits names at commas; a comma in back-quotes is part of a name."""
+    names: list[str] = []
+    for part in (given or "").split(","):
+        if names and names[-1].count("`") % 2:
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    found = tuple(name.strip() for name in names)
+    if given is not None and not all(found):
+        msg = "names of columns are expected, with commas between"
+        raise click.BadParameter(msg, ctx, param)
+    return found if given is not None else ()
+
+
+@click.command(context_settings=ONE_TABLE, epilog=_EXAMPLES, short_help="Build the metadata sidecar of a Delta table.")
+@table_argument
+@version_option
+@click.option(
+    "--sort",
+    metavar="COLUMN",
+    help="The time column. [default: the first timestamp with statistics]",
+)
+@click.option(
+    "--summaries",
+    metavar="COLUMN,...",
+    callback=_names,
+    help="Other columns whose bounds every row group tells, so that predicates on them skip row groups.",
+)
+@click.option(
+    "--rows-per-group",
+    type=click.IntRange(1, 1 << 20),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Files in a row group: what a reader fetches at once.",
+)
+@click.option(
+    "--memory-limit",
+    metavar="SIZE",
+    default="1GB",
+    show_default=True,
+    help="Most memory to sort in; the rest is on disk. About 0.5GB are needed besides.",
+)
+@click.option(
+    "--temp-directory",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False),
+    help="Where temporary files go. [default: the machine's own]",
+)
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object.",
+)
+@storage_option
+def build(  # noqa: PLR0913 - the flags of the command
+    *,
+    table: str,
+    version: int | None,
+    sort: str | None,
+    summaries: tuple[str, ...],
+    rows_per_group: int,
+    memory_limit: str,
+    temp_directory: str | None,
+    output: str,
+    storage_options: dict[str, str],
+) -> None:
+    """Build the metadata sidecar of the Delta table at TABLE, and put it into its _delta_log/_sidecars.
+
+    Readers with a sidecar find the files of a query without reading the checkpoint. The table itself does not change;
+    one that is there already and good is not built again.
+    """
+    only_one_table()
+    with ending():
+        from delta_sidecar.build import build_sidecar
+        from delta_sidecar.cli.build_progress import build_progress
+
+        with build_progress() as progress:
+            summary = build_sidecar(
+                table,
+                version=version,
+                sort=sort,
+                summaries=summaries,
+                rows_per_group=rows_per_group,
+                memory_limit=memory_limit,
+                temp_directory=temp_directory,
+                storage_options=storage_options,
+                progress=progress,
+            )
+        if output == "json":
+            # Whatever is no ASCII letter is escaped: nothing in a name can steer a terminal.
+            click.echo(json.dumps(summary.as_dict(), indent=2))
+            return
+        for line in summary_lines(summary):
+            click.echo(line, color=False if is_colourless() else None)
+
+
+def summary_lines(summary: BuildSummary) -> Iterator[str]:
+    """What a build made, or found."""
+    yield _line("table", f"{summary.table}, version {summary.version}")
+    yield _line("sidecar", f"_delta_log/_sidecars/{summary.file}, {human_size(summary.bytes)}")
+    pieces = f"index {human_size(summary.index_bytes)}, statistics {human_size(summary.stats_bytes)}"
+    yield _line("", f"{pieces}; manifest {human_size(summary.manifest_bytes)}")
+    yield _line("files", f"{summary.files:,} in {counted(summary.row_groups, 'row group')}")
+    yield _line("sorted by", summary.sorted_by)
+    yield _line("time column", summary.time_column or "none: no timestamp has statistics (--sort names one)")
+    yield _line("statistics", _statistics(summary))
+    yield ""
+    taken = f"{summary.seconds:.1f} s"
+    if summary.already_there:
+        yield click.style(f"It is there already and good: nothing was built ({taken}).", bold=True)
+    else:
+        yield click.style(f"Built in {taken}.", bold=True)
+
+
+def _statistics(summary: BuildSummary) -> str:
+    text = f"of {counted(summary.stats_columns, 'column')}"
+    if summary.kept_texts:
+        return f"{text}; beside them the text of {counted(summary.kept_texts, 'file')}, which cannot be rebuilt"
+    return text
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{_LABEL}}{printable(text)}"
