@@ -120,7 +120,10 @@ def _text(value: object) -> str:
         return "{" + ",".join(f"{_QUICK.encode(key)}:{_text(item)}" for key, item in sorted(value.items())) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_text, value)) + "]"
-    if isinstance(value, Decimal) and value.is_finite():
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            msg = f"not a number of JSON: {value}"
+            raise ValueError(msg)
         return str(value)
     return _QUICK.encode(value)
 

@@ -168,7 +168,9 @@ def _bounds(columns: tuple[Any, ...]) -> dict[str, tuple[list[Any], list[Any]]]:
         if set(map(type, listed)) - {dict}:
             refuse("has bounds that are no object")
         lower, upper = [each.get("min") for each in listed], [each.get("max") for each in listed]
-        present = [value for each, *values in zip(listed, lower, upper, strict=True) if each for value in values]
+        present = [
+            value for each, *values in zip(listed, lower, upper, strict=True) if each is not _ABSENT for value in values
+        ]
         if set(map(type, present)) - SCALARS:
             refuse("has a bound that is neither a text nor a number")
         found[name] = (lower, upper)

@@ -1,0 +1,362 @@
+"""Manifests whose digest holds but whose content is wrong: each is refused with a reason."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sidecar.made import manifest
+from tests.sidecar.test_manifest import IN_PARTS
+
+from delta_sidecar._digest import xxh3_128
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.sidecar.canonical import canonical, seal, unseal
+from delta_sidecar.sidecar.groups import Segment, Segments
+from delta_sidecar.sidecar.manifest import (
+    SidecarFile,
+    decode_footer_body,
+    decode_manifest,
+    encode_body_for_footer,
+    encode_manifest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Change = tuple[tuple[str | int, ...], Any]
+WHOLE = unseal(encode_manifest(manifest()))
+PARTS = unseal(encode_manifest(manifest(**IN_PARTS)))
+HEX = "0" * 32
+SEGMENT = Segment(0, 50, HEX, 0, 3, 30, (1, "a", "p", ""), (1, "b", "p", ""))
+SEGMENTED = unseal(
+    encode_manifest(
+        manifest(
+            row_groups=type(manifest().row_groups)(),
+            segments_file=SidecarFile("v12.segments.json", 50),
+            segments=Segments([SEGMENT]),
+        )
+    )
+)
+NO_NUMBERS = [None, True, False, -1, 2**63, 10**30, 1.5, "1", [], {}]
+NO_NAMES = [
+    *(
+        "../v12.parquet",
+        "/v12.parquet",
+        "x/v12.parquet",
+        "v12.parquet\n",
+        "v12.parquet\0",
+        "v13.parquet",
+        "v012.parquet",
+    ),
+    *(
+        "",
+        "..",
+        "v12.manifest.json",
+        "v12.segments.json",
+        "C:\\v12.parquet",
+        "https://host/v12.parquet",
+        "\u202ev12.parquet",
+    ),
+]
+GROUP = ("row_groups", 1)
+
+
+def changed(document: dict[str, Any], *changes: Change) -> dict[str, Any]:
+    """The document with other values in some places."""
+    document = copy.deepcopy(document)
+    for path, value in changes:
+        place: Any = document
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+    return document
+
+
+def without(document: dict[str, Any], *path: str | int) -> dict[str, Any]:
+    document = copy.deepcopy(document)
+    place: Any = document
+    for step in path[:-1]:
+        place = place[step]
+    del place[path[-1]]
+    return document
+
+
+def cases() -> list[tuple[str, dict[str, Any]]]:
+    numbers = ["version", "format_version", "sidecar_size_bytes", "num_files", "num_row_groups"]
+    in_group = ["index", "byte_offset", "byte_length", "num_rows", "null_buckets", "odd_buckets", "stats_offset"]
+    found = [(f"{name} is {value!r}", changed(WHOLE, ((name,), value))) for name in numbers for value in NO_NUMBERS]
+    found += [
+        (f"{name} of a row group is {value!r}", changed(WHOLE, ((*GROUP, name), value)))
+        for name in [*in_group, "stats_length", "file"]
+        for value in NO_NUMBERS
+    ]
+    found += [
+        (f"the length of a footer is {value!r}", changed(WHOLE, ((*GROUP, "stats_footer", "length"), value)))
+        for value in [*NO_NUMBERS, 7, 97, 100]
+    ]
+    found += [
+        (f"sidecar_file is {value!r}", changed(WHOLE, (("sidecar_file",), value))) for value in [*NO_NAMES, 1, None]
+    ]
+    found += [
+        (f"a file is called {value!r}", changed(PARTS, (("files", 1, "name"), value)))
+        for value in [*NO_NAMES, PARTS["files"][0]["name"], 1, None]
+    ]
+    found += [
+        (f"the segments file is called {value!r}", changed(SEGMENTED, (("segments_file", "name"), value)))
+        for value in ["../v12.segments.json", "v13.segments.json", "v12.parquet", None]
+    ]
+    digests = [("schema_hash",), ("commit", "head"), (*GROUP, "digest"), (*GROUP, "stats_digest")]
+    found += [
+        (f"{'.'.join(map(str, path))} is {value!r}", changed(WHOLE, (path, value)))
+        for path in [*digests, (*GROUP, "stats_footer", "digest")]
+        for value in [None, "", HEX[1:], HEX + "0", 0, [HEX]]
+    ]
+    keys = [None, [], "key", [1, "b", "p"], [1, "b", "p", "", ""], [2, "b", "p", ""], [True, "b", "p", ""]]
+    keys += [[1, 5, "p", ""], [1, "b", None, ""], [1, "b", "p", None], [1.0, "b", "p", ""], {"1": 1}, [0, "b", "p", ""]]
+    found += [
+        (f"{name} is {key!r}", changed(WHOLE, ((*GROUP, name), key)))
+        for name in ("first_key", "last_key")
+        for key in keys
+    ]
+    found += [
+        (f"columns are {value!r}", changed(WHOLE, ((*GROUP, "columns"), value)))
+        for value in [
+            None,
+            [],
+            "x",
+            {"a": None},
+            {"a": []},
+            {"a": {"min": 1}},
+            {"a": {"max": 1}},
+            {"a": {"min": None, "max": 1}},
+            {"a": {"min": [1], "max": 1}},
+            {"a": {"min": {}, "max": {}}},
+            {"a": {"x": 1}},
+            {"a": {}},
+        ]
+    ]
+    found += [
+        (f"{name} is {value!r}", changed(WHOLE, ((*GROUP, name), value)))
+        for name in ("event_hour_min", "event_hour_max")
+        for value in [None, 5, [], True]
+    ]
+    found += [(f"there is no {name}", without(WHOLE, name)) for name in WHOLE if name not in OPTIONAL]
+    found += [(f"a row group has no {name}", without(WHOLE, *GROUP, name)) for name in WHOLE["row_groups"][1]]
+    found += [
+        (f"a segment has no {name}", without(SEGMENTED, "segments", 0, name)) for name in SEGMENTED["segments"][0]
+    ]
+    wrong = [None, 5, "x", {}, [5], [None], ["x"], [[]]]
+    found += [
+        (f"{name} is {value!r}", changed(WHOLE, ((name,), value)))
+        for name in ("row_groups", "sort", "summaries", "statistics")
+        for value in wrong
+    ]
+    found += [(f"files are {value!r}", changed(PARTS, (("files",), value))) for value in [*wrong, []]]
+    found += [(f"segments are {value!r}", changed(SEGMENTED, (("segments",), value))) for value in [*wrong, []]]
+    found += [(f"segments_file is {value!r}", changed(SEGMENTED, (("segments_file",), value))) for value in wrong]
+    found += [
+        (f"time_column is {value!r}", changed(WHOLE, (("time_column",), value))) for value in [5, "x", [], [5], {}]
+    ]
+    found += [(f"bucket_column is {value!r}", changed(WHOLE, (("bucket_column",), value))) for value in [5, [], True]]
+    found += [(f"stats_format is {value!r}", changed(WHOLE, (("stats_format",), value))) for value in [5, [], None]]
+    found += [(f"commit is {value!r}", changed(WHOLE, (("commit",), value))) for value in [5, [], "x", {}, {"size": 1}]]
+    found += [(f"protocol is {value!r}", changed(WHOLE, (("protocol",), value))) for value in [None, [], {}, 5]]
+    found += [(f"metadata is {value!r}", changed(WHOLE, (("metadata",), value))) for value in [None, [], {}, 5]]
+    found += [(f"metadata has no {name}", without(WHOLE, "metadata", name)) for name in ("id", "schemaString")]
+    found += [(name, changed(document, *changes)) for name, document, *changes in BY_HAND]
+    return found
+
+
+OPTIONAL = {"commit", "bucket_column", "time_column"}
+BY_HAND: list[Any] = [
+    ("format 2", WHOLE, (("format_version",), 2)),
+    ("format 0", WHOLE, (("format_version",), 0)),
+    ("an index piece over another", WHOLE, ((*GROUP, "byte_offset"), 150)),
+    ("an index piece over its statistics", WHOLE, ((*GROUP, "byte_length"), 101)),
+    ("statistics over the next index piece", WHOLE, ((*GROUP, "stats_length"), 101)),
+    ("statistics outside of the file", WHOLE, ((*GROUP, "stats_offset"), 551)),
+    ("a piece outside of the file", WHOLE, (("sidecar_size_bytes",), 599)),
+    ("a piece that is too short", WHOLE, ((*GROUP, "byte_length"), 11)),
+    ("a piece at the end of all numbers", WHOLE, ((*GROUP, "byte_offset"), 2**63 - 1)),
+    ("a file that is not named", WHOLE, ((*GROUP, "file"), 1)),
+    ("a file that is not named, in parts", PARTS, ((*GROUP, "file"), 2)),
+    ("a piece in a file that is too small", PARTS, (("row_groups", 2, "file"), 0)),
+    ("numbers in another order", WHOLE, (("row_groups", 0, "index"), 1), (("row_groups", 1, "index"), 0)),
+    ("a row group without rows", WHOLE, ((*GROUP, "num_rows"), 0), (("num_files",), 20)),
+    ("more null buckets than rows", WHOLE, ((*GROUP, "null_buckets"), 11)),
+    ("more odd and null buckets than rows", WHOLE, ((*GROUP, "null_buckets"), 6), ((*GROUP, "odd_buckets"), 5)),
+    ("too few files", WHOLE, (("num_files",), 29)),
+    ("too many files", WHOLE, (("num_files",), 31)),
+    ("too few row groups", WHOLE, (("num_row_groups",), 2)),
+    ("files that begin with another", PARTS, (("sidecar_file",), PARTS["files"][1]["name"])),
+    ("files of another size", PARTS, (("sidecar_size_bytes",), 251)),
+    ("an unknown order", WHOLE, (("sort", 0, "kind"), "random")),
+    ("an order by a list", WHOLE, (("sort", 0, "kind"), ["bucket"])),
+    ("an order of an unknown type", WHOLE, (("sort", 0, "type"), "void")),
+    ("an order of no type", WHOLE, (("sort", 0, "type"), None)),
+    ("an order by no column", WHOLE, (("sort", 0, "column"), [])),
+    ("an order with more values than keys have", WHOLE, (("sort",), WHOLE["sort"] * 2)),
+    ("a key of another type", WHOLE, (("sort", 0), {"kind": "lower_bound", "column": ["n"], "type": "long"})),
+    ("features that are no list", WHOLE, (("protocol", "readerFeatures"), "x")),
+    ("features that are no names", WHOLE, (("protocol", "readerFeatures"), [1])),
+    ("a reader version that is a truth", WHOLE, (("protocol", "minReaderVersion"), True)),
+    ("a writer version that is a fraction", WHOLE, (("protocol", "minWriterVersion"), 2.5)),
+    ("partition columns that are no names", WHOLE, (("metadata", "partitionColumns"), [1])),
+    ("partition columns that are no list", WHOLE, (("metadata", "partitionColumns"), "x")),
+    ("properties that are no texts", WHOLE, (("metadata", "configuration"), {"a": 1})),
+    ("properties that are no object", WHOLE, (("metadata", "configuration"), [])),
+    ("an id that is no text", WHOLE, (("metadata", "id"), 5)),
+    ("a segment outside of its file", SEGMENTED, (("segments", 0, "byte_length"), 51)),
+    ("a segment that begins with another row group", SEGMENTED, (("segments", 0, "first_index"), 1)),
+    ("a segment without row groups", SEGMENTED, (("segments", 0, "num_row_groups"), 0)),
+    ("a segment of another size", SEGMENTED, (("segments", 0, "num_rows"), 29)),
+    ("segments over one another", SEGMENTED, (("segments",), SEGMENTED["segments"] * 2)),
+]
+
+
+@pytest.mark.parametrize("document", [pytest.param(document, id=name) for name, document in cases()])
+def test_a_manifest_with_wrong_content_is_refused(document: dict[str, Any]) -> None:
+    data = seal(document)
+    with pytest.raises(SidecarError) as caught:
+        decode_manifest(data)
+    assert str(caught.value).startswith("the manifest ")
+    assert len(str(caught.value)) < 200
+    with pytest.raises(SidecarError, match=r"^the manifest "):
+        decode_manifest(b" " + data)
+
+
+def sealed_text(body: bytes) -> bytes:
+    return b'{"digest":"' + xxh3_128(body).encode() + b'",' + body[1:]
+
+
+TEXT = canonical(WHOLE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        TEXT.replace(b'"version":12}', b'"version":12,"version":12}'),
+        TEXT.replace(b'"index":1,', b'"index":1,"index":1,'),
+        TEXT.replace(b'"length":60', b'"length":60,"length":60', 1),
+        TEXT.replace(b'"num_files":30', b'"num_files":NaN'),
+        TEXT.replace(b'"num_files":30', b'"num_files":Infinity'),
+        TEXT.replace(b'"num_files":30', b'"num_files":30.0'),
+        TEXT.replace(b'"num_files":30', b'"num_files":3e1'),
+        TEXT.replace(b'"num_files":30', b'"num_files":030'),
+        TEXT.replace(b'"num_files":30', b'"num_files":' + b"9" * 5_000),
+        TEXT.replace(b'"version":12}', b'"x":1e999999999,"version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":1e-999999999,"version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":1e99999999999999999999,"version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":0.' + b"1" * 5_000 + b',"version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":-Infinity,"version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":"\\ud800","version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":"\\ud800\\u0041","version":12}'),
+        TEXT.replace(b'"version":12}', b'"\\udfff":1,"version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":"\xed\xa0\x80","version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":"\xff","version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":"\n","version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":"\0","version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":' + b"[" * 100_000 + b"]" * 100_000 + b',"version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b',"version":12}'),
+        TEXT.replace(b'"version":12}', b'"x":' + b"[" * 2_000_000),
+        TEXT + TEXT,
+        TEXT + b"}",
+        TEXT[:-1],
+        b"{}",
+        b"{",
+        b"[]",
+    ],
+    ids=lambda body: f"{len(body)} bytes, {xxh3_128(body)[:8]}",
+)
+def test_text_that_is_no_manifest_is_refused(body: bytes) -> None:
+    assert body != TEXT
+    for data in (sealed_text(body), body, b" " + sealed_text(body)):
+        with pytest.raises(SidecarError) as caught:
+            decode_manifest(data)
+        assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"{}",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"1",
+        b"\xef\xbb\xbf{}",
+        b"\xff\xfe{\0}\0",
+        b"PAR1",
+        b'{"digest":1}',
+        b'{"digest":"' + b"0" * 32,
+    ],
+)
+def test_bytes_that_are_no_manifest_are_refused(data: bytes) -> None:
+    for read in (decode_manifest, as_footer):
+        with pytest.raises(SidecarError):
+            read(data)
+
+
+def as_footer(data: bytes) -> object:
+    return decode_footer_body(data, "v12.parquet", 650)
+
+
+def test_the_digest_comes_first_or_is_compared_with_the_canonical_layout() -> None:
+    document = json.loads(encode_manifest(manifest()))
+    assert decode_manifest(json.dumps(document, sort_keys=True).encode()) == manifest()
+    for digest in (HEX, document["digest"].upper(), document["digest"][:-1], None, 5):
+        with pytest.raises(SidecarError, match="digest"):
+            decode_manifest(json.dumps(document | {"digest": digest}).encode())
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def places(document: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items: list[tuple[str | int, object]] = []
+    if isinstance(document, dict):
+        items = list(document.items())
+    elif isinstance(document, list):
+        items = list(enumerate(document))
+    return [*([path] if path else []), *(each for step, item in items for each in places(item, (*path, step)))]
+
+
+def check(read: Callable[[bytes], object], data: bytes) -> None:
+    with contextlib.suppress(SidecarError):
+        read(data)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_any_other_value_anywhere_is_read_or_refused(data: st.DataObject) -> None:
+    document = data.draw(st.sampled_from([WHOLE, PARTS, SEGMENTED]))
+    changes = data.draw(st.lists(st.tuples(st.sampled_from(places(document)), VALUES), min_size=1, max_size=2))
+    other = document
+    for change in changes:
+        with contextlib.suppress(LookupError, TypeError):
+            other = changed(other, change)
+    for key in list(other):
+        if not isinstance(key, str):
+            return
+    check(decode_manifest, seal(other))
+    check(as_footer, seal(other))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
+def test_any_bytes_are_refused(data: bytes) -> None:
+    for read in (decode_manifest, as_footer):
+        for each in (data, sealed_text(b"{" + data), encode_body_for_footer(manifest(1))[:100] + data):
+            with pytest.raises(SidecarError):
+                read(each)

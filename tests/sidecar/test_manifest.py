@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import json
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sidecar.made import TEXTS, manifest, row_group
+
+from delta_sidecar._digest import xxh3_128
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT, canonical, parse, seal, unseal
+from delta_sidecar.sidecar.groups import Bounds, RowGroups, Segments
+from delta_sidecar.sidecar.manifest import (
+    Manifest,
+    SidecarFile,
+    SortColumn,
+    decode_footer_body,
+    decode_manifest,
+    encode_body_for_footer,
+    encode_manifest,
+)
+
+PATIENTLY = settings(deadline=None, max_examples=60)
+PARTS = (SidecarFile("v12.b1.00000-0.parquet", 250), SidecarFile("v12.b1.00001-2.parquet", 450))
+IN_PARTS = {
+    "files": PARTS,
+    "row_groups": RowGroups(
+        [
+            row_group(0),
+            row_group(1, file=1, byte_offset=0, stats_offset=200),
+            row_group(2, file=1, byte_offset=100, stats_offset=300),
+        ]
+    ),
+}
+SCALARS = st.integers(-(10**38), 10**38) | TEXTS | st.booleans() | st.decimals(-(10**9), 10**9, places=9)
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Manifest:
+    count = draw(st.integers(0, 5))
+    groups = []
+    for number in range(count):
+        bucket = draw(st.none() | TEXTS)
+        flag = draw(st.integers(0, 1))
+        groups.append(
+            row_group(
+                number,
+                num_rows=draw(st.integers(5, 2**40)),
+                event_hour_min=bucket,
+                event_hour_max=bucket,
+                null_buckets=draw(st.integers(0, 2)),
+                odd_buckets=draw(st.integers(0, 2)),
+                first_key=(flag, draw(st.none() | TEXTS), draw(TEXTS), draw(TEXTS)),
+                last_key=(flag, draw(st.none() | TEXTS), draw(TEXTS), draw(TEXTS)),
+                columns=draw(st.dictionaries(TEXTS, st.builds(Bounds, SCALARS, SCALARS), max_size=2)),
+            )
+        )
+    return manifest(
+        count,
+        row_groups=RowGroups(groups),
+        num_files=sum(group.num_rows for group in groups),
+        commit=draw(st.sampled_from([None, manifest().commit])),
+        bucket_column=draw(st.none() | TEXTS),
+        time_column=draw(st.none() | st.lists(TEXTS, min_size=1).map(tuple)),
+        stats_format=draw(TEXTS),
+    )
+
+
+@PATIENTLY
+@given(manifests())
+def test_manifests_are_read_back(made: Manifest) -> None:
+    data = encode_manifest(made)
+    assert decode_manifest(data) == made
+    assert encode_manifest(decode_manifest(data)) == data
+    assert pickle.loads(pickle.dumps(decode_manifest(data))) == made  # noqa: S301 - our own
+    body = encode_body_for_footer(made)
+    assert decode_footer_body(body, "v12.parquet", made.files[0].size) == made
+
+
+@PATIENTLY
+@given(manifests(), st.sampled_from([None, 1, "\t"]), st.booleans(), st.booleans())
+def test_any_layout_is_read(made: Manifest, indent: Any, ascii_only: bool, in_order: bool) -> None:  # noqa: ANN401, FBT001
+    data = encode_manifest(made)
+    numbers: dict[str, str] = {}
+
+    def kept(text: str) -> str:
+        numbers[f"number {len(numbers)}"] = text
+        return f"number {len(numbers) - 1}"
+
+    document = json.loads(data, parse_float=kept)
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only, sort_keys=in_order)
+    for name, number in numbers.items():
+        text = text.replace(json.dumps(name), number)
+    assert decode_manifest(text.encode()) == made
+    assert decode_manifest(b"\n " + data + b" \n") == made
+
+
+def test_the_bytes_of_a_manifest() -> None:
+    data = encode_manifest(manifest(0))
+    body = (
+        '{"bucket_column":"_event_hour",'
+        '"commit":{"head":"' + xxh3_128(b"commit") + '","size":1234},'
+        '"format_version":1,'
+        '"metadata":{"configuration":{"deltaSidecar.bucketColumn":"_event_hour"},"createdTime":1735689600000,'
+        '"format":{"options":{},"provider":"parquet"},"id":"af23","partitionColumns":["_event_hour"],'
+        '"schemaString":"{\\"type\\":\\"struct\\",\\"fields\\":[]}"},'
+        '"num_files":0,"num_row_groups":0,'
+        '"protocol":{"minReaderVersion":1,"minWriterVersion":2},'
+        '"row_groups":[],'
+        '"schema_hash":"' + xxh3_128(b"schema") + '",'
+        '"sidecar_file":"v12.parquet","sidecar_size_bytes":50,'
+        '"sort":[{"column":["_event_hour"],"kind":"bucket","type":"string"}],'
+        '"statistics":[["event_time"],["payload","a.b"]],'
+        '"stats_format":"spark","summaries":[["event_time"]],"time_column":["event_time"],"version":12}'
+    )
+    assert data.decode() == '{"digest":"' + xxh3_128(body.encode()) + '",' + body[1:]
+
+
+def test_a_row_group_in_a_manifest() -> None:
+    (group, *_) = json.loads(encode_manifest(manifest()))["row_groups"]
+    assert group == {
+        "index": 0,
+        "byte_offset": 0,
+        "byte_length": 100,
+        "num_rows": 10,
+        "event_hour_min": "2025010100",
+        "event_hour_max": "2025010100",
+        "null_buckets": 0,
+        "odd_buckets": 0,
+        "digest": xxh3_128(b"i0"),
+        "stats_offset": 100,
+        "stats_length": 100,
+        "stats_digest": xxh3_128(b"s0"),
+        "stats_footer": {"length": 60, "digest": xxh3_128(b"f0")},
+        "first_key": [1, "2025010100", "_event_hour=2025010100/a.parquet", ""],
+        "last_key": [1, "2025010100", "_event_hour=2025010100/ü.parquet", "u1"],
+        "columns": {"event_time": {"min": "2025-01-01T00:00:00.000Z", "max": "2025-01-02T00:00:00.000Z"}},
+    }
+
+
+def test_a_sidecar_in_parts() -> None:
+    made = manifest(**IN_PARTS)
+    data = encode_manifest(made)
+    assert decode_manifest(data) == made
+    assert [group.file for group in decode_manifest(data).row_groups] == [0, 1, 1]
+    document = json.loads(data)
+    assert document["files"] == [{"name": each.name, "size": each.size} for each in PARTS]
+    assert (document["sidecar_file"], document["sidecar_size_bytes"]) == ("v12.b1.00000-0.parquet", 250)
+    assert ["file" in group for group in document["row_groups"]] == [False, True, True]
+    with pytest.raises(ValueError, match="in one file"):
+        encode_body_for_footer(made)
+
+
+def test_columns_over_all_row_groups() -> None:
+    groups = decode_manifest(
+        encode_manifest(
+            manifest(
+                row_groups=RowGroups(
+                    [
+                        row_group(0, columns={"a": Bounds(1, 2)}),
+                        row_group(1, columns={"a": Bounds(Decimal("1.50"), 0.25), "b": Bounds("x", "y")}),
+                        row_group(
+                            2, event_hour_min=None, event_hour_max=None, null_buckets=4, odd_buckets=6, columns={}
+                        ),
+                    ]
+                )
+            )
+        )
+    ).row_groups
+    assert list(groups.num_rows) == [10, 10, 10]
+    assert list(groups.event_hour_min) == list(groups.event_hour_max) == ["2025010100", "2025010101", None]
+    assert list(groups.null_buckets) == [0, 0, 4]
+    assert list(groups.odd_buckets) == [0, 0, 6]
+    assert groups.bounds("a") == ([1, Decimal("1.50"), None], [2, Decimal("0.25"), None])
+    assert groups.bounds("b") == ([None, "x", None], [None, "y", None])
+    assert groups.bounds("c") == ([None] * 3, [None] * 3)
+    assert groups.bounded() == {"a", "b"}
+    assert groups[1].columns == {"a": Bounds(Decimal("1.50"), Decimal("0.25")), "b": Bounds("x", "y")}
+    assert groups[-1] == groups[2] == list(groups)[2] == groups[2:][0]
+    assert groups != RowGroups()
+    assert groups != [*groups]
+    assert len(RowGroups()) == len(Segments()) == 0
+    with pytest.raises(IndexError):
+        groups[3]
+
+
+def test_no_digit_of_a_number_is_lost() -> None:
+    sort = (SortColumn("lower_bound", ("n",), "decimal(38,9)"),)
+    exact = Decimal("12345678901234567890123456789.123456789")
+    key = (1, exact, "p", "")
+    made = manifest(
+        1,
+        sort=sort,
+        row_groups=RowGroups([row_group(0, first_key=key, last_key=key, columns={"n": Bounds(exact, -exact)})]),
+    )
+    read = decode_manifest(encode_manifest(made))
+    assert read == made
+    assert b"12345678901234567890123456789.123456789" in encode_manifest(made)
+
+
+@pytest.mark.parametrize("number", [1e-7, 1e22, -0.0, 0.1, 1.7976931348623157e308, 5e-324])
+def test_floats_are_written_so_that_any_layout_keeps_them(number: float) -> None:
+    made = manifest(1, row_groups=RowGroups([row_group(0, columns={"n": Bounds(number, 1)})]))
+    data = encode_manifest(made)
+    for layout in (data, b" " + data):
+        lower, _ = decode_manifest(layout).row_groups.bounds("n")
+        assert [float(value) for value in lower] == [number]  # type: ignore[arg-type]
+
+
+def test_numbers_that_are_none_are_not_written() -> None:
+    for value in (float("nan"), float("inf"), Decimal("NaN"), Decimal("-Infinity")):
+        with pytest.raises((ValueError, TypeError)):
+            encode_manifest(manifest(1, row_groups=RowGroups([row_group(0, columns={"n": Bounds(value, 1)})])))
+
+
+def test_unknown_members_are_ignored() -> None:
+    document = unseal(encode_manifest(manifest()))
+    document["new"] = {"deep": [1.5, None]}
+    for group in document["row_groups"]:
+        group["new"] = [1]
+    assert decode_manifest(seal(document)) == manifest()
+
+
+def test_a_manifest_of_another_version() -> None:
+    data = encode_manifest(manifest())
+    assert decode_manifest(data, version=12) == manifest()
+    with pytest.raises(SidecarError, match="version 12"):
+        decode_manifest(data, version=11)
+
+
+def test_the_document_in_a_footer_belongs_to_its_file() -> None:
+    body = encode_body_for_footer(manifest())
+    assert b"sidecar_size_bytes" not in body
+    with pytest.raises(SidecarError, match="another file"):
+        decode_footer_body(body, "v12.b1.00000-0.parquet", 650)
+    with pytest.raises(SidecarError, match="outside of its file"):
+        decode_footer_body(body, "v12.parquet", 599)
+    with pytest.raises(SidecarError, match="sidecar_size_bytes"):
+        decode_manifest(body)
+    with pytest.raises(SidecarError, match="another file"):
+        decode_footer_body(encode_manifest(manifest(**IN_PARTS)), "v12.b1.00000-0.parquet", 250)
+
+
+def test_every_flipped_byte_is_found() -> None:
+    data = encode_manifest(manifest(2))
+    for place in range(len(data)):
+        for mask in (0x01, 0x02, 0x20, 0x80, data[place] ^ 0x20, data[place] ^ 0x22):
+            changed = bytearray(data)
+            changed[place] ^= mask
+            if changed == data:
+                continue
+            with pytest.raises(SidecarError):
+                decode_manifest(bytes(changed))
+
+
+def test_every_cut_is_found() -> None:
+    data = encode_manifest(manifest(1))
+    for end in range(len(data)):
+        with pytest.raises(SidecarError):
+            decode_manifest(data[:end])
+
+
+def test_a_manifest_that_is_too_large_is_neither_written_nor_read() -> None:
+    with pytest.raises(ValueError, match="larger than"):
+        encode_manifest(manifest(stats_format="x" * LARGEST_DOCUMENT))
+    with pytest.raises(SidecarError, match="more than"):
+        decode_manifest(b"[" * 40_000_000)
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | TEXTS
+        | st.decimals(allow_nan=False, allow_infinity=False, places=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+        max_leaves=10,
+    )
+)
+def test_canonical_json_is_read_back(value: object) -> None:
+    data = canonical(value)
+    assert parse(data) == value
+    assert canonical(parse(data)) == data
+    if not any(isinstance(each, Decimal) for each in flat(value)):
+        assert data.decode() == json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def flat(value: object) -> list[object]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [each for item in value for each in flat(item)] if isinstance(value, list) else [value]
