@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.build.vacuum_tables import BUILT, SidecarTable, age
 from tests.builder import TableBuilder, add, protocol
@@ -305,8 +307,6 @@ def test_a_file_that_a_checkpoint_refers_to_stays_even_if_it_is_ours(made: Sidec
 
 
 def rewrite(top: Path, old: str, new: str) -> None:
-    import pyarrow.parquet as pq
-
     if top.suffix == ".json":
         top.write_text(top.read_text().replace(old, new))
         return
@@ -355,17 +355,34 @@ def test_a_v2_checkpoint_without_its_beginning_cannot_be_read(made: SidecarTable
     assert "it has no metaData" in summary.notes[0]
 
 
-def test_a_checkpoint_that_goes_meanwhile_refers_to_nothing(made: SidecarTable) -> None:
-    top = made.v2_checkpoint("v2-parquet", "v2.parquet", last=False)
-    made.table.checkpoints.clear()
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_that_goes_meanwhile_refers_to_nothing(made: SidecarTable, kind: str) -> None:
+    top = made.v2_checkpoint(kind, "v2.parquet")
+    made.table.commit([add("later")])
+    made.table.checkpoint("v1")
 
     def vanish(attempt: Attempt) -> None:
         if attempt.path.endswith("v7.manifest.json"):
             top.unlink(missing_ok=True)
 
     store = RecordingStore(open_store(made.root), vanish)
-    assert deleted(vacuum_sidecars(made.root, store=store)) == pair(1, 3)
-    assert not top.exists()
+    summary = vacuum_sidecars(made.root, store=store)
+    assert (deleted(summary), summary.notes) == (pair(1, 3), ())
+    assert any(attempt.path.endswith(top.name) for attempt in store.attempts)
+
+
+def test_sidecar_actions_whose_paths_are_no_texts_cannot_be_read(made: SidecarTable) -> None:
+    top = made.v2_checkpoint("v2-parquet", "v2.parquet")
+    made.table.checkpoints.clear()
+    rows = pq.read_table(top)
+    numbers = pa.StructArray.from_arrays([pa.array([1] * len(rows))], ["path"])
+    place = rows.schema.get_field_index("sidecar")
+    pq.write_table(rows.set_column(place, "sidecar", numbers), top)
+    made.table.commit([add("later")])
+    made.table.checkpoint("v1")
+    summary = clean(made)
+    assert summary.deleted == ()
+    assert f"{top.name} cannot be read" in summary.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from delta_sidecar.replay.files import struct_fields
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from delta_sidecar.plan import Executor, FileRef
+    from delta_sidecar.execute import LocalExecutor
+    from delta_sidecar.plan import FileRef
 
 _TOP = pa.schema(
     [
@@ -43,7 +44,7 @@ class References:
 
 
 def read_references(
-    executor: Executor, checkpoints: Sequence[FileRef], is_asked_for: Callable[[str], bool]
+    executor: LocalExecutor, checkpoints: Sequence[FileRef], is_asked_for: Callable[[str], bool]
 ) -> References:
     """Reads the `sidecar` actions of checkpoints: footers, and of their rows only those that have one.
 
@@ -75,7 +76,7 @@ def read_references(
         return References(frozenset(found))
 
 
-def _paths(executor: Executor, checkpoints: Sequence[FileRef]) -> Iterator[str]:
+def _paths(executor: LocalExecutor, checkpoints: Sequence[FileRef]) -> Iterator[str]:
     """The paths in all `sidecar` actions."""
     tables = tuple(ref for ref in checkpoints if not ref.path.endswith(".json"))
     texts = tuple(ref for ref in checkpoints if ref.path.endswith(".json"))
@@ -83,28 +84,33 @@ def _paths(executor: Executor, checkpoints: Sequence[FileRef]) -> Iterator[str]:
         plan = ScanParquet(tables, ("sidecar.path",), non_null=("sidecar.path",))
         with closing(executor.execute(plan)) as batches:
             for batch in batches:
-                yield from _sidecar_paths(batch)
+                yield from _sidecar_paths(batch, executor)
     if texts:
         yield from _paths_in_texts(executor, texts)
 
 
-def _paths_in_texts(executor: Executor, texts: tuple[FileRef, ...]) -> Iterator[str]:
+def _paths_in_texts(executor: LocalExecutor, texts: tuple[FileRef, ...]) -> Iterator[str]:
     whole: set[int] = set()
     with closing(executor.execute(ScanJson(texts, _TOP))) as batches:
         for batch in batches:
             told = [valid_mask(found) for found in struct_fields(batch.column("metaData")).values()]
             if any(mask.any() for mask in told):
                 whole.add(batch.column(FILE_LABEL)[0].as_py())
-            yield from _sidecar_paths(batch)
+            yield from _sidecar_paths(batch, executor)
     for ref in texts:
         if ref.label not in whole:
             msg = f"{ref.path}: it has no metaData"
             raise UnreadableFileError(msg, ref.path, ref.label)
 
 
-def _sidecar_paths(batch: pa.RecordBatch) -> Iterator[str]:
+def _sidecar_paths(batch: pa.RecordBatch, executor: LocalExecutor) -> Iterator[str]:
     if "sidecar" not in batch.schema.names:
         return
-    path = struct_fields(batch.column("sidecar")).get("path")
-    if path is not None:
-        yield from (text for text in path.drop_null().to_pylist())
+    paths = struct_fields(batch.column("sidecar")).get("path")
+    if paths is None:
+        return
+    if not pa.types.is_string(paths.type):
+        place = "" if executor.place is None else executor.place.path
+        msg = f"{place}: the paths of its sidecar actions are no texts"
+        raise UnreadableFileError(msg, place)
+    yield from paths.drop_null().to_pylist()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Requests that are under way at the same time."""
 
 
