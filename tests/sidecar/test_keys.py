@@ -113,6 +113,7 @@ def test_a_key_of_another_length(key: tuple[Any, ...]) -> None:
         ("2025-01-02T05:04:05.678+02:00", INSTANT, MOMENT),
         ("soon", INSTANT, None),
         (None, INSTANT, None),
+        ("x", pa.binary(), None),
     ],
 )
 def test_partition_values(text: str | None, kind: pa.DataType, expected: object) -> None:

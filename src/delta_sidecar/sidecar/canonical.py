@@ -38,15 +38,10 @@ def canonical(value: object) -> bytes:
 def seal(body: dict[str, Any]) -> bytes:
     """Writes a document with its digest as the first member.
 
-    Raises:
-        ValueError: It is larger than what is read, or no JSON.
+    Whether it is small enough to be read is for the caller to see.
     """
     text = canonical(body)
-    document = b"".join((_START, xxh3_128(text).encode(), _MIDDLE, text[1:]))
-    if len(document) > LARGEST_DOCUMENT:
-        msg = f"a manifest of {len(document)} bytes is larger than {LARGEST_DOCUMENT}"
-        raise ValueError(msg)
-    return document
+    return b"".join((_START, xxh3_128(text).encode(), _MIDDLE, text[1:]))
 
 
 def unseal(data: bytes) -> dict[str, Any]:
@@ -85,14 +80,14 @@ def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
     return value
 
 
-def refuse(what: str) -> NoReturn:
-    """Says what is wrong with a manifest.
+def refuse(what: str, code: str = "damaged") -> NoReturn:
+    """Says what is wrong with a manifest, and in which of a few words.
 
     Raises:
         SidecarError: Always.
     """
     msg = f"the manifest {what}"
-    raise SidecarError(msg)
+    raise SidecarError(msg, code)
 
 
 _START = b'{"digest":"'

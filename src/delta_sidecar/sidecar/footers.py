@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import SidecarError
+from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.sidecar.thrift import (
     BINARY,
     I16,
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAGIC = b"PAR1"
+
+CREATED_BY = f"delta-sidecar version {FORMAT_VERSION}".encode()
+"""What footers name as their writer: bytes do not depend on the release of the library that made the pages."""
 
 FOOTER_END = 8
 """Bytes after the Thrift of a footer: its length, and the magic."""

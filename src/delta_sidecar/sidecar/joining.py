@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.sidecar.footers import (
+    CREATED_BY,
     FILE_GROUPS,
     FILE_KEYS,
     FILE_ORDERS,
@@ -24,13 +25,13 @@ from delta_sidecar.sidecar.footers import (
     read_footer,
 )
 from delta_sidecar.sidecar.pieces import encode_piece, piece_footer
-from delta_sidecar.sidecar.schema import FORMAT_VERSION, SidecarSchema
 from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct, field_head, list_head, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-CREATED_BY = f"delta-sidecar version {FORMAT_VERSION}".encode()
+    from delta_sidecar.sidecar.schema import SidecarSchema
+
 LARGEST_FOOTER = 2**31 - 1
 
 

@@ -82,12 +82,12 @@ def key_scalars(key: Key, sort: Sequence[SortColumn]) -> tuple[pa.Scalar, ...]:
 
 
 def partition_scalar(text: object, kind: pa.DataType) -> pa.Scalar:
-    """A raw partition value as a value of its column; null where it is none.
+    """A raw partition value as a value of its column; null where it is none, or the column has no order.
 
     Raises:
         SidecarError: It is no text.
     """
-    if text is None or text == "":
+    if text is None or text == "" or pa.types.is_binary(kind):
         return scalar(None, kind)
     if not isinstance(text, str):
         msg = "a partition value of the manifest is no text"

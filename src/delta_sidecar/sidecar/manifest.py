@@ -203,7 +203,7 @@ def _manifest(document: dict[str, Any], size: int, expected: int | None) -> Mani
         refuse(f"has format_version {document['format_version']}; known is {FORMAT_VERSION}")
     version = whole(document, "version")
     if expected is not None and version != expected:
-        refuse(f"is that of version {version}")
+        refuse(f"is that of version {version}", "other_version")
     files = _files(document, version, size)
     sort = tuple(_sort(each) for each in array(document, "sort"))
     form = key_form([_sort_values(each) for each in sort])

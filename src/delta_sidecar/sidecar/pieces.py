@@ -24,6 +24,7 @@ from delta_sidecar._digest import DIGEST_LENGTH, xxh3_128
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.footers import (
     CHUNK_DATA,
+    CREATED_BY,
     DATA_COMPRESSED,
     DATA_ENCODING_STATS,
     DATA_PATH,
@@ -34,6 +35,7 @@ from delta_sidecar.sidecar.footers import (
     FILE_ORDERS,
     FILE_ROWS,
     FILE_SCHEMA,
+    FILE_WRITER,
     FOOTER_END,
     GROUP_COLUMNS,
     GROUP_ROWS,
@@ -74,7 +76,7 @@ class ChunkRange(NamedTuple):
 
 
 def encode_piece(batch: pa.RecordBatch, *, chunk_digests: bool, skippable: Collection[str] = ()) -> bytes:
-    """Makes a piece. Equal batches give equal bytes with the same release of pyarrow.
+    """Makes a piece. Equal batches give equal bytes.
 
     Args:
         batch: The rows.
@@ -199,7 +201,7 @@ def _finished(piece: bytes, *, chunk_digests: bool) -> bytes:
     for chunk in group[GROUP_COLUMNS].items if group else ():
         for needless in (DATA_ENCODING_STATS, DATA_SIZE_STATS):
             chunk[CHUNK_DATA].pop(needless, None)
-    tree = dict(read.tree)
+    tree = {**read.tree, FILE_WRITER: CREATED_BY}
     if chunk_digests:
         view = memoryview(piece)
         text = ",".join(xxh3_128(view[found.start : found.end]) for found in read.ranges.values()).encode()
