@@ -16,7 +16,8 @@ import numpy as np
 
 from delta_sidecar._arrow import booleans
 from delta_sidecar.events import Events
-from delta_sidecar.plan import Filter
+from delta_sidecar.plan import Filter, Terminus
+from delta_sidecar.replay.base_summary import BaseSummary
 from delta_sidecar.replay.tally import Tally
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.replay.files import FileColumns
+    from delta_sidecar.replay.footer_facts import BaseFacts
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.seen import SeenSet
@@ -80,6 +82,28 @@ class Base(ABC):
         """Pieces that a replay begins with, where that can be told already and they are few."""
         del wanted
         return ()
+
+    def facts(self, pruning: Pruning | None) -> BaseFacts | None:
+        """How much it has, where that is known without reading more of it; None where it is not.
+
+        Args:
+            pruning: Only files that may match count, as far as can be told; None for all.
+        """
+        del pruning
+        return None
+
+    def summary(
+        self, table: str, pruning: Pruning | None, without: frozenset[str] = frozenset()
+    ) -> StateMachinePhase[BaseSummary]:
+        """Says what it is made of, and how much of it a scan reads; no row of it is read. Only a trusted base can.
+
+        Args:
+            table: The table's address, for messages.
+            pruning: Which files are wanted; None for all.
+            without: Columns of files that nobody wants.
+        """
+        del table, pruning, without
+        return Terminus(BaseSummary(self.name, self.version, self.tier, bytes=self.nbytes))
 
     @abstractmethod
     def trust(

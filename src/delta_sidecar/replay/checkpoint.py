@@ -43,6 +43,7 @@ from delta_sidecar.plan import (
 from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation, TrustContinuation
 from delta_sidecar.replay.checkpoint_content import CheckpointContent
 from delta_sidecar.replay.checkpoint_rows import BaseRows, base_plan
+from delta_sidecar.replay.checkpoint_summary import CheckpointSummaryPhase
 from delta_sidecar.replay.failures import raise_base_failure, raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.recent import NewestFiles
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.segment import CheckpointFiles, ListedFile
     from delta_sidecar.plan import Place
+    from delta_sidecar.replay.base_summary import BaseSummary
+    from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.recent import Recent
 
 T = TypeVar("T")
@@ -99,6 +102,13 @@ class CheckpointBase(Base):
         if self.leaves is None or (with_table and self.metadata is None):
             return Consume(CheckpointTopPhase(self, then, with_table=with_table))
         return then.trusted(self)
+
+    def summary(
+        self, table: str, pruning: Pruning | None, without: frozenset[str] = frozenset()
+    ) -> StateMachinePhase[BaseSummary]:
+        """By its footers, which were read before."""
+        del pruning, without
+        return Consume(CheckpointSummaryPhase(table, self.name, self.version, self.leaves or self.files))
 
     def replay(self, reading: Reading, then: ReplayContinuation[T]) -> StateMachinePhase[T]:
         """Goes through its leaves, those in JSON first."""

@@ -18,13 +18,14 @@ from delta_sidecar.errors import DeltaSidecarError, SidecarError
 from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.names import SIDECAR_FOLDER, commit_path
 from delta_sidecar.log.schema import read_schema
-from delta_sidecar.plan import Consume, ConsumePhase, FileRef, ReadFiles, ReadKeyValue
+from delta_sidecar.plan import Consume, ConsumePhase, FileRef, ReadFiles, ReadKeyValue, Terminus
 from delta_sidecar.replay.bases import Base, TrustContinuation
 from delta_sidecar.replay.checkpoint import CheckpointBase, is_torn
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.sidecar_layout import SidecarLayout
 from delta_sidecar.replay.sidecar_scan import first_pieces, replay_sidecar
+from delta_sidecar.replay.sidecar_summary import sidecar_facts, sidecar_summary
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
@@ -40,8 +41,11 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.segment import ListedFile, LogSegment
     from delta_sidecar.plan import Piece, StateMachinePhase
+    from delta_sidecar.replay.base_summary import BaseSummary
     from delta_sidecar.replay.bases import Reading, ReplayContinuation, Wanted
+    from delta_sidecar.replay.footer_facts import BaseFacts
     from delta_sidecar.replay.listed_sidecars import ListedSidecar
+    from delta_sidecar.replay.pruning import Pruning
 
 T = TypeVar("T")
 
@@ -105,6 +109,20 @@ class SidecarBase(Base):
         if self.layout is not None:
             return then.trusted(self)
         return Consume(FooterPhase(self, then, ahead) if self.is_one_file else ManifestPhase(self, then, ahead))
+
+    def facts(self, pruning: Pruning | None) -> BaseFacts | None:
+        """By its manifest."""
+        return None if self.layout is None else sidecar_facts(self.layout, pruning)
+
+    def summary(
+        self, table: str, pruning: Pruning | None, without: frozenset[str] = frozenset()
+    ) -> StateMachinePhase[BaseSummary]:
+        """By its manifest."""
+        del table
+        if self.layout is None:
+            msg = f"{self.name} is not trusted yet: ask what `trust` gives"
+            raise RuntimeError(msg)
+        return Terminus(sidecar_summary(self, self.layout, pruning, without))
 
     def replay(self, reading: Reading, then: ReplayContinuation[T]) -> StateMachinePhase[T]:
         """Goes through the row groups that may match."""

@@ -1,36 +1,34 @@
 """What a scan is going to do, and why; with `analyze`, what it did.
 
-Without `analyze` no file entry is read: the table is opened, the strategy is decided, and the footers of the base are
-looked at. With it the scan runs, to its end or to its limit.
+Without `analyze` no file entry is read: the table is opened, the strategy is decided, and the base is looked at, a
+checkpoint by its footers and a metadata sidecar by its manifest. With it the scan runs, to its end or to its limit.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from delta_sidecar.plan import Consume, ConsumePhase, ReadFooters, StateMachinePhase, Terminus
+from delta_sidecar.plan import StateMachinePhase, Terminus
 from delta_sidecar.predicate import names
-from delta_sidecar.replay.checkpoint import CheckpointBase
+from delta_sidecar.replay.base_summary import START_OF_LOG, BaseSummary
+from delta_sidecar.replay.bases import CHECKPOINT_TIER
 from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
-from delta_sidecar.replay.failures import raise_base_failure
 from delta_sidecar.replay.pruning import bind_predicate
+from delta_sidecar.scan.expectation import Expectation, expect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
+    from collections.abc import Sequence
 
     from delta_sidecar.events import Events
-    from delta_sidecar.plan import FileRef
+    from delta_sidecar.predicate import Predicate
     from delta_sidecar.replay.bases import Base
+    from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.metrics import ScanMetrics
     from delta_sidecar.scan.strategy import Decision
     from delta_sidecar.store import RequestCounts
-
-_FILES = "add.path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +38,51 @@ class BaseExplanation:
     Attributes:
         name: Its file name; empty for the start of the log.
         version: Its version; -1 for the start of the log.
+        tier: 1 for a metadata sidecar with its manifest, 2 for one without, 3 for a checkpoint or the start of the log.
         files: Files that it is made of.
         bytes: Their size by the listing.
         rows: Rows in them.
         row_groups: Row groups in them.
         row_groups_without_files: Those of them that hold no file entry and are not read.
+        row_groups_pruned: Those of them that a manifest says cannot hold a file that matches; they are not read either.
+        index_bytes: Of a metadata sidecar, size of the index of the others; None where that is not known yet.
+        statistics_bytes: Of a metadata sidecar, size of their statistics, 0 where those are not read; None where that
+            is not known yet.
+        segments: Parts of a large manifest that are read before the row groups are known.
     """
 
     name: str = ""
     version: int = -1
+    tier: int = 3
     files: int = 0
     bytes: int = 0
     rows: int = 0
     row_groups: int = 0
     row_groups_without_files: int = 0
+    row_groups_pruned: int = 0
+    index_bytes: int | None = None
+    statistics_bytes: int | None = None
+    segments: int = 0
 
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What a scan comes to, opening the table included, as far as that is known before a file entry is read.
-
-    That is for one pass over the base. Order `recent` takes another one for every 65,536 files, or 32 MB of entries.
-
-    Attributes:
-        row_groups_at_most: Row groups of the base that are read.
-        bytes_at_most: Bytes that are moved.
-        requests_about: Requests to the store, if it comes to its end; an estimate, which may be off either way.
-        trips_about: Round trips, one after another, in the same way.
-    """
-
-    row_groups_at_most: int
-    bytes_at_most: int
-    requests_about: int
-    trips_about: int
+    @classmethod
+    def of(cls, base: BaseSummary) -> BaseExplanation:
+        """Tells of a base."""
+        index, statistics = (sum(piece.end - piece.start for piece in kind) for kind in (base.index, base.statistics))
+        is_told = base.tier < CHECKPOINT_TIER and not base.segments
+        return cls(
+            base.name,
+            base.version,
+            base.tier,
+            base.files,
+            base.bytes,
+            base.rows,
+            base.row_groups,
+            base.row_groups_without_files,
+            base.row_groups_pruned,
+            index if is_told else None,
+            statistics if is_told else None,
+            base.segments,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,8 @@ class Explanation:
         commit_bytes: Their size by the listing.
         base: The base.
         passed_over: Bases that proved unusable, and why.
+        fallback_reason: Why the base is not a metadata sidecar with its manifest, in a word, as in `ScanEnded`; None
+            where it is one.
         pruned_by_partition: Partition columns that files are tested by, before anything else of them is decoded.
         pruned_by_statistics: Columns whose statistics they are tested by.
         opening: What it took to find this out.
@@ -110,6 +122,7 @@ class Explanation:
     commit_bytes: int
     base: BaseExplanation
     passed_over: tuple[tuple[str, str], ...]
+    fallback_reason: str | None
     pruned_by_partition: tuple[str, ...]
     pruned_by_statistics: tuple[str, ...]
     opening: RequestCounts
@@ -122,32 +135,26 @@ class Explanation:
         return asdict(self)
 
 
-def expect(base: BaseExplanation, commit_bytes: int, opening: RequestCounts) -> Expectation:
-    """What a scan comes to.
-
-    Args:
-        base: The base that it ends on.
-        commit_bytes: Size of the commits after it.
-        opening: What it took to open the table and look at the base.
-    """
-    groups = base.row_groups - base.row_groups_without_files
-    return Expectation(
-        row_groups_at_most=groups,
-        bytes_at_most=opening.bytes + commit_bytes + base.bytes,
-        requests_about=opening.requests + groups,
-        trips_about=opening.trips + (groups > 0),
-    )
-
-
 def explained(
     config: LazyScanConfig,
     snapshot: Snapshot,
     decision: Decision,
-    base: BaseExplanation,
-    passed_over: Iterable[tuple[str, str]],
+    base: BaseSummary,
+    fallen_back: FallenBack,
     opening: RequestCounts,
+    at_once: int,
 ) -> Explanation:
-    """Puts together what is known of a scan before a file entry is read."""
+    """Puts together what is known of a scan before a file entry is read.
+
+    Args:
+        config: What is asked for.
+        snapshot: The table.
+        decision: How the scan goes about it.
+        base: The base that it ends on.
+        fallen_back: Why that is not a better one.
+        opening: What it took to find this out.
+        at_once: How many row groups of a metadata sidecar are fetched together.
+    """
     predicate = config.parsed_predicate
     pruning = bind_predicate(snapshot.columns, predicate)
     logical = {physical: path for path, physical in snapshot.columns.physical_names.items()}
@@ -167,58 +174,54 @@ def explained(
         order=order,
         commits=len(commits),
         commit_bytes=commits.nbytes,
-        base=base,
-        passed_over=tuple(passed_over),
+        base=BaseExplanation.of(base),
+        passed_over=tuple(fallen_back.passed_over),
+        fallback_reason=fallen_back.reason(base),
         pruned_by_partition=partitions,
         pruned_by_statistics=statistics,
         opening=opening,
-        expected=expect(base, commits.nbytes, opening),
+        expected=expect(base, commits.nbytes, opening, at_once=at_once, in_order=decision.recent is None),
     )
 
 
-def look_at_base(table: str, choice: BaseChoice, events: Events) -> StateMachinePhase[BaseExplanation]:
-    """The start of a chain that ends in what the first base that can be trusted is made of."""
-    return _Looking(table, choice, events=events).begin()
+@dataclass(frozen=True, slots=True)
+class FallenBack:
+    """Why a base is not a better one.
+
+    Attributes:
+        passed_over: Bases that proved unusable, and why.
+        code: The same in a word; None where no metadata sidecar is among them, or none there.
+    """
+
+    passed_over: Sequence[tuple[str, str]]
+    code: str | None
+
+    def reason(self, base: BaseSummary) -> str | None:
+        """In a word; None where there is no better one."""
+        return self.code or ("no_manifest" if 1 < base.tier < CHECKPOINT_TIER else None)
+
+
+def look_at_base(snapshot: Snapshot, predicate: Predicate | None, events: Events) -> StateMachinePhase[BaseSummary]:
+    """The start of a chain that ends in what the first base that can be trusted is made of.
+
+    Args:
+        snapshot: The table.
+        predicate: Which files are wanted; None for all.
+        events: Is told of bases that cannot be trusted.
+    """
+    pruning = bind_predicate(snapshot.columns, predicate)
+    return _Looking(snapshot.table, snapshot.choice, pruning, events=events).begin()
 
 
 @dataclass(frozen=True, slots=True)
-class _Looking(ChoosesBase[BaseExplanation]):
-    def begin(self) -> StateMachinePhase[BaseExplanation]:
-        return self.choice.bases[0].trust(self, with_table=False) if self.choice.bases else Terminus(BaseExplanation())
+class _Looking(ChoosesBase[BaseSummary]):
+    pruning: Pruning | None
 
-    def trusted(self, base: Base) -> StateMachinePhase[BaseExplanation]:
-        if not isinstance(base, CheckpointBase):
-            return Terminus(BaseExplanation(base.name, base.version, bytes=base.nbytes))
-        return Consume(_FootersPhase(self.table, base, base.leaves or base.files))
+    def begin(self) -> StateMachinePhase[BaseSummary]:
+        return self.choice.bases[0].trust(self, with_table=False) if self.choice.bases else Terminus(START_OF_LOG)
 
-    def onto(self, choice: BaseChoice) -> StateMachinePhase[BaseExplanation]:
-        return _Looking(self.table, choice, events=self.events).begin()
+    def trusted(self, base: Base) -> StateMachinePhase[BaseSummary]:
+        return base.summary(self.table, self.pruning)
 
-
-@dataclass(frozen=True, slots=True)
-class _FootersPhase(ConsumePhase[BaseExplanation]):
-    table: str
-    base: CheckpointBase
-    leaves: tuple[FileRef, ...] = field(repr=False)
-
-    def plan(self) -> ReadFooters:
-        return ReadFooters(tuple(leaf for leaf in self.leaves if not leaf.path.endswith(".json")), (_FILES,))
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[BaseExplanation]:
-        rows = groups = without = 0
-        for batch in data:
-            columns = batch.column("column").to_pylist()
-            values = batch.column("values").to_pylist()
-            (whole,) = (row for row, name in enumerate(columns) if name is None)
-            rows += batch.column("rows")[whole].as_py()
-            groups += batch.column("group")[whole].as_py()
-            told = [value for value, name in zip(values, columns, strict=True) if name == _FILES]
-            # A file without the column has entries in none of its row groups.
-            without += sum(value == 0 for value in told) if told else batch.column("group")[whole].as_py()
-        size = sum(leaf.size or 0 for leaf in self.leaves)
-        base = self.base
-        return Terminus(BaseExplanation(base.name, base.version, len(self.leaves), size, rows, groups, without))
-
-    def recover(self, error: Exception) -> StateMachinePhase[BaseExplanation] | None:
-        raise_base_failure(self.table, error)
-        return None
+    def onto(self, choice: BaseChoice) -> StateMachinePhase[BaseSummary]:
+        return replace(self, choice=choice).begin()

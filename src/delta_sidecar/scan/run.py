@@ -28,7 +28,7 @@ from delta_sidecar.replay.scan import Manner, Scan, forward_scan, reverse_scan
 from delta_sidecar.replay.tally import Account
 from delta_sidecar.scan.config import ScanStrategy
 from delta_sidecar.scan.cursor import Cursor, GivenBefore
-from delta_sidecar.scan.explain import Explanation, explained, look_at_base
+from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
 from delta_sidecar.scan.metrics import ScanMetrics
 from delta_sidecar.scan.opening import open_table
 from delta_sidecar.scan.paging import PageToken, query_digest
@@ -96,11 +96,13 @@ class ScanRun:
             try:
                 snapshot, options = self._ready(options, executor, scanning=False)
                 decision = self._decide(snapshot, options)
-                looking = look_at_base(self._store.url, snapshot.choice, self.events)
+                looking = look_at_base(snapshot, self.config.parsed_predicate, self.events)
                 base = StateMachineIterator(looking, executor).run_to_terminal()
             finally:
                 self.requests.cancel()
-        return explained(self.config, snapshot, decision, base, self._passed_over, self.requests.snapshot())
+        fallen_back = FallenBack(self._passed_over, self.sidecar_fallback_reason())
+        at_once = options.sidecar_row_groups_per_batch
+        return explained(self.config, snapshot, decision, base, fallen_back, self.requests.snapshot(), at_once)
 
     def batches(self, schema: pa.Schema, *, by_file: bool = False) -> Batches:
         """Gives the files in batches.
