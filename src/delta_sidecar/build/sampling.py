@@ -6,6 +6,8 @@ from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from delta_sidecar.build.rows import read_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, choose_stats_format
 from delta_sidecar.plan import StateMachineIterator
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.snapshot import Snapshot
 
 _SAMPLED = 1_000
-_MOST_BATCHES = 8
+_MOST_BATCHES = 32
 
 
 def sampled_format(snapshot: Snapshot, layout: SidecarLayout, executor: Executor) -> str:
@@ -32,12 +34,14 @@ def sampled_format(snapshot: Snapshot, layout: SidecarLayout, executor: Executor
     statistics = layout.schema.statistics
     rows = max(1, min(_SAMPLED, _MOST_CELLS // (3 * len(statistics) + 1)))
     chain = forward_scan(snapshot, None, manner=Manner(columns=columns))
+    found = [pa.nulls(0, pa.string())]
     with closing(StateMachineIterator(chain, executor)) as machine:
         for batch in islice(machine, _MOST_BATCHES):
-            texts = batch.column("stats").drop_null().slice(0, rows)
-            if len(texts):
-                return choose_stats_format(texts, read_statistics(texts, statistics))
-    return DEFAULT_STATS_FORMAT
+            found.append(batch.column("stats").drop_null())
+            if sum(map(len, found)) >= rows:
+                break
+    texts = pa.concat_arrays(found).slice(0, rows)
+    return choose_stats_format(texts, read_statistics(texts, statistics)) if len(texts) else DEFAULT_STATS_FORMAT
 
 
 _MOST_CELLS = 1 << 20

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, scalar
+from delta_sidecar._arrow import booleans, numbers_of, scalar, valid_mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +80,27 @@ def _floats(column: pa.Array, style: ValueStyle) -> pa.StringArray:
     # Arrow gives as few digits as tell a value from its neighbours, in 32 bits or in 64.
     column = column if style.short_floats else column.cast(pa.float64())
     text = column.cast(pa.string())
+    values = numbers_of(column)
+    finite = np.isfinite(values)
     if style.numbers != "arrow":
-        size = pc.abs(column)
-        low, high = _PLAIN[style.numbers]
-        plain = pc.or_(pc.and_(pc.greater_equal(size, _of(low, column)), pc.less(size, _of(high, column))), _zero(size))
-        in_range = bits_of(plain)
-        needs_point = pc.and_(plain, pc.invert(pc.match_substring(text, pattern=".")))
-        if pc.any(needs_point).as_py():
-            whole = pc.and_(needs_point, pc.invert(pc.match_substring(text, pattern="e")))
-            text = pc.if_else(whole, _wrap("", text, ".0"), text)
-        odd = ~in_range if style.numbers == "java" else ~in_range | bits_of(pc.match_substring(text, pattern="e"))
+        low, high = (values.dtype.type(bound) for bound in _PLAIN[style.numbers])
+        size = np.abs(values)
+        plain = ((size >= low) & (size < high)) | (size == 0)
+        # Arrow's own exponents begin at 1e10.
+        whole = plain & (np.trunc(values) == values) & (size < _ARROW_EXPONENT)
+        if whole.any():
+            text = pc.if_else(booleans(whole), _wrap("", text, ".0"), text)
+        odd = finite & (~plain if style.numbers == "java" else ~plain | (size >= _ARROW_EXPONENT))
         if odd.any():
-            text = _replaced(text, odd, _SCIENTIFIC[style.numbers])
-    finite = pc.is_finite(column)
-    if pc.all(finite).as_py() is not False:
+            text = _replaced(text, odd & valid_mask(column), _SCIENTIFIC[style.numbers])
+    if finite.all():
         return text
     for arrow, other in (("nan", "NaN"), ("inf", "Infinity")):
         text = pc.replace_substring(text, pattern=arrow, replacement=other)
-    return pc.if_else(finite, text, _wrap('"', text, '"'))
+    return pc.if_else(booleans(finite), text, _wrap('"', text, '"'))
 
+
+_ARROW_EXPONENT = 1e10
 
 # Between these, numbers are written without an exponent.
 _PLAIN = {"java": (1e-3, 1e7), "rust": (1e-5, 1e16)}
@@ -119,25 +123,16 @@ _TO_RUST = (
     *((rf"^(-?)(\d)\.(\d{{{power}}})(\d+)e\+{power}$", r"\1\2\3.\4") for power in range(10, 16)),
     (r"^(-?)0\.00000([1-9])(\d*)$", r"\1\2.\3e-6"),
     (r"\.e", "e"),
-    (r"e\+", "e"),
 )
 _SCIENTIFIC = {"java": _TO_JAVA, "rust": _TO_RUST}
 
 
-def _replaced(text: pa.StringArray, chosen: np.ndarray, rules: Sequence[tuple[str, str]]) -> pa.StringArray:
+def _replaced(text: pa.StringArray, chosen: NDArray[np.bool_], rules: Sequence[tuple[str, str]]) -> pa.StringArray:
     mask = booleans(chosen)
     some = text.filter(mask)
     for pattern, replacement in rules:
         some = pc.replace_substring_regex(some, pattern=pattern, replacement=replacement)
     return pc.replace_with_mask(text, mask, some)
-
-
-def _of(value: float, column: pa.Array) -> pa.Scalar:
-    return scalar(value, column.type)
-
-
-def _zero(size: pa.Array) -> pa.BooleanArray:
-    return pc.equal(size, scalar(0.0, size.type))
 
 
 def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
