@@ -6,11 +6,16 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from tests import azurite as emulator
 from tests import moto_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# No test asserts seconds: the first example of a property may well take longer than the others.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")

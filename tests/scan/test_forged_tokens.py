@@ -109,4 +109,4 @@ def test_a_token_of_another_version_of_the_library_is_refused(table: TableBuilde
     reader = scanner(table, limit=3)
     list(reader.scan_files())
     with pytest.raises(PageTokenExpiredError, match="another version of delta-sidecar"):
-        LazyScanConfig(page_token=forged(reader.page_token or "", f=2))
+        LazyScanConfig(page_token=forged(reader.page_token or "", f=1))

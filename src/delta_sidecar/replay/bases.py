@@ -74,6 +74,11 @@ class Base(ABC):
         """How good a base it is: 1 and 2 for metadata sidecars, 3 for checkpoints."""
         return CHECKPOINT_TIER
 
+    @property
+    def others(self) -> frozenset[str]:
+        """Names of other bases that are made of the same files: what breaks off here breaks off there."""
+        return frozenset()
+
     def footers(self) -> tuple[FileRef, ...]:
         """Parquet files whose footers `trust` asks for first, where they are few."""
         return ()

@@ -103,9 +103,10 @@ class BaseChoice:
         return replace(self, bases=(base, *self.bases[1:]))
 
     def without(self, base: Base) -> BaseChoice:
-        """Leaves a base out."""
-        left = tuple(other for other in self.bases if other.name != base.name)
-        return replace(self, bases=left, unusable=self.unusable | {base.name})
+        """Leaves a base out, and those that are made of the same files."""
+        unusable = {base.name, *base.others}
+        left = tuple(other for other in self.bases if other.name not in unusable)
+        return replace(self, bases=left, unusable=self.unusable | unusable)
 
     def down_from(self, name: str) -> BaseChoice | None:
         """Begins with the base of a name; None where there is none."""

@@ -2,9 +2,10 @@
 
     (ChecksumCountsPhase) -> KeptTailPhase* -> (UnreadTailPhase) -> (phases that count the base) -> Estimate
 
-Each source gives the state at its version: a checksum file, the footers of the base, the start of the log. What the
-commits after that version add is counted where they were read with the snapshot, and else bounded by their sizes; each
-key that they name may hide one file of that state, or none. Where several sources tell, all of them are right.
+Each source gives the state at its version: a checksum file, the manifest of a metadata sidecar, the footers of a
+checkpoint, the start of the log. What the commits after that version add is counted where they were read with the
+snapshot, and else bounded by their sizes; each key that they name may hide one file of that state, or none. Where
+several sources tell, all of them are right.
 """
 
 from __future__ import annotations
@@ -122,11 +123,14 @@ class _Estimating(CountContinuation[Estimate]):
         return state.count_base(MOST_REQUESTS)
 
     def count_base(self, most_requests: int) -> StateMachinePhase[Estimate]:
-        """Reads the footers of the base, where they can tell more than is known."""
+        """Asks the base, or its footers, where they can tell more than is known."""
         is_settled = self.told.files.is_exact and self.told.bytes.is_exact
         if self.told.is_exact or (is_settled and self.tail.unread) or self._base_cost() is None:
             return self.done()
         base, live = self.snapshot.choice.bases[0], self.counter.live
+        facts = base.facts(live.pruning)
+        if facts is not None:
+            return self.counted(facts, f"metadata sidecar {base.name}")
         if not isinstance(base, CheckpointBase):
             return self.done()
         return count_base(base, live.columns, live.pruning, most_requests, self)
@@ -141,11 +145,13 @@ class _Estimating(CountContinuation[Estimate]):
         return Terminus(Estimate(self.told, self.sources))
 
     def _base_cost(self) -> int | None:
-        """Requests that the footers of the base take at least; None where they cannot be had."""
+        """Requests that counting the base takes at least; None where it cannot be counted."""
         bases = self.snapshot.choice.bases
         if not bases:
             return 0
         base = bases[0]
+        if base.facts(self.counter.live.pruning) is not None:
+            return 0
         if not isinstance(base, CheckpointBase):
             return None
         if base.leaves is not None:

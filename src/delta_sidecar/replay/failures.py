@@ -8,6 +8,7 @@ from delta_sidecar.errors import (
     AuthenticationError,
     CorruptCheckpointError,
     CorruptCommitError,
+    LogCorruptionError,
     MissingCommitError,
     ObjectNotFoundError,
     ObjectTruncatedError,
@@ -35,6 +36,35 @@ def raise_base_failure(table: str, error: Exception) -> None:
     """
     if isinstance(error, UnreadableFileError):
         raise _base_failure(table, error) from error
+
+
+def raise_sidecar_failure(table: str, error: Exception) -> None:
+    """Names the file of a metadata sidecar after which nobody can tell which files were given out.
+
+    Raises:
+        DeltaSidecarError: It is one.
+    """
+    raise_unreachable_file(table, error)
+    msg = (
+        f"{table} cannot be read: {error}. Files of this metadata sidecar were already given out, so the scan ends "
+        f"here; build it again, or scan with sidecar_enabled=False."
+    )
+    raise LogCorruptionError(msg) from error
+
+
+def raise_unreachable_file(table: str, error: Exception) -> None:
+    """Says that a file is out of reach, where that is the failure.
+
+    Raises:
+        StorageError: It is.
+    """
+    cause = error.__cause__
+    if isinstance(error, UnreadableFileError) and isinstance(cause, StorageError):
+        if isinstance(cause, ObjectNotFoundError | ObjectTruncatedError):
+            return
+        kind = AuthenticationError if isinstance(cause, AuthenticationError) else StorageError
+        msg = f"{table} cannot be read: {error.path}: {cause}"
+        raise kind(msg) from error
 
 
 def _commit_failure(table: str, error: Exception) -> Exception | None:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.log.keys import file_keys
+from delta_sidecar.replay.recent import FileKey, Recent
+from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
 from delta_sidecar.sidecar.keys import key_scalars, within
+from delta_sidecar.sidecar.manifest import SortColumn
+from delta_sidecar.sidecar.schema import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from delta_sidecar.replay.recent import Recent
-    from delta_sidecar.replay.sidecar_order import SidecarOrder
+    from delta_sidecar.plan.nodes import RowTest
+    from delta_sidecar.replay.seen import SeenSet
     from delta_sidecar.sidecar.groups import Key
-    from delta_sidecar.sidecar.manifest import SortColumn
+    from delta_sidecar.sidecar.manifest import Manifest
+
+
+Logical = Mapping[str, str]
+"""Logical names of partition columns, by physical name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,11 @@ class GivenUpTo:
     """Those up to `recent.after` in the order of buckets; none without it."""
 
     recent: Recent
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        after = self.recent.after
+        return {"up_to": None if after is None else [after.bucket, after.raw_path, after.deletion_vector]}
 
     def __call__(self, files: pa.RecordBatch) -> NDArray[np.bool_]:
         """Tells of each file whether it is one of them."""
@@ -36,28 +50,97 @@ class GivenUpTo:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenKeys:
+    """Those whose keys were noted down, in a set that does not change any more."""
+
+    keys: SeenSet = field(repr=False)
+
+    def __call__(self, files: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Tells of each file whether it is one of them."""
+        fields = {"path": files.column("raw_path"), "deletionVector": files.column("deletion_vector")}
+        return self.keys.contains(file_keys(fields))
+
+
+@dataclass(frozen=True, slots=True)
 class KeysBetween:
     """Those whose key lies between that of a row group and the end that reading began at.
 
+    Only partition values and paths count, which every base tells alike.
+
     Attributes:
-        order: The order of the metadata sidecar.
-        sort: The same, as its manifest has it.
+        sort: The order of the metadata sidecar, as its manifest has it.
         near: The row group's last or first key, which is not one of them.
         far: The sidecar's last or first key, which is.
         logical: Logical names of the partition columns, by physical name.
         above: Whether the end that reading began at is the upper one.
     """
 
-    order: SidecarOrder
     sort: tuple[SortColumn, ...]
     near: Key
     far: Key
-    logical: Mapping[str, str] = field(hash=False)
+    logical: Logical = field(hash=False)
     above: bool
 
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        sort = [[each.kind, list(each.column), each.type] for each in self.sort]
+        return {"sort": sort, "near": list(self.near), "far": list(self.far), "above": self.above}
+
     def __call__(self, files: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Tells of each file whether it is one of them. Their statistics must be there."""
-        columns = self.order.of_files(files, self.logical)
-        near, far = key_scalars(self.near, self.sort), key_scalars(self.far, self.sort)
+        """Tells of each file whether it is one of them."""
+        values = tuple(SortValue(each.kind, each.column, arrow_type(each.type)) for each in self.sort)
+        columns = SidecarOrder(values, {}).of_files(files, self.logical)[1:]
+        near, far = (key_scalars(key, self.sort)[1:] for key in (self.near, self.far))
         between = within(near, far, columns) if self.above else within(far, near, columns)
         return between & ~within(near, near, columns)
+
+
+def is_told_alike(manifest: Manifest) -> bool:
+    """Whether where a file stands in a metadata sidecar depends on nothing that another base may tell otherwise.
+
+    Statistics may be cut, or missing, and so be the reason that a file counts as incomplete elsewhere; a time without a
+    zone may have been read in another zone.
+    """
+    groups = manifest.segments or manifest.row_groups
+    is_one_run = not groups or groups[0].first_key[0] == groups[-1].last_key[0]
+    return is_one_run and all(each.kind != "lower_bound" and each.type != "timestamp" for each in manifest.sort)
+
+
+def given_from_json(fields: Any, logical: Logical, recent: Recent | None) -> RowTest:  # noqa: ANN401 - it is checked here
+    """Reads what `to_json` gave.
+
+    Args:
+        fields: The JSON values.
+        logical: Logical names of the table's partition columns, by physical name.
+        recent: The order of buckets, where files are wanted in it.
+
+    Raises:
+        ValueError: It is out of form.
+    """
+    try:
+        if "up_to" in fields:
+            return _given_up_to(fields["up_to"], recent)
+        sort = tuple(SortColumn(kind, _path(column), type_) for kind, column, type_ in fields["sort"])
+        near, far = (tuple(fields[name]) for name in ("near", "far"))
+        # They are made now, so that what is out of form is found before the first file.
+        key_scalars(near, sort)
+        key_scalars(far, sort)
+        if any(each.kind == "lower_bound" or each.column[0] not in logical for each in sort):
+            msg = "it is sorted by something that is no partition column"
+            raise ValueError(msg)
+        return KeysBetween(sort, near, far, logical, above=bool(fields["above"]))
+    except (KeyError, TypeError, IndexError, SidecarError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _given_up_to(key: Any, recent: Recent | None) -> GivenUpTo:  # noqa: ANN401
+    if recent is None:
+        msg = "files are not wanted in the order of buckets"
+        raise ValueError(msg)
+    return GivenUpTo(replace(recent, after=None if key is None else FileKey(*key)))
+
+
+def _path(parts: Any) -> tuple[str, ...]:  # noqa: ANN401
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, str) for part in parts):
+        raise TypeError
+    return tuple(parts)

@@ -177,15 +177,7 @@ def _start(
         events=manner.events,
     )
     strict = StrictMode(manner.strict, manner.fallback)
-    reading = _telling(reading)
     return _ScanState(snapshot.table, snapshot.choice, snapshot, reading, manner, strict, events=manner.events)
-
-
-def _telling(reading: Reading) -> Reading:
-    """The same, with what tells whether a file is decided on: its statistics may."""
-    if not reading.decided or "stats" not in reading.columns.without:
-        return reading
-    return replace(reading, columns=replace(reading.columns, without=reading.columns.without - {"stats"}))
 
 
 def _seen_set(manner: Manner) -> SeenSet:
@@ -287,7 +279,7 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
             reading = replace(reading, seen=deepcopy(reading.seen))
         # Where an earlier scan stood counts as decided on too, so that the next base begins at its start.
         manner = replace(self.manner, start=None, recent=None)
-        return ChoosesBase.distrusted(replace(self, reading=_telling(reading), manner=manner), base, error)
+        return ChoosesBase.distrusted(replace(self, reading=reading, manner=manner), base, error)
 
     def forgetful(self) -> _ScanState:
         return replace(self, reading=replace(self.reading, seen=_seen_set(self.manner), start=None))

@@ -21,7 +21,7 @@ from delta_sidecar.log.schema import read_schema
 from delta_sidecar.plan import Consume, ConsumePhase, FileRef, ReadFiles, ReadKeyValue, Terminus
 from delta_sidecar.replay.bases import Base, TrustContinuation
 from delta_sidecar.replay.checkpoint import CheckpointBase, is_torn
-from delta_sidecar.replay.failures import raise_unreachable
+from delta_sidecar.replay.failures import raise_unreachable_file
 from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.sidecar_layout import SidecarLayout
 from delta_sidecar.replay.sidecar_scan import first_pieces, replay_sidecar
@@ -83,6 +83,11 @@ class SidecarBase(Base):
     def tells_first(self) -> bool:
         """Its manifest holds protocol and metadata, and is asked for before anything else."""
         return self.layout is None
+
+    @property
+    def others(self) -> frozenset[str]:
+        """Once its manifest is known, the same file as it would be read by its footer."""
+        return frozenset() if self.layout is None else frozenset(file.name for file in self.layout.manifest.files)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -192,7 +197,7 @@ class FooterPhase(ConsumePhase[T]):
         """A torn file is no base; the store being out of reach is another matter."""
         if is_torn(error):
             return self.then.distrusted(self.base, error)
-        raise_unreachable(error)
+        raise_unreachable_file(self.base.name, error)
         return None
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.seen import SeenSet
     from delta_sidecar.sidecar.schema import SidecarSchema
 
-_VECTOR = ("dv.storageType", "dv.pathOrInlineDv", "dv.offset", "dv.sizeInBytes", "dv.cardinality")
+VECTOR_COLUMNS = ("dv.storageType", "dv.pathOrInlineDv", "dv.offset", "dv.sizeInBytes", "dv.cardinality")
+"""Columns that hold the descriptor of a deletion vector."""
+
 # Fields of the `add` action by the column of a batch of files that is made of them.
 _INDEXED = {"size": "size", "modification_time": "modificationTime"}
 _REST = {
@@ -69,7 +71,7 @@ def wanted_columns(schema: SidecarSchema, pruning: Pruning | None, without: froz
         without: Columns of files that nobody wants.
     """
     partitions = list(partition_columns(schema).values())
-    index = ["path", *(name for name in _INDEXED if name not in without), *partitions, *_VECTOR, "untold"]
+    index = ["path", *(name for name in _INDEXED if name not in without), *partitions, *VECTOR_COLUMNS, "untold"]
     statistics = [name for name in _REST if name not in without]
     with_text = "stats" not in without
     paths = set() if pruning is None else set(pruning.statistics)
@@ -118,21 +120,15 @@ class SidecarRows:
             batch = _chosen(batch, keep)
         pruned = met - batch.num_rows
         if batch.num_rows:
-            add = self._keys(batch)
+            add = row_keys(batch)
             if len(self.seen):
                 live = ~self.seen.contains(file_keys(add))
                 if not live.all():
                     batch = _chosen(batch, live)
-                    add = self._keys(batch)
+                    add = row_keys(batch)
         hidden = met - pruned - batch.num_rows
         self.tally.add(base_adds=met, base_pruned_early=pruned, base_hidden=hidden)
         return self.columns.batch(add | self._rest(batch), batch.num_rows) if batch.num_rows else None
-
-    def _keys(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        add = {"path": batch.column("path")}
-        if batch.column("dv.storageType").null_count < batch.num_rows:
-            add["deletionVector"] = row_vectors(batch)
-        return add
 
     def _rest(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         names = set(batch.schema.names)
@@ -163,6 +159,14 @@ class SidecarRows:
         if others and "stats_json" in columns:
             found |= parse_statistics(columns["stats_json"], others).columns
         return FileStatistics(columns["num_records"], columns["tight_bounds"], found)
+
+
+def row_keys(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The fields of the `add` action that keys are made of."""
+    add = {"path": batch.column("path")}
+    if batch.column("dv.storageType").null_count < batch.num_rows:
+        add["deletionVector"] = row_vectors(batch)
+    return add
 
 
 def _statistics_columns(path: tuple[str, ...]) -> list[str]:

@@ -16,7 +16,8 @@ from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:
     from delta_sidecar.replay.estimate import Estimate
-    from delta_sidecar.scan.config import LazyScanConfig
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
     from delta_sidecar.scan.run import ScanRun
     from delta_sidecar.store import Store
 
@@ -51,19 +52,30 @@ def estimate_scan(store: Store, run: ScanRun) -> ScanEstimate:
         run: What is asked for, and the account of the requests.
     """
     config = run.config
-    options = config.options()
-    with closing(LocalExecutor(store.bind(run.requests), file_parallelism=options.commit_read_parallelism)) as executor:
+    parallelism = config.options().commit_read_parallelism
+    with closing(LocalExecutor(store.bind(run.requests), file_parallelism=parallelism)) as executor:
         try:
-            # Nothing is asked for on speculation: most often a checksum file tells all, and no commit is needed.
-            opening = Opening(store.url, config.version, speculation=0, events=run.events)
-            snapshot = run.snapshot = open_table(opening, config, executor)
-            options = config.options(snapshot.metadata.configuration)
+            snapshot, options = _opened(store, run, executor)
             check_retention(snapshot, options, executor, run.events)
             chain = estimate(snapshot, config.parsed_predicate)
             found = StateMachineIterator(chain, executor).run_to_terminal()
         finally:
             run.requests.cancel()
     return _of_scan(snapshot.version, found, config)
+
+
+def _opened(store: Store, run: ScanRun, executor: LocalExecutor) -> tuple[Snapshot, ScanOptions]:
+    """Opens the table, as a scan would: with metadata sidecars unless they are disabled, by the table itself too."""
+    config = run.config
+    options = config.options()
+    # Nothing is asked for on speculation: most often a checksum file tells all, and no commit is needed.
+    opening = Opening(store.url, config.version, speculation=0, sidecars=options.sidecar_enabled, events=run.events)
+    snapshot = run.snapshot = open_table(opening, config, executor)
+    options = config.options(snapshot.metadata.configuration)
+    if options.sidecar_enabled != opening.sidecars:
+        opening = replace(opening, sidecars=options.sidecar_enabled)
+        snapshot = run.snapshot = open_table(opening, config, executor)
+    return snapshot, options
 
 
 def _of_scan(version: int, found: Estimate, config: LazyScanConfig) -> ScanEstimate:

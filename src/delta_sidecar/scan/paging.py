@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
+from delta_sidecar.replay.bases import Decided
+from delta_sidecar.replay.given_files import GivenUpTo, KeysBetween, given_from_json
 from delta_sidecar.replay.recent import FileKey
 from delta_sidecar.scan.cursor import Position
 
@@ -23,9 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from delta_sidecar.replay.choice import BaseChoice
+    from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.strategy import Decision
 
-FORMAT = 1
+    Decisions = tuple[Decided, ...]
+
+FORMAT = 2
 """Grows with every change of what tokens hold, or of the order in which a place's files come."""
 
 _MOST_CHARACTERS = 1 << 16
@@ -54,6 +60,7 @@ class PageToken:
         order: `recent` or `any`.
         query: Digest of the predicate.
         position: The place.
+        decided: What bases decided on before they broke off: the version each was read down to, and which files.
     """
 
     table: str
@@ -66,15 +73,27 @@ class PageToken:
     order: str
     query: str
     position: Position
+    decided: tuple[tuple[int, Mapping[str, Any]], ...] = ()
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, choice: BaseChoice, strategy: str, order: str, query: str, at: Position
+        cls, snapshot: Snapshot, choice: BaseChoice, decision: Decision, query: str, at: Position, decided: Decisions
     ) -> PageToken:
-        """Makes one."""
+        """Makes one.
+
+        Raises:
+            PageTokenError: A base broke off that cannot tell where in words.
+        """
         name, version, digest = _base(choice)
         table, commit = snapshot.metadata.id, choice.segment.e_tag
-        return cls(table, snapshot.version, commit, name, version, digest, strategy, order, query, at)
+        told = []
+        for each in decided:
+            if not isinstance(each.test, GivenUpTo | KeysBetween):
+                msg = f"{snapshot.table}: {name} broke off, and where it did cannot be put into a page token"
+                raise PageTokenError(msg)
+            told.append((each.version, each.test.to_json()))
+        strategy, order = decision.strategy.value, decision.order
+        return cls(table, snapshot.version, commit, name, version, digest, strategy, order, query, at, tuple(told))
 
     def encode(self) -> str:
         """The token as a text of letters, digits, `-` and `_`."""
@@ -90,6 +109,7 @@ class PageToken:
             "q": self.query,
             "p": None if place is None else [place.path, place.part, self.position.rows],
             "k": None if key is None else [key.bucket, key.raw_path, key.deletion_vector],
+            "d": [list(each) for each in self.decided],
         }
         content = json.dumps(fields, separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(_check(content) + content).rstrip(b"=").decode()
@@ -127,6 +147,9 @@ class PageToken:
             raise TypeError
         if not all(map(_is_count, (fields["v"], part, rows))) or not (base_version == -1 or _is_count(base_version)):
             raise TypeError
+        decided = tuple((version, told) for version, told in fields["d"])
+        if not all((version == -1 or _is_count(version)) and isinstance(told, dict) for version, told in decided):
+            raise TypeError
         if (at is None) == (key is None) or (fields["s"], fields["o"], key is not None) not in _WAYS:
             raise ValueError
         return cls(
@@ -140,7 +163,22 @@ class PageToken:
             order=fields["o"],
             query=fields["q"],
             position=Position(None if at is None else Place(path, part), rows, None if key is None else FileKey(*key)),
+            decided=decided,
         )
+
+    def decisions(self, snapshot: Snapshot, recent: Recent | None) -> Decisions:
+        """What bases decided on before they broke off.
+
+        Raises:
+            PageTokenError: That is out of form.
+        """
+        columns = snapshot.columns
+        names = dict(zip(columns.physical_partition_columns, columns.partition_columns, strict=True))
+        try:
+            return tuple(Decided(version, given_from_json(told, names, recent)) for version, told in self.decided)
+        except ValueError:
+            msg = "the page token is not one of ours: begin at the first page"
+            raise PageTokenError(msg) from None
 
     def check_query(self, query: str) -> None:
         """Refuses another query.

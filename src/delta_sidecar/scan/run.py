@@ -147,8 +147,8 @@ class ScanRun:
         choice = self.account.choice
         if at is None or choice is None or self._scan is not None or self.snapshot is None or self.decision is None:
             return None
-        strategy, order = self.decision.strategy.value, self.decision.order
-        return PageToken.of(self.snapshot, choice, strategy, order, self._query, at).encode()
+        decided = self.account.decided
+        return PageToken.of(self.snapshot, choice, self.decision, self._query, at, decided).encode()
 
     def sidecar_fallback_reason(self) -> str | None:
         """Why the base is not the best one there could be, in a word; None where it is, or is not known yet."""
@@ -255,7 +255,8 @@ class ScanRun:
 
     def _start(self, snapshot: Snapshot, options: ScanOptions, without: frozenset[str]) -> StateMachinePhase[Scan]:
         decision = self._decide(snapshot, options)
-        at = None if self.config.token is None else self.config.token.position
+        token = self.config.token
+        at = None if token is None else token.position
         self._cursor = Cursor(at, decision.recent)
         manner = Manner(
             strict=options.strict,
@@ -263,6 +264,7 @@ class ScanRun:
             seen_memory=options.remove_set_memory_limit,
             recent=decision.recent,
             start=None if at is None else at.place,
+            decided=() if token is None else token.decisions(snapshot, decision.recent),
             at_once=options.sidecar_row_groups_per_batch,
             limit=self.config.limit,
             account=self.account,
