@@ -20,7 +20,8 @@ from delta_sidecar.sidecar.pieces import (
     piece_footer,
     read_piece_footer,
 )
-from delta_sidecar.sidecar.thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct, write_struct
+from delta_sidecar.sidecar.thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct
+from delta_sidecar.sidecar.thrift_writing import write_struct
 
 if TYPE_CHECKING:
     from delta_sidecar.sidecar.schema import SidecarSchema

@@ -16,11 +16,10 @@ from delta_sidecar.sidecar.thrift import (
     ThriftList,
     ThriftStruct,
     field,
-    field_head,
     read_binary,
     read_struct,
-    write_value,
 )
+from delta_sidecar.sidecar.thrift_writing import field_head, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,8 @@ from delta_sidecar.sidecar.footers import (
     read_footer,
 )
 from delta_sidecar.sidecar.pieces import encode_piece, piece_footer
-from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct, field_head, list_head, write_struct
+from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct
+from delta_sidecar.sidecar.thrift_writing import field_head, list_head, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

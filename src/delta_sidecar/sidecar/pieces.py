@@ -50,7 +50,8 @@ from delta_sidecar.sidecar.footers import (
     read_footer,
     sealed,
 )
-from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct, write_struct
+from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct
+from delta_sidecar.sidecar.thrift_writing import write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

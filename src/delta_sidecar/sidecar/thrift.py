@@ -72,39 +72,11 @@ def read_binary(data: bytes, at: int) -> tuple[bytes, int]:
     return _take(data, at, length)
 
 
-def write_struct(struct: ThriftStruct) -> bytes:
-    """Writes a struct."""
-    out = bytearray()
-    _put_struct(out, struct)
-    return bytes(out)
-
-
-def write_value(kind: int, value: object) -> bytes:
-    """Writes one value as it stands in a list: for a footer that is written piece by piece."""
-    out = bytearray()
-    _put_item(out, kind, value)
-    return bytes(out)
-
-
-def list_head(kind: int, count: int) -> bytes:
-    """What stands before the items of a list."""
-    out = bytearray()
-    _put_list_head(out, kind, count)
-    return bytes(out)
-
-
-def field_head(key: int, before: int) -> bytes:
-    """What stands before the value of a field, given the field before it."""
-    out = bytearray()
-    _put_field_head(out, key, before >> 4)
-    return bytes(out)
-
-
-_LONG = 0x0F
-_LAST = 0x80
+LONG = 0x0F
+LAST = 0x80
 _VARINT_BYTES = 10
 _BITS = {I16: 16, I32: 32, I64: 64}
-_LIMITS = {kind: 1 << bits for kind, bits in _BITS.items()}
+LIMITS = {kind: 1 << bits for kind, bits in _BITS.items()}
 
 
 def _refuse(what: str) -> NoReturn:
@@ -122,18 +94,18 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:  # no
         at += 1
         if head == 0:
             return fields, at
-        kind, step = head & _LONG, head >> 4
+        kind, step = head & LONG, head >> 4
         if step:
             number += step
         else:
             before = number
             number, at = _signed(data, at, I16)
-            if number - before <= _LONG:
+            if number - before <= LONG:
                 _refuse("a long field head where a short one would do, or fields out of order")
         # Most of a footer is small numbers: those are read here and not in a function of their own.
         if I16 <= kind <= I64:
             raw = data[at]
-            if raw < _LAST:
+            if raw < LAST:
                 at += 1
                 value: Any = (raw >> 1) ^ -(raw & 1)
             else:
@@ -141,7 +113,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:  # no
         elif kind == BINARY:
             length = data[at]
             at += 1
-            if length >= _LAST:
+            if length >= LAST:
                 length, at = _varint(data, at - 1)
             end = at + length
             value = data[at:end]
@@ -168,7 +140,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return _take(data, at, length)
     if kind == I8:
         byte = data[at]
-        return byte - 256 if byte >= _LAST else byte, at + 1
+        return byte - 256 if byte >= LAST else byte, at + 1
     if kind == DOUBLE:
         return _take(data, at, 8)
     if kind in (TRUE, FALSE):
@@ -191,10 +163,10 @@ def _list(data: bytes, at: int, depth: int) -> tuple[ThriftList, int]:
         _refuse("nested too deeply")
     head = data[at]
     at += 1
-    kind, count = head & _LONG, head >> 4
-    if count == _LONG:
+    kind, count = head & LONG, head >> 4
+    if count == LONG:
         count, at = _varint(data, at)
-        if count < _LONG:
+        if count < LONG:
             _refuse("a long list head where a short one would do")
     _check_count(data, at, count)
     items = []
@@ -223,9 +195,9 @@ def _map(data: bytes, at: int, depth: int) -> tuple[ThriftMap, int]:
     items = []
     for _ in range(count):
         key, at = _value(data, at, kinds >> 4, depth)
-        value, at = _value(data, at, kinds & _LONG, depth)
+        value, at = _value(data, at, kinds & LONG, depth)
         items.append((key, value))
-    return ThriftMap(kinds >> 4, kinds & _LONG, items), at
+    return ThriftMap(kinds >> 4, kinds & LONG, items), at
 
 
 def _check_count(data: bytes, at: int, count: int) -> None:
@@ -240,7 +212,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < _LAST:
+        if byte < LAST:
             if not byte and shift:
                 _refuse("a number in more bytes than it needs")
             return value, at
@@ -250,91 +222,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _signed(data: bytes, at: int, kind: int) -> tuple[int, int]:
     raw, at = _varint(data, at)
-    if raw >= _LIMITS[kind]:
+    if raw >= LIMITS[kind]:
         _refuse("a number out of range")
     return (raw >> 1) ^ -(raw & 1), at
-
-
-def _put_varint(out: bytearray, value: int) -> None:
-    while value >= _LAST:
-        out.append(value & 0x7F | _LAST)
-        value >>= 7
-    out.append(value)
-
-
-def _put_signed(out: bytearray, value: int, kind: int) -> None:
-    raw = value << 1 if value >= 0 else ~value << 1 | 1
-    if raw >= _LIMITS[kind]:
-        msg = f"a number out of range: {value}"
-        raise ValueError(msg)
-    _put_varint(out, raw)
-
-
-def _put_struct(out: bytearray, struct: ThriftStruct) -> None:
-    before = 0
-    for key, value in struct.items():
-        step, kind = (key >> 4) - before, key & _LONG
-        before += step
-        if 0 < step <= _LONG and kind > FALSE:
-            out.append(step << 4 | kind)
-        else:
-            _put_field_head(out, key if kind > FALSE else key & ~_LONG | (TRUE if value else FALSE), before - step)
-        if I16 <= kind <= I64 and 0 <= value < _LAST >> 1:
-            out.append(value << 1)
-        elif kind > FALSE:
-            _put_item(out, kind, value)
-    out.append(0)
-
-
-def _put_field_head(out: bytearray, key: int, before: int) -> None:
-    number, kind = key >> 4, key & _LONG
-    if number <= before:
-        msg = f"field {number} after field {before}"
-        raise ValueError(msg)
-    if number - before <= _LONG:
-        out.append((number - before) << 4 | kind)
-    else:
-        out.append(kind)
-        _put_signed(out, number, I16)
-
-
-def _put_list_head(out: bytearray, kind: int, count: int) -> None:
-    if count < _LONG:
-        out.append(count << 4 | kind)
-    else:
-        out.append(_LONG << 4 | kind)
-        _put_varint(out, count)
-
-
-def _put_item(out: bytearray, kind: int, value: Any) -> None:  # noqa: ANN401 - a value of any Thrift type
-    if kind == STRUCT:
-        _put_struct(out, value)
-    elif I16 <= kind <= I64:
-        _put_signed(out, value, kind)
-    elif kind == BINARY:
-        _put_varint(out, len(value))
-        out += value
-    elif kind in (LIST, SET):
-        _put_list_head(out, value.kind, len(value.items))
-        for item in value.items:
-            _put_item(out, value.kind, item)
-    elif kind in (TRUE, FALSE):
-        out.append(TRUE if value else FALSE)
-    elif kind == I8:
-        out.append(value & 0xFF)
-    elif kind == DOUBLE:
-        out += value
-    elif kind == MAP:
-        _put_map(out, value)
-    else:
-        msg = f"not a type of Thrift: {kind}"
-        raise ValueError(msg)
-
-
-def _put_map(out: bytearray, value: ThriftMap) -> None:
-    _put_varint(out, len(value.items))
-    if value.items:
-        out.append(value.key_kind << 4 | value.value_kind)
-    for key, item in value.items:
-        _put_item(out, value.key_kind, key)
-        _put_item(out, value.value_kind, item)

@@ -1,0 +1,88 @@
+"""The page about the format shows what the code makes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tests.sidecar.made import manifest
+from tests.sidecar.test_segments import segmented
+from tests.sidecar.worked_example import COMMIT, PAGE, PLACE, SCHEMA, blocks, example, rows
+
+from delta_sidecar._digest import xxh3_128
+from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
+from delta_sidecar.sidecar.footers import footer_value
+from delta_sidecar.sidecar.joining import CREATED_BY
+from delta_sidecar.sidecar.manifest import (
+    FOOTER_KEY,
+    MOST_ROW_GROUPS,
+    decode_footer_body,
+    decode_manifest,
+    encode_manifest,
+)
+from delta_sidecar.sidecar.pieces import CHUNKS_KEY, piece_footer
+from delta_sidecar.sidecar.segments import SEGMENT_ROW_GROUPS
+
+TEXT = PAGE.read_text()
+
+
+def test_the_worked_example_is_what_the_code_makes() -> None:
+    shown = {match["name"]: match["text"] for match in PLACE.finditer(TEXT)}
+    assert shown == blocks(), "python -m tests.sidecar.worked_example puts it right"
+
+
+def test_the_worked_example_is_a_sidecar() -> None:
+    file, made = example()
+    table = pq.read_table(pa.BufferReader(file.data))
+    assert [
+        {name: row[name] for name in expected} for row, expected in zip(table.to_pylist(), rows(), strict=True)
+    ] == rows()
+    assert decode_manifest(encode_manifest(made)) == made
+    document = footer_value(file.data, FOOTER_KEY)
+    assert document is not None
+    assert decode_footer_body(document, "v12.parquet", len(file.data)) == made
+    for group in made.row_groups:
+        index = file.data[group.byte_offset : group.byte_offset + group.byte_length]
+        statistics = file.data[group.stats_offset : group.stats_offset + group.stats_length]
+        assert (xxh3_128(index), xxh3_128(statistics)) == (group.digest, group.stats_digest)
+        assert xxh3_128(statistics[-group.stats_footer_length :]) == group.stats_footer_digest
+
+
+def test_what_the_page_says_of_its_bytes() -> None:
+    file, _ = example()
+    assert len(COMMIT) == 37
+    assert len(piece_footer(file.index[0][1])) - 8 == 1_039 == int.from_bytes(bytes.fromhex("0f040000"), "little")
+    assert len(SCHEMA.index) + len(SCHEMA.statistics_schema) == 23
+    data = encode_manifest(example()[1])
+    assert xxh3_128(b"{" + data[45:]).encode() == data[11:43]
+
+
+def test_the_hash_of_the_worked_example_is_that_of_its_text() -> None:
+    assert xxh3_128(blocks()["schema text"].encode()) == SCHEMA.schema_hash
+    assert f"`{SCHEMA.schema_hash}`" in TEXT
+
+
+def test_every_column_is_on_the_page() -> None:
+    fixed = [field.name for field in [*SCHEMA.index, *SCHEMA.statistics_schema] if "device" not in field.name]
+    names = [re.sub("event_time$", "<time>", name).replace("_event_hour", "<bucket>") for name in fixed]
+    assert [name for name in names if f"| `{name}` |" not in TEXT] == []
+
+
+def test_every_member_of_a_manifest_is_on_the_page() -> None:
+    whole = json.loads(encode_manifest(manifest()))
+    two_levels = json.loads(encode_manifest(segmented()[0]))
+    parts = {"files": None, "digest": None}
+    for document in (whole | two_levels | parts, whole["row_groups"][0] | {"file": 0}, two_levels["segments"][0]):
+        assert [name for name in document if f"| `{name}` |" not in TEXT] == []
+
+
+def test_numbers_and_names_on_the_page() -> None:
+    text = " ".join(TEXT.split())
+    assert f"{MOST_ROW_GROUPS:,} row groups" in text
+    assert f"{SEGMENT_ROW_GROUPS:,} row groups" in text
+    assert f"{LARGEST_DOCUMENT // 1024**2} MiB" in text
+    assert f"`{CREATED_BY.decode()}`" in text
+    assert f"`{CHUNKS_KEY.decode()}`" in text
+    assert f"`{FOOTER_KEY}`" in text
