@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.builder import TableBuilder, add
 from tests.cli.tables import TELEMETRY
+from tests.scan.sidecar_tables import BASE, hourly, manifest_path, with_sidecar
 
+from delta_sidecar.build.publishing import Levels
 from delta_sidecar.cli import main
 
 if TYPE_CHECKING:
@@ -74,6 +76,37 @@ def test_a_base_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     table.commit([add("a.parquet")])
     table.checkpoint()[-1].write_bytes(b"PAR1")
     assert "00000000000000000000.checkpoint.parquet" in lines(run(tmp_path))["unusable"]
+
+
+def test_a_metadata_sidecar_says_what_is_read_of_it(tmp_path: Path) -> None:
+    table = with_sidecar(hourly(tmp_path), BASE)
+    result = run(tmp_path, "--where", "_event_hour >= '2026021012'")
+    assert lines(result)["base"] == "v3.manifest.json, version 3: a metadata sidecar with its manifest (tier 1)"
+    text = " ".join(result.stdout.split())
+    assert "in 1 file, 16 rows, 8 row groups, 6 of them without a match by the manifest read: 2 row groups, " in text
+    assert " of index and " in text
+    assert "not tier 1" not in text
+    manifest_path(table, BASE).unlink()
+    result = run(tmp_path)
+    assert lines(result)["base"] == "v3.parquet, version 3: a metadata sidecar by its footer (tier 2)"
+    assert "not tier 1: the metadata sidecar has no manifest; delta-sidecar build" in result.stdout
+
+
+def test_a_large_manifest_is_read_in_segments(tmp_path: Path) -> None:
+    with_sidecar(hourly(tmp_path), BASE, levels=Levels(3, 2))
+    assert "read: 4 segments of the manifest, which tell of the row groups" in run(tmp_path).stdout
+
+
+def test_a_checkpoint_says_why_it_is_no_metadata_sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = hourly(tmp_path)
+    assert "not tier 1: the log has no metadata sidecar; delta-sidecar build makes one" in run(tmp_path).stdout
+    with_sidecar(table, BASE)
+    (table.log / "_sidecars" / "v3.parquet").unlink()
+    result = run(tmp_path)
+    assert lines(result)["unusable"].startswith("v3.manifest.json: v3.parquet, which it speaks of, is not there")
+    assert "not tier 1: see above" in result.stdout
+    monkeypatch.setenv("DELTA_SIDECAR_ENABLED", "false")
+    assert "not tier 1: metadata sidecars are disabled" in run(tmp_path).stdout
 
 
 @pytest.mark.parametrize("arguments", [["--where", "nothing = 5"], ["--version", "77"]])

@@ -25,7 +25,7 @@ from delta_sidecar.cli.rendering import counted, human_size, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from delta_sidecar.scan.explain import Explanation
+    from delta_sidecar.scan.explain import BaseExplanation, Explanation
     from delta_sidecar.scan.metrics import ScanMetrics
     from delta_sidecar.store import RequestCounts
 
@@ -71,7 +71,8 @@ def explain(  # noqa: PLR0913 - the flags of the command
 ) -> None:
     """Say how a scan of the Delta table at TABLE is going to go: strategy, commits, base, what files are tested by.
 
-    The table is opened and the footers of its checkpoint are looked at. No file entry is read without --analyze.
+    The table is opened and its base is looked at: a metadata sidecar by its manifest, a checkpoint by its footers. No
+    file entry is read without --analyze.
     """
     only_one_table()
     with ending():
@@ -125,12 +126,41 @@ def _base(told: Explanation) -> Iterator[str]:
     if base.version < 0:
         yield _line("base", "none: the log is replayed from its start")
         return
-    yield _line("base", f"{base.name}, version {base.version}")
+    better = None if told.fallback_reason is None else _REASONS.get(told.fallback_reason, "see above")
+    yield _line("base", f"{base.name}, version {base.version}: {_TIERS[base.tier]}")
     parts = f"{human_size(base.bytes)} in {counted(base.files, 'file')}, {counted(base.rows, 'row')}"
     groups = f"{counted(base.row_groups, 'row group')}"
     if base.row_groups_without_files:
         groups += f", {base.row_groups_without_files:,} without files"
+    if base.row_groups_pruned:
+        groups += f", {base.row_groups_pruned:,} of them without a match by the manifest"
     yield _line("", f"{parts}, {groups}")
+    yield from (_line("", text) for text in (_read(base), better and f"not tier 1: {better}") if text)
+
+
+_TIERS = {
+    1: "a metadata sidecar with its manifest (tier 1)",
+    2: "a metadata sidecar by its footer (tier 2)",
+    3: "a checkpoint (tier 3)",
+}
+
+# Others are about a metadata sidecar that is named among those that cannot be used.
+_REASONS = {
+    "none": "the log has no metadata sidecar; delta-sidecar build makes one",
+    "disabled": "metadata sidecars are disabled (sidecar_enabled)",
+    "too_old": "too many commits follow the log's metadata sidecars; delta-sidecar build makes a new one",
+    "no_manifest": "the metadata sidecar has no manifest; delta-sidecar build makes a new one",
+}
+
+
+def _read(base: BaseExplanation) -> str:
+    if base.segments:
+        return f"read: {counted(base.segments, 'segment')} of the manifest, which tell of the row groups"
+    if base.index_bytes is None or base.statistics_bytes is None:
+        return ""
+    groups = counted(base.row_groups - base.row_groups_pruned, "row group")
+    statistics = f" and {human_size(base.statistics_bytes)} of statistics" if base.statistics_bytes else ""
+    return f"read: {groups}, {human_size(base.index_bytes)} of index{statistics}"
 
 
 def _tests(told: Explanation) -> str:

@@ -83,7 +83,8 @@ def _bytes_at_most(base: BaseSummary, at_once: int, *, in_order: bool) -> int:
             size += _batches(len(index), at_once) * CLOSE if statistics and between <= CLOSE else 0
         else:
             size += (len(index) + len(statistics) - 1) * CLOSE
-    return size
+    # Whatever is fetched together is no more than the files have.
+    return min(size, (_batches(len(base.index), at_once) if in_order else len(base.index)) * base.bytes)
 
 
 def _gaps(pieces: Sequence[PieceRange]) -> int:
@@ -101,5 +102,5 @@ def _requests(base: BaseSummary, at_once: int) -> int:
 
 
 def _batches(groups: int, at_once: int) -> int:
-    """How often row groups are fetched together, at most: the first time it may be one of them."""
-    return 0 if not groups else 1 + -(-(groups - 1) // at_once)
+    """How often row groups are fetched together, at most: the first time it may be only some of them."""
+    return 0 if not groups else 1 + -(-groups // at_once)
