@@ -110,7 +110,7 @@ def test_a_v2_checkpoint_with_its_files_inside_has_to_have_them(tmp_path: Path, 
     without_add(top)
     agrees_with_model(table)
     store = RecordingStore(store_of(table))
-    scan(table, store)
+    scan(table, store, sidecar_enabled=False)
     replayed = any(path.endswith(f"{0:020}.json") for path in store.paths("get"))
     assert replayed == (sidecars == 0), "with V2-checkpoint sidecars its top has no files to lose"
 
@@ -196,6 +196,6 @@ def test_each_file_of_a_checkpoint_is_asked_for_once(tmp_path: Path, kind: str) 
     table, paths = with_checkpoint(tmp_path, kind)
     table.checksum()
     store = RecordingStore(store_of(table))
-    scan(table, store)
+    scan(table, store, sidecar_enabled=False)
     asked = [path for path in store.paths("get") if ".checkpoint." in path or "_sidecars" in path]
     assert sorted(path.rpartition("/")[2] for path in asked) == sorted(path.name for path in paths)
