@@ -11,34 +11,29 @@ import shutil
 import tempfile
 import time
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar.build.assembling import Assembly
 from delta_sidecar.build.existing import Existing, find_existing
 from delta_sidecar.build.layout import SidecarLayout, lay_out
+from delta_sidecar.build.manifest_facts import commit_mark, expected_files, manifest_facts
 from delta_sidecar.build.publishing import Levels, Published, publish
-from delta_sidecar.build.reading import live_rows
-from delta_sidecar.build.row_groups import cut
-from delta_sidecar.build.rows import RowMaker
-from delta_sidecar.build.sampling import sampled_format
-from delta_sidecar.build.sorting import DEFAULT_MEMORY, LEAST_MEMORY, SortSettings, require_duckdb, sorted_rows
+from delta_sidecar.build.sampling import sampled
+from delta_sidecar.build.settings import BuildOptions
+from delta_sidecar.build.sorting import DEFAULT_MEMORY, require_duckdb
 from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
-from delta_sidecar.build.writing import write_pieces
-from delta_sidecar.errors import ObjectNotFoundError, OptionError, TemporaryFileError
+from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
 from delta_sidecar.execute import LocalExecutor
-from delta_sidecar.log.hints import read_checksum
-from delta_sidecar.log.names import checksum_path, commit_path
-from delta_sidecar.options import SCAN_OPTIONS, resolve, size, whole_number
+from delta_sidecar.options import SCAN_OPTIONS, resolve
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.predicate.names import written
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn
-from delta_sidecar.sidecar.names import manifest_name, sidecar_name
-from delta_sidecar.sidecar.schema import type_name
+from delta_sidecar.sidecar.names import manifest_name
 from delta_sidecar.store import RequestLog, open_store
 
 if TYPE_CHECKING:
@@ -47,75 +42,11 @@ if TYPE_CHECKING:
 
     from delta_sidecar.build.writing import Pieces
     from delta_sidecar.events import Listener
-    from delta_sidecar.plan import Batches
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store, TokenCredential
 
-ROWS_PER_GROUP = 10_000
-_HEAD_BYTES = 4096
 _ROW_GROUPS_AHEAD = 4
-_CHECKSUM_BYTES = 4 << 20
 _BUCKET_OPTION = tuple(option for option in SCAN_OPTIONS if option.name == "bucket_column")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildOptions:
-    """How a sidecar is built.
-
-    Attributes:
-        version: The version of the table; None for the newest.
-        sort: Logical name of the time column; None for the first timestamp with statistics.
-        summaries: Logical names of other columns whose bounds every row group tells.
-        rows_per_group: Rows in a row group.
-        bucket_column: The partition column that holds the time bucket; None for what the table or the environment say.
-        memory_limit: Most bytes of rows that are sorted in memory, as a number or a text such as `1GB`.
-        temp_directory: Where the rest goes; None for the machine's own folder.
-        threads: How many threads sort and encode.
-        levels: When the manifest gets a second level.
-
-    Raises:
-        OptionError: A value is out of range.
-    """
-
-    version: int | None = None
-    sort: str | None = None
-    summaries: Sequence[str] = ()
-    rows_per_group: int = ROWS_PER_GROUP
-    bucket_column: str | None = None
-    memory_limit: int | str = DEFAULT_MEMORY
-    temp_directory: str | os.PathLike[str] | None = None
-    threads: int = 2
-    levels: Levels = field(default_factory=Levels)
-
-    def __post_init__(self) -> None:
-        checks = {
-            "version": whole_number(0, 2**63 - 1),
-            "rows_per_group": whole_number(1, 1 << 20),
-            "threads": whole_number(1, 256),
-        }
-        for name, read in checks.items():
-            value = getattr(self, name)
-            try:
-                if value is not None:
-                    read(value)
-            except ValueError as error:
-                msg = f"{name} must be {error}, not {value!r}"
-                raise OptionError(msg) from None
-        if isinstance(self.summaries, str):
-            msg = f"summaries must be a list of names, not {self.summaries!r}"
-            raise OptionError(msg)
-        if self.memory < LEAST_MEMORY:
-            msg = f"memory_limit must be at least {LEAST_MEMORY} bytes, not {self.memory_limit!r}"
-            raise OptionError(msg)
-
-    @property
-    def memory(self) -> int:
-        """The memory limit in bytes."""
-        try:
-            return size(1 << 44)(self.memory_limit)
-        except ValueError as error:
-            msg = f"memory_limit must be {error}, not {self.memory_limit!r}"
-            raise OptionError(msg) from None
 
 
 def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its name
@@ -124,7 +55,7 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
     version: int | None = None,
     sort: str | None = None,
     summaries: Sequence[str] = (),
-    rows_per_group: int = ROWS_PER_GROUP,
+    rows_per_group: int | None = None,
     bucket_column: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
@@ -147,7 +78,8 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         sort: Name of the time column, whose bounds are kept beside the paths; it orders the files of a table without
             partitions. None for the first timestamp with statistics.
         summaries: Names of other columns whose bounds every row group tells.
-        rows_per_group: Files in a row group: what a reader fetches at once.
+        rows_per_group: Files in a row group: what a reader fetches at once. None for 10,000, or fewer where the table
+            has thousands of columns.
         bucket_column: The partition column that holds the time bucket; a table need not have it.
         storage_options: Options of the store, by name.
         store: A store that is open already, in the place of `table_url`'s.
@@ -227,15 +159,25 @@ class _Build:
         snapshot = self._open(executor)
         self._version = snapshot.version
         layout = lay_out(snapshot, bucket=self._bucket(snapshot), sort=options.sort, summaries=options.summaries)
-        facts = _facts(snapshot, layout, _commit_mark(self._store, snapshot.version))
-        there = find_existing(self._store, facts, options.rows_per_group, options.levels, self._checked)
+        facts = manifest_facts(snapshot, layout, commit_mark(self._store, snapshot.version))
+        there = find_existing(self._store, facts, options.group_rows(layout), options.levels, self._checked)
         if there is not None:
             return self._summary(layout, snapshot, there)
-        stats_format = sampled_format(snapshot, layout, executor)
+        sample = sampled(snapshot, layout, executor)
         with self._temporary_folder() as folder:
-            pieces = self._write(snapshot, layout, stats_format, executor, folder)
+            assembly = Assembly(
+                snapshot,
+                layout,
+                options,
+                executor,
+                expected_files(self._store, snapshot),
+                self._progress,
+                self._events,
+                partial(self._abandon, folder),
+            )
+            pieces = assembly.pieces(sample, folder)
             self._progress(BuildProgress("publishing", pieces.num_rows, pieces.num_rows))
-            facts = replace(facts, num_files=pieces.num_rows, stats_format=stats_format)
+            facts = replace(facts, num_files=pieces.num_rows, stats_format=sample.stats_format)
             published = publish(self._store, pieces, layout, facts, options.levels)
         return self._summary(layout, snapshot, published, pieces)
 
@@ -256,38 +198,6 @@ class _Build:
         values = resolve(_BUCKET_OPTION, given, snapshot.metadata.configuration, self._ignored)
         name: str = values["bucket_column"]
         return name
-
-    def _write(
-        self, snapshot: Snapshot, layout: SidecarLayout, stats_format: str, executor: LocalExecutor, folder: Path
-    ) -> Pieces:
-        options = self._options
-        total = _expected(self._store, snapshot)
-        maker = RowMaker(layout, snapshot.columns.instants(), stats_format)
-        spilled = folder / "sort"
-        spilled.mkdir()
-        settings = SortSettings(options.memory, str(spilled), options.threads, options.rows_per_group)
-        count = 0
-
-        def counted(batches: Batches) -> Batches:
-            nonlocal count
-            self._progress(BuildProgress("reading", 0, total))
-            with closing(batches):
-                for batch in batches:
-                    count += batch.num_rows
-                    self._progress(BuildProgress("reading", count, total))
-                    yield batch
-            self._progress(BuildProgress("sorting", count, count))
-
-        live = live_rows(snapshot, maker, executor, self._events, options.threads)
-        keys = ["#complete", *(f"#{number}" for number in range(len(layout.order.sort))), "path", "#vector"]
-        with sorted_rows(maker.schema, counted(live), keys, settings, lambda: self._abandon(folder)) as found:
-            return write_pieces(
-                cut(found, options.rows_per_group),
-                layout,
-                folder,
-                threads=options.threads,
-                written=lambda done: self._progress(BuildProgress("writing", done, count)),
-            )
 
     def _checked(self, done: int, total: int) -> None:
         self._progress(BuildProgress("checking", done, total))
@@ -366,42 +276,3 @@ class _Build:
 
 def _nobody(_: BuildProgress) -> None:
     return
-
-
-def _facts(snapshot: Snapshot, layout: SidecarLayout, commit: CommitMark | None) -> Manifest:
-    """The manifest, but for what only the files tell."""
-    schema, order = layout.schema, layout.order
-    return Manifest(
-        version=snapshot.version,
-        files=(SidecarFile(sidecar_name(snapshot.version), 0),),
-        num_files=0,
-        schema_hash=schema.schema_hash,
-        commit=commit,
-        protocol=snapshot.protocol.to_action(),
-        metadata=snapshot.metadata.to_action(),
-        bucket_column=schema.bucket,
-        time_column=schema.time,
-        sort=tuple(SortColumn(value.kind, value.path, type_name(value.type)) for value in order.sort),
-        summaries=tuple(order.summaries),
-        statistics=tuple(schema.statistics),
-        stats_format="",
-    )
-
-
-def _commit_mark(store: Store, version: int) -> CommitMark | None:
-    try:
-        fetched = store.get(commit_path(version), max_bytes=_HEAD_BYTES)
-    except ObjectNotFoundError:
-        return None
-    return CommitMark(fetched.size, xxh3_128(fetched.data))
-
-
-def _expected(store: Store, snapshot: Snapshot) -> int | None:
-    """How many live files there are, where a checksum file tells."""
-    if snapshot.version not in snapshot.choice.segment.checksums:
-        return None
-    try:
-        checksum = read_checksum(bytes(store.get(checksum_path(snapshot.version), max_bytes=_CHECKSUM_BYTES).data))
-    except ObjectNotFoundError:
-        return None
-    return None if checksum is None else checksum.num_files

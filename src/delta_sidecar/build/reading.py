@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from concurrent.futures import Future
 
+    from delta_sidecar.build.packed_rows import PackedRows
     from delta_sidecar.build.rows import RowMaker
     from delta_sidecar.events import Events
     from delta_sidecar.plan import Batches
@@ -32,8 +33,16 @@ MOST_BYTES = 32 << 20
 """Bytes of actions that rows are made of at once, about."""
 
 
-def live_rows(snapshot: Snapshot, maker: RowMaker, executor: Executor, events: Events, threads: int) -> Batches:
-    """Gives the live files of a table as rows of its sidecar, as `RowMaker` makes them.
+def partition_columns(snapshot: Snapshot) -> tuple[tuple[str, str], ...]:
+    """The partition columns of a table: logical and physical names."""
+    columns = snapshot.columns
+    return tuple(zip(columns.partition_columns, columns.physical_partition_columns, strict=True))
+
+
+def live_rows(
+    snapshot: Snapshot, maker: RowMaker | PackedRows, executor: Executor, events: Events, threads: int
+) -> Batches:
+    """Gives the live files of a table as rows of its sidecar, as they are sorted.
 
     Args:
         snapshot: The table.
@@ -42,9 +51,8 @@ def live_rows(snapshot: Snapshot, maker: RowMaker, executor: Executor, events: E
         events: Is told what happens.
         threads: How many threads make rows.
     """
-    columns = snapshot.columns
-    partitions = tuple(zip(columns.partition_columns, columns.physical_partition_columns, strict=True))
-    chain = forward_scan(snapshot, None, manner=Manner(columns=AddActions(partitions), events=events))
+    actions_as_they_are = AddActions(partition_columns(snapshot))
+    chain = forward_scan(snapshot, None, manner=Manner(columns=actions_as_they_are, events=events))
     waiting: deque[Future[pa.RecordBatch]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="delta-sidecar-rows")
     try:

@@ -58,10 +58,8 @@ class RowMaker:
     @property
     def schema(self) -> pa.Schema:
         """All columns of a row: the index, the statistics, and what the order takes besides."""
-        schema, order = self.layout.schema, self.layout.order
-        keys = [pa.field("#complete", pa.int8())]
-        keys += [pa.field(f"#{number}", value.type) for number, value in enumerate(order.sort)]
-        return pa.schema([*schema.index, *schema.statistics_schema, *keys, pa.field("#vector", pa.string())])
+        schema = self.layout.schema
+        return pa.schema([*schema.index, *schema.statistics_schema, *key_fields(self.layout)])
 
     @property
     def most_rows(self) -> int:
@@ -70,8 +68,20 @@ class RowMaker:
 
     def rows(self, actions: pa.RecordBatch) -> pa.RecordBatch:
         """Makes rows of a batch that `AddActions` made."""
-        layout = self.layout
-        schema = layout.schema
+        schema, order = self.layout.schema, self.layout.order
+        columns, texts = self.without_statistics(actions)
+        columns |= self.statistics(texts)
+        fields = [*schema.index, *schema.statistics_schema]
+        batch = pa.RecordBatch.from_arrays([columns[field.name] for field in fields], schema=pa.schema(fields))
+        complete, *values, _, vectors = order.of_rows(batch, schema)
+        return pa.RecordBatch.from_arrays([*batch.columns, complete, *values, vectors], schema=self.schema)
+
+    def finished(self, group: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of a row group, once they are sorted: they have all columns already."""
+        return group
+
+    def without_statistics(self, actions: pa.RecordBatch) -> tuple[dict[str, pa.Array], pa.StringArray]:
+        """The columns of rows that are not from the statistics, and the statistics' texts."""
         rows = actions.num_rows
         add = dict(zip(actions.schema.names, actions.columns, strict=True))
         # Partition values are taken apart here, by their physical names.
@@ -82,11 +92,20 @@ class RowMaker:
         for name, column in struct_fields(files.column("deletion_vector")).items():
             columns[f"dv.{name}"] = column
         columns |= self._partitions(add, rows)
-        columns |= self._statistics(files.column("stats"), rows)
-        fields = [*schema.index, *schema.statistics_schema]
-        batch = pa.RecordBatch.from_arrays([columns[field.name] for field in fields], schema=pa.schema(fields))
-        complete, *values, _, vectors = layout.order.of_rows(batch, schema)
-        return pa.RecordBatch.from_arrays([*batch.columns, complete, *values, vectors], schema=self.schema)
+        return columns, files.column("stats")
+
+    def statistics(self, texts: pa.StringArray) -> dict[str, pa.Array]:
+        """The columns of rows that are from the statistics."""
+        kinds = self.layout.schema.statistics
+        found = read_statistics(texts, kinds)
+        columns = {"num_records": found.num_records, "tight_bounds": found.tight}
+        for path, kind in kinds.items():
+            name, column = column_name(path), found.columns[path]
+            if kind is not None:
+                columns[f"min.{name}"], columns[f"max.{name}"] = column.lower, column.upper
+            columns[f"null_count.{name}"] = column.null_count
+        columns["stats_json"] = _kept(texts, rebuilt_texts(found, len(texts), self.stats_format))
+        return columns
 
     def _partitions(self, add: Mapping[str, pa.Array], rows: int) -> dict[str, pa.Array]:
         schema = self.layout.schema
@@ -101,17 +120,11 @@ class RowMaker:
         columns["untold"] = _untold(untold, rows)
         return columns
 
-    def _statistics(self, texts: pa.StringArray, rows: int) -> dict[str, pa.Array]:
-        kinds = self.layout.schema.statistics
-        found = read_statistics(texts, kinds)
-        columns = {"num_records": found.num_records, "tight_bounds": found.tight}
-        for path, kind in kinds.items():
-            name, column = column_name(path), found.columns[path]
-            if kind is not None:
-                columns[f"min.{name}"], columns[f"max.{name}"] = column.lower, column.upper
-            columns[f"null_count.{name}"] = column.null_count
-        columns["stats_json"] = _kept(texts, rebuilt_texts(found, rows, self.stats_format))
-        return columns
+
+def key_fields(layout: SidecarLayout) -> list[pa.Field]:
+    """Columns that rows have for the order alone."""
+    values = [pa.field(f"#{number}", value.type) for number, value in enumerate(layout.order.sort)]
+    return [pa.field("#complete", pa.int8()), *values, pa.field("#vector", pa.string())]
 
 
 def read_statistics(texts: pa.StringArray, kinds: Mapping[ColumnPath, pa.DataType | None]) -> FileStatistics:

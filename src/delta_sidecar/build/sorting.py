@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import Batches
 
 DEFAULT_MEMORY = 1 << 30
-LEAST_MEMORY = 64 << 20
+LEAST_MEMORY = 128 << 20
+
+# What DuckDB holds of the rows in each thread while it merges, and of each column, however few rows there are.
+_MERGED_ROWS = 122_880
+_BYTES_PER_COLUMN = 256 << 10
+
+
+class SortMemoryError(TemporaryFileError):
+    """The rows are too large to be sorted in the memory that there is."""
+
+
+def sort_threads(row_bytes: float, columns: int, memory: int, threads: int) -> int:
+    """How many threads can sort rows of a size in some memory; 0 where not even one can."""
+    spare = memory * 0.8 - columns * _BYTES_PER_COLUMN
+    return max(0, min(threads, int(spare // (max(1.0, row_bytes) * _MERGED_ROWS))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +89,8 @@ def sorted_rows(
         The rows in order, batch by batch as they are asked for.
 
     Raises:
-        TemporaryFileError: DuckDB could not do it: a disk is full, or memory does not suffice.
+        SortMemoryError: The memory does not suffice.
+        TemporaryFileError: DuckDB could not do it, such as when a disk is full.
     """
     import duckdb
 
@@ -133,6 +148,9 @@ def _pulled(
         if failures:
             raise failures[0] from None
         msg = f"the rows could not be sorted: {_first_line(error)}"
+        if isinstance(error, duckdb.OutOfMemoryException):
+            msg = f"{msg}. Give it a larger memory_limit"
+            raise SortMemoryError(msg) from error
         raise TemporaryFileError(msg) from error
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.packed_rows import PackedRows
+    from delta_sidecar.build.rows import RowMaker
 
 FOOTER_KEY = "delta-sidecar"
 """Key in the combined footer: the manifest's body."""
@@ -60,6 +62,7 @@ class Pieces:
 
 def write_pieces(
     groups: Iterable[pa.RecordBatch],
+    maker: RowMaker | PackedRows,
     layout: SidecarLayout,
     folder: Path,
     *,
@@ -70,6 +73,7 @@ def write_pieces(
 
     Args:
         groups: The row groups as `cut` gives them.
+        maker: What made their rows, and finishes them.
         layout: The layout of the sidecar.
         folder: Where the file is written.
         threads: How many pieces are made at once.
@@ -84,7 +88,7 @@ def write_pieces(
             index = stack.enter_context(path.open("xb"))
             statistics = stack.enter_context((folder / "statistics").open("x+b"))
             spool = _Spool(index, statistics)
-            for made in _encoded(groups, layout, threads):
+            for made in _encoded(groups, maker, layout, threads):
                 spool.add(made)
                 if written is not None:
                     written(spool.num_rows)
@@ -200,13 +204,15 @@ class _Spool:
         )
 
 
-def _encoded(groups: Iterable[pa.RecordBatch], layout: SidecarLayout, threads: int) -> Iterator[_Made]:
+def _encoded(
+    groups: Iterable[pa.RecordBatch], maker: RowMaker | PackedRows, layout: SidecarLayout, threads: int
+) -> Iterator[_Made]:
     """Makes pieces in some threads, in order, a few row groups ahead."""
     waiting: deque[Future[_Made]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="delta-sidecar-encode")
     try:
         for group in groups:
-            waiting.append(pool.submit(_made, group, layout))
+            waiting.append(pool.submit(_made, group, maker, layout))
             if len(waiting) > threads:
                 yield waiting.popleft().result()
         while waiting:
@@ -215,8 +221,9 @@ def _encoded(groups: Iterable[pa.RecordBatch], layout: SidecarLayout, threads: i
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _made(group: pa.RecordBatch, layout: SidecarLayout) -> _Made:
+def _made(sorted_rows: pa.RecordBatch, maker: RowMaker | PackedRows, layout: SidecarLayout) -> _Made:
     schema = layout.schema
+    group = maker.finished(sorted_rows)
     index = group.select(schema.index.names).cast(schema.index)
     statistics = group.select(schema.statistics_schema.names)
     kept = group.column("stats_json")

@@ -60,10 +60,8 @@ def _names(ctx: click.Context, param: click.Parameter, given: str | None) -> tup
 @click.option(
     "--rows-per-group",
     type=click.IntRange(1, 1 << 20),
-    default=10_000,
-    show_default=True,
     metavar="N",
-    help="Files in a row group: what a reader fetches at once.",
+    help="Files in a row group: what a reader fetches at once. [default: 10000]",
 )
 @click.option(
     "--memory-limit",
@@ -92,7 +90,7 @@ def build(  # noqa: PLR0913 - the flags of the command
     version: int | None,
     sort: str | None,
     summaries: tuple[str, ...],
-    rows_per_group: int,
+    rows_per_group: int | None,
     memory_limit: str,
     temp_directory: str | None,
     output: str,
