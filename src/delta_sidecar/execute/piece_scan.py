@@ -152,9 +152,12 @@ class _GroupTask:
             source = self._excerpt(piece, names or ())
         with pq.ParquetFile(source, memory_map=False) as file:
             present = set(file.schema_arrow.names)
-            wanted = None if names is None else [name for name in names if name in present]
-            table = file.read(columns=wanted, use_threads=False)
-        for name in table.column_names if wanted is None else wanted:
+            missing = [name for name in names or () if name not in present]
+            if missing:
+                msg = f"it has no column {missing[0]}"
+                raise pa.ArrowInvalid(msg)
+            table = file.read(columns=None if names is None else list(names), use_threads=False)
+        for name in table.column_names if names is None else names:
             chunks = table.column(name).chunks
             yield name, chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.nulls(0, table[name].type)])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, scalar, valid_mask
+from delta_sidecar._arrow import bits_of, booleans, nullable_int64s, numbers_of, scalar, valid_mask
 from delta_sidecar.log.timestamps import parse_timestamps
 
 if TYPE_CHECKING:
@@ -61,6 +61,29 @@ def read_partition_column(text: pa.StringArray, type: pa.DataType) -> PartitionC
         return PartitionColumn(text.cast(type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
+
+
+def read_known_values(texts: PartitionTexts, type: pa.DataType) -> tuple[PartitionTexts, PartitionColumn | None]:  # noqa: A002
+    """Reads the strings of one partition column, whatever else is among them.
+
+    Returns:
+        The texts, of which those that are no value of the type count as not told, and their values; None where the
+        type's texts are not for comparing.
+    """
+    column = read_partition_column(texts.texts, type)
+    if column is not None or pa.types.is_binary(type) or pa.types.is_null(type):
+        return texts, column
+    encoded = texts.texts.dictionary_encode()
+    each = [read_partition_column(encoded.dictionary.slice(at, 1), type) for at in range(len(encoded.dictionary))]
+    values = [pa.nulls(1, type) if found is None else found.values for found in each]
+    zoneless = [pa.nulls(1, pa.bool_()) if found is None else found.zoneless for found in each]
+    is_odd = pc.fill_null(booleans(np.array([found is None for found in each])).take(encoded.indices), fill_value=False)
+    with_zones = pa.types.is_timestamp(type) and type.tz is not None
+    typed = PartitionColumn(
+        pa.concat_arrays([*values, pa.nulls(0, type)]).take(encoded.indices),
+        pa.concat_arrays(zoneless).take(encoded.indices) if with_zones else None,
+    )
+    return PartitionTexts(texts.texts, texts.told & ~bits_of(is_odd)), typed
 
 
 def lookup(values: pa.MapArray, name: str) -> PartitionTexts:

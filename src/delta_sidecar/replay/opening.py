@@ -27,7 +27,7 @@ from delta_sidecar.log.names import (
 from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
 from delta_sidecar.plan import Consume, ConsumePhase, ListFiles, ReadFiles, StateMachinePhase
 from delta_sidecar.replay.listed_sidecars import ListedSidecar, listed_sidecars
-from delta_sidecar.sidecar.names import manifest_name
+from delta_sidecar.sidecar.names import HIGHEST_VERSION, manifest_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +134,7 @@ class FileListingPhase(ConsumePhase[T]):
         commits = tuple(commit_path(version) for version in range(self.hint + 1, last + 1))
         ahead: tuple[str, ...] = (checksum_path(self.hint), *commits)
         heads: tuple[str, ...] = ()
-        if self.opening.sidecars:
+        if self.opening.sidecars and self.hint <= HIGHEST_VERSION:
             # A metadata sidecar is mostly written along with a checkpoint.
             ahead = (SIDECAR_FOLDER + manifest_name(self.hint), *ahead)
             heads = (commit_path(self.hint),)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from delta_sidecar._arrow import bits_of
-from delta_sidecar.log.partition_values import read_partition_column
+from delta_sidecar.log.partition_values import read_known_values
 from delta_sidecar.log.stats import FileStatistics, parse_statistics, struct_leaves, struct_statistics
 from delta_sidecar.predicate import Bounds, ColumnBounds, Predicate, bind, columns, may_match, to_physical
 from delta_sidecar.replay.files import partition_texts
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from delta_sidecar.log.partition_values import PartitionTexts
+    from delta_sidecar.log.partition_values import PartitionColumn, PartitionTexts
     from delta_sidecar.log.schema import ColumnPath, TableSchema
 
 
@@ -105,13 +105,12 @@ def _partitions(
     """What is known of each partition column: texts, and as bounds."""
     found = {}
     for path, kind in pruning.partitions.items():
-        texts = partition_texts(add, path[0], rows)
-        found[path] = (texts, _exact(texts, kind))
+        texts, values = read_known_values(partition_texts(add, path[0], rows), kind)
+        found[path] = (texts, _exact(values))
     return found
 
 
-def _exact(texts: PartitionTexts, kind: pa.DataType) -> ColumnBounds | None:
-    values = read_partition_column(texts.texts, kind)
+def _exact(values: PartitionColumn | None) -> ColumnBounds | None:
     if values is None:
         return None
     return ColumnBounds(

@@ -13,6 +13,8 @@ from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
 from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, bounded_type
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from delta_sidecar.log.schema import ColumnPath, TableSchema
     from delta_sidecar.sidecar.manifest import Manifest
 
@@ -55,11 +57,31 @@ class SidecarLayout:
         if schema.schema_hash != manifest.schema_hash or manifest.stats_format not in STATS_FORMATS:
             msg = "its columns are not those that its schema_hash speaks of"
             raise SidecarError(msg)
+        for each in sort:
+            _check_sort(each, manifest, table, types)
         known = {path: kind for path, kind in summaries.items() if kind is not None}
         if len(known) < len(summaries):
             msg = "it sums up a column that has no bounds"
             raise SidecarError(msg)
         return cls(manifest, table, schema, SidecarOrder(sort, known))
+
+
+def _check_sort(
+    value: SortValue, manifest: Manifest, table: TableSchema, statistics: Mapping[ColumnPath, pa.DataType | None]
+) -> None:
+    """Refuses an order by something that the table does not have.
+
+    Raises:
+        SidecarError: It is one.
+    """
+    known = {
+        "bucket": value.path == (manifest.bucket_column,),
+        "partition": value.path[0] in table.physical_partition_columns and len(value.path) == 1,
+        "lower_bound": statistics.get(value.path) is not None,
+    }
+    if not known.get(value.kind) or _type_at(table.physical, value.path) != value.type:
+        msg = f"its rows are sorted by {'.'.join(value.path)!r}, which the table does not have as a {value.kind}"
+        raise SidecarError(msg)
 
 
 def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:

@@ -134,6 +134,10 @@ class SidecarRows:
         names = set(batch.schema.names)
         add = {name: batch.column(column) for column, name in (_INDEXED | _REST).items() if column in names}
         if "stats" not in self.columns.without:
+            missing = {*self.schema.index.names, *self.schema.statistics_schema.names} - names
+            if missing - {self.schema.bucket_column}:
+                msg = f"it has no column {min(missing)}"
+                raise pa.ArrowInvalid(msg)
             add["stats"] = stats_texts(batch, self.schema, self.stats_format)
         return add | self._partition_values(batch)
 

@@ -110,33 +110,53 @@ class MetadataSidecarPhase(PartialResultPhase[T]):
 
 @dataclass(frozen=True, slots=True)
 class GivenKeysPhase(ConsumePhase[T]):
-    """Notes down the keys of row groups that were let through before another one failed.
+    """Notes down the keys of row groups that were let through before another one failed."""
 
-    Attributes:
-        course: What was read.
-        groups: Those row groups.
-        error: Why the other one failed.
-    """
-
-    course: Course[T]
+    noted: _Noted[T]
     groups: tuple[RowGroup, ...] = field(repr=False)
-    error: Exception
-    keys: SeenSet = field(default_factory=SeenSet, repr=False)
 
     def plan(self) -> ScanPieces:
         """What their keys are made of."""
         columns = WantedColumns(("path", *VECTOR_COLUMNS), ())
-        groups = tuple(pieces_of(self.course.manifest, group, columns) for group in self.groups)
-        return ScanPieces(groups, columns.by_piece, at_once=self.course.reading.at_once)
+        course = self.noted.course
+        groups = tuple(pieces_of(course.manifest, group, columns) for group in self.groups)
+        return ScanPieces(groups, columns.by_piece, at_once=course.reading.at_once)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Goes on with another base."""
+        """Goes on with what else was let through."""
         for batch in data:
-            self.keys.insert(file_keys(row_keys(batch)))
-        return self.course.then.broken(self.course.base, self.error, GivenKeys(self.keys.freeze()))
+            self.noted.keys.insert(file_keys(row_keys(batch)))
+        return _note_down(self.noted, ())
 
     def recover(self, error: Exception) -> StateMachinePhase[T] | None:
         """Nobody can tell any more which files were given out: the scan fails, and the error names the file."""
+        raise_sidecar_failure(self.noted.course.reading.table, error)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted(SegmentContinuation[T]):
+    """What is known of the files that were let through before a row group failed.
+
+    Attributes:
+        course: What was read.
+        left: Segments whose row groups are not noted down yet.
+        index: Number of the row group that failed.
+        error: Why.
+        keys: The keys that are.
+    """
+
+    course: Course[T]
+    left: tuple[Segment, ...] = field(repr=False)
+    index: int
+    error: Exception
+    keys: SeenSet = field(default_factory=SeenSet, repr=False)
+
+    def read(self, groups: RowGroups) -> StateMachinePhase[T]:
+        return _note_down(self, _up_to(_in_order(self.course, self.course.matching(groups)), self.index))
+
+    def broken(self, segment: Segment, error: Exception) -> StateMachinePhase[T] | None:
+        del segment
         raise_sidecar_failure(self.course.reading.table, error)
         return None
 
@@ -192,12 +212,28 @@ def _broken_at(course: Course[T], failed: RowGroup | Segment, error: Exception) 
         return None
     if is_told_alike(course.manifest):
         return course.broken(error, _before(course, failed))
-    if not isinstance(failed, RowGroup) or course.manifest.segments:
-        raise_sidecar_failure(course.reading.table, error)
-        return None
-    groups = _in_order(course, course.matching(course.manifest.row_groups))
-    given = tuple(takewhile(lambda group: group.index != failed.index, groups))
-    return Consume(GivenKeysPhase(course, given, error)) if given else course.broken(error, GivenKeys(SeenSet()))
+    segments = _in_order(course, course.matching_segments())
+    index = failed.index if isinstance(failed, RowGroup) else failed.first_index
+    before = tuple(takewhile(lambda segment: not _holds(segment, index), segments))
+    if isinstance(failed, RowGroup):
+        # Row groups of its own segment may have come before it.
+        before = segments[: len(before) + 1]
+    groups = () if segments else _up_to(_in_order(course, course.matching(course.manifest.row_groups)), index)
+    return _note_down(_Noted(course, before, index, error), groups)
+
+
+def _up_to(groups: Sequence[RowGroup], index: int) -> tuple[RowGroup, ...]:
+    return tuple(takewhile(lambda group: group.index != index, groups))
+
+
+def _note_down(noted: _Noted[T], groups: tuple[RowGroup, ...]) -> StateMachinePhase[T]:
+    """Notes the keys of row groups down, then those of the segments that are left, and goes on with another base."""
+    course = noted.course
+    if groups:
+        return Consume(GivenKeysPhase(noted, groups))
+    if noted.left:
+        return Consume(SegmentPhase(course, noted.left[0], replace(noted, left=noted.left[1:])))
+    return course.then.broken(course.base, noted.error, GivenKeys(noted.keys.freeze()))
 
 
 def _before(course: Course[T], failed: RowGroup | Segment) -> KeysBetween:
