@@ -1,0 +1,112 @@
+"""Every public table with metadata sidecars of its own: the same files as by its log alone."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.conformance.tables import FOLDER, comparable, names, versions
+
+from delta_sidecar import DeltaFile, DeltaSidecarError, LazyDeltaScanner, LazyScanConfig
+from delta_sidecar.build import build_sidecar
+from delta_sidecar.events import BaseChosen, Event
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from tests.conformance.tables import Expected
+
+pytestmark = pytest.mark.skipif(
+    not names(), reason=f"no expected.json in {FOLDER}; set DELTA_CONFORMANCE_DIR to the folder with the tables"
+)
+TABLES = names() or ("absent",)
+WAYS: list[dict[str, Any]] = [{"strategy": "reverse"}, {"strategy": "forward"}, {"order": "recent"}]
+LITERALS = {
+    "int": "{} > 0",
+    "string": "{} >= 'b'",
+    "date": "{} < DATE '2020-06-01'",
+    "timestamp": "{} < TIMESTAMP '2020-06-01 00:00:00'",
+    "double": "{} <= 1.5",
+    "decimal": "{} <> 1.5",
+    "bool": "{} = TRUE",
+}
+
+
+def readable(name: str) -> list[Expected]:
+    return [each for each in versions(name) if not each.facts.get("fails")]
+
+
+def scanned(root: Path, version: int | None, **config: Any) -> tuple[list[DeltaFile], list[tuple[int, int]]]:  # noqa: ANN401
+    """The files, and version and tier of the base that they came from."""
+    events: list[Event] = []
+    reader = LazyDeltaScanner(root, LazyScanConfig(version=version, **config), listeners=[events.append])
+    files = sorted(reader.scan_files(), key=comparable)
+    return files, [(event.version, event.tier) for event in events if isinstance(event, BaseChosen)]
+
+
+def predicates(schema: pa.Schema) -> list[str]:
+    """One for each of the first columns that has a type with an order, and whether it is null."""
+    found = []
+    for field in schema:
+        kinds = [word for word in LITERALS if str(field.type).startswith(word)]
+        if kinds and "`" not in field.name:
+            found += [LITERALS[kinds[0]].format(f"`{field.name}`"), f"`{field.name}` IS NULL"]
+    return found[:4]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_same_files_and_answers(name: str, tmp_path: Path) -> None:
+    root = tmp_path / "table"
+    root.mkdir()
+    log = versions(name)[0].root / "_delta_log"
+    if log.exists():
+        shutil.copytree(log, root / "_delta_log")
+    tables = readable(name)
+    if not tables or is_refused(root, tables[-1]):
+        with pytest.raises(DeltaSidecarError):
+            build_sidecar(root)
+        return
+    older = tables[len(tables) // 2]
+    if older.version is not None:
+        has_the_same(root, older.version, WAYS[1:2])
+    newest = has_the_same(root, tables[-1].version, WAYS)
+    schema = LazyDeltaScanner(root, LazyScanConfig(version=newest)).snapshot().schema
+    for predicate in predicates(schema):
+        files, _ = scanned(root, newest, predicate=predicate)
+        assert files == scanned(root, newest, predicate=predicate, sidecar_enabled=False)[0], predicate
+    # The older sidecar as the base of the newest version, which the newer one does not hide any more.
+    for path in (root / "_delta_log" / "_sidecars").glob(f"v{newest}.*"):
+        path.unlink()
+    files, bases = scanned(root, newest, strategy="reverse")
+    others, _ = scanned(root, newest, sidecar_enabled=False)
+    assert shallow(files) == shallow(others), bases
+
+
+def is_refused(root: Path, table: Expected) -> bool:
+    """Whether a table is one that may be refused, and is."""
+    try:
+        LazyDeltaScanner(root, LazyScanConfig(version=table.version)).snapshot()
+    except DeltaSidecarError:
+        if table.facts.get("may_refuse"):
+            return True
+        raise
+    return False
+
+
+def has_the_same(root: Path, version: int | None, ways: list[dict[str, Any]]) -> int:
+    """Builds the sidecar of a version, and asserts that it gives the same files; gives the version."""
+    expected, _ = scanned(root, version, sidecar_enabled=False)
+    summary = build_sidecar(root, version=version, rows_per_group=7, threads=1)
+    assert summary.files == len(expected)
+    for way in ways:
+        files, bases = scanned(root, version, **way)
+        assert bases == [(summary.version, 1)]
+        assert files == expected
+    return summary.version
+
+
+def shallow(files: list[DeltaFile]) -> list[Any]:
+    """What a checkpoint cannot lose of a file."""
+    return [(file.raw_path, file.deletion_vector, file.size, file.partition_values) for file in files]
