@@ -58,9 +58,8 @@ def find_existing(
     try:
         fetched = store.get(SIDECAR_FOLDER + manifest_name(facts.version), max_bytes=LARGEST_DOCUMENT + 1)
         manifest = decode_manifest(bytes(fetched.data), version=facts.version)
-        if not _is_laid_out_as(manifest, facts) or _has_levels(manifest) != (
-            manifest.num_row_groups > levels.most_row_groups
-        ):
+        is_flat = manifest.segments_file is None
+        if not _is_laid_out_as(manifest, facts) or (is_flat and manifest.num_row_groups > levels.most_row_groups):
             return None
         found = Existing(manifest, fetched.size)
         for each in manifest.files:
@@ -85,10 +84,6 @@ def _is_laid_out_as(manifest: Manifest, facts: Manifest) -> bool:
         "statistics",
     )
     return all(getattr(manifest, name) == getattr(facts, name) for name in same)
-
-
-def _has_levels(manifest: Manifest) -> bool:
-    return manifest.segments_file is not None
 
 
 def _check(store: Store, found: Existing, rows_per_group: int, checked: Callable[[int, int], None]) -> None:

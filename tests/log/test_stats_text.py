@@ -1,0 +1,251 @@
+"""Texts of statistics, rebuilt from native columns: to the letter, or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delta_sidecar.build.layout import SidecarLayout
+from delta_sidecar.build.rows import RowMaker, read_statistics
+from delta_sidecar.log.json_text import struct_text
+from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, STATS_FORMATS, choose_stats_format, statistics_text
+from delta_sidecar.log.value_text import ARROW, JAVA, RUST, value_text
+from delta_sidecar.replay.sidecar_order import SidecarOrder
+from delta_sidecar.replay.sidecar_stats import stats_texts
+from delta_sidecar.sidecar.schema import SidecarSchema
+
+COLUMNS: dict[tuple[str, ...], pa.DataType | None] = {
+    ("i",): pa.int32(),
+    ("f",): pa.float64(),
+    ("f32",): pa.float32(),
+    ("s",): pa.string(),
+    ("at",): pa.timestamp("us", "UTC"),
+    ("clock",): pa.timestamp("us"),
+    ("day",): pa.date32(),
+    ("price",): pa.decimal128(20, 4),
+    ("flag",): pa.bool_(),
+    ("bytes",): None,
+    ("n", 'q"ü'): pa.int64(),
+    ("n", "deep", "x"): pa.string(),
+}
+SCHEMA = SidecarSchema(None, (), None, COLUMNS)
+
+SPARK = (
+    '{"numRecords":3,"minValues":{"i":1,"f":1.0E-7,"f32":0.1,"s":"a\\"\\n\\u001F\\u0000/é","at":"2026-02-10T22:00:00.000Z",'
+    '"clock":"2026-02-10T22:00:00.120","day":"2026-02-10","price":1.5000,"n":{"q\\"ü":-5,"deep":{"x":""}}},'
+    '"maxValues":{"i":2,"f":1.0E10,"f32":16777.0,"s":"é","at":"2026-02-10T22:00:00.123Z","clock":"9999-12-31T23:59:59.999",'
+    '"day":"2026-02-10","price":0.0001,"n":{"q\\"ü":9223372036854775807,"deep":{}}},'
+    '"nullCount":{"i":1,"f":0,"f32":0,"s":1,"at":0,"clock":0,"day":0,"price":0,"flag":0,"bytes":2,'
+    '"n":{"q\\"ü":0,"deep":{"x":0}}},"tightBounds":true}'
+)
+
+EMPTY = '{"numRecords":0,"minValues":{"n":{"deep":{}}},"maxValues":{"n":{"deep":{}}},"nullCount":{"n":{"deep":{}}}}'
+DELTALAKE = (
+    '{"numRecords":1,"minValues":{"at":"2026-02-10T22:00:00Z","n":{"deep":{}}},'
+    '"maxValues":{"clock":"2026-02-10 22:00:00.120","n":{"deep":{}}},"nullCount":{"f":0,"n":{"deep":{}}}}'
+)
+
+
+def kept_and_given_back(texts: list[str | None], stats_format: str) -> tuple[list[str | None], list[str | None]]:
+    """What is kept of texts as text, and what is given back of all of them."""
+    maker = RowMaker(SidecarLayout(SCHEMA, SidecarOrder((), {}), ""), frozenset(), stats_format)
+    actions = pa.RecordBatch.from_pydict(
+        {"path": pa.array([str(number) for number in range(len(texts))]), "stats": pa.array(texts, pa.string())}
+    )
+    rows = maker.rows(actions)
+    return rows.column("stats_json").to_pylist(), stats_texts(rows, SCHEMA, stats_format).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "stats_format"),
+    [
+        (SPARK, "spark"),
+        (EMPTY, "spark"),
+        ('{"numRecords":5}', "spark-sparse"),
+        ('{"nullCount":{"f":1}}', "spark-sparse"),
+        ('{"minValues":{"n":{"deep":{"x":"z"}}},"tightBounds":false}', "spark-sparse"),
+        (DELTALAKE, "deltalake"),
+    ],
+)
+def test_what_a_writer_writes_is_rebuilt(text: str, stats_format: str) -> None:
+    assert kept_and_given_back([text], stats_format) == ([None], [text])
+    texts = pa.array([text])
+    assert choose_stats_format(texts, read_statistics(texts, COLUMNS)) == stats_format
+
+
+def test_structs_of_checkpoints_are_rebuilt() -> None:
+    bounds = {
+        "i": pa.int32(),
+        "f": pa.float64(),
+        "f32": pa.float32(),
+        "at": pa.timestamp("us", "UTC"),
+        "s": pa.string(),
+    }
+    kind = pa.struct(
+        {
+            "numRecords": pa.int64(),
+            "minValues": pa.struct(bounds),
+            "maxValues": pa.struct(bounds),
+            "nullCount": pa.struct(dict.fromkeys(bounds, pa.int64())),
+            "tightBounds": pa.bool_(),
+        }
+    )
+    low = {"i": 1, "f": 1e300, "f32": 0.1, "at": 1_000_001, "s": "\\"}
+    structs = pa.array(
+        [
+            {
+                "numRecords": 1,
+                "minValues": low,
+                "maxValues": {"f": math.inf},
+                "nullCount": {"s": 5},
+                "tightBounds": True,
+            },
+            None,
+        ],
+        kind,
+    )
+    texts = struct_text(structs)
+    columns = {(name,): column for name, column in bounds.items()}
+    stats = read_statistics(texts, columns)
+    assert choose_stats_format(texts, stats) == "arrow"
+    assert statistics_text(stats, 2, "arrow")[0].as_py() == texts[0].as_py()
+
+
+@pytest.mark.parametrize("stats_format", STATS_FORMATS)
+def test_what_cannot_be_rebuilt_is_kept(stats_format: str) -> None:
+    odd = [
+        "",
+        "{}",
+        "null",
+        "[1]",
+        "{torn",
+        '{"numRecords": 3}',
+        '{"numRecords":3.0}',
+        '{"numRecords":99999999999999999999}',
+        '{"numRecords":"3"}',
+        '{"numRecords":3,"numRecords":4}',
+        '{"numRecords":1,"minValues":{"unknown":1},"maxValues":{"unknown":1},"nullCount":{"unknown":0}}',
+        '{"minValues":{"f":1.00}}',
+        '{"minValues":{"at":"2026-02-10T22:00:00.000+01:00"}}',
+        '{"minValues":{"at":"2026-02-10T22:00:00.1234567Z"}}',
+        '{"minValues":{"s":"\\u00e9"}}',
+        '{"minValues":{"n":5}}',
+        '{"minValues":[]}',
+        "{" * 2_000,
+        '{"numRecords":1}\n{"numRecords":2}',
+    ]
+    kept, given_back = kept_and_given_back([*odd, None, '{"numRecords":7}'], stats_format)
+    assert given_back == [*odd, None, '{"numRecords":7}']
+    assert kept[len(odd)] is None
+    for text in odd:
+        # One by one as well, where no other text decides how it is read.
+        assert kept_and_given_back([text], stats_format)[1] == [text]
+
+
+numbers = st.integers(-(2**63), 2**63 - 1) | st.floats() | st.sampled_from([0, 1, -1, 2**31, 1e7, 1e-3, 1e16, -0.0])
+values = (
+    numbers
+    | st.text(max_size=8)
+    | st.sampled_from(["2026-02-10T22:00:00.000Z", "2026-02-10 22:00:00", "2026-02-10", "NaN", "Infinity", "-1.5"])
+    | st.booleans()
+    | st.none()
+)
+names = st.sampled_from([*{path[0] for path in COLUMNS}, "x", "deep", 'q"ü', "unknown"])
+objects = st.dictionaries(names, values | st.dictionaries(names, values, max_size=3), max_size=5)
+documents = st.fixed_dictionaries(
+    {},
+    optional={
+        "numRecords": st.integers(0, 9) | values,
+        "minValues": objects,
+        "maxValues": objects,
+        "nullCount": objects | st.dictionaries(names, st.integers(0, 9), max_size=5),
+        "tightBounds": st.booleans() | values,
+        "unknown": values,
+    },
+)
+
+
+@st.composite
+def odd_texts(draw: st.DrawFn) -> str | None:
+    """Texts as a careful writer, a careless one and nobody would write them."""
+    document: Any = draw(documents | values)
+    separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
+    text = json.dumps(document, ensure_ascii=draw(st.booleans()), separators=separators)
+    return draw(st.sampled_from([text, text, text, text[:-1], None]))
+
+
+@given(texts=st.lists(odd_texts(), min_size=1, max_size=6), stats_format=st.sampled_from(list(STATS_FORMATS)))
+def test_whatever_a_text_is_it_comes_back(texts: list[str | None], stats_format: str) -> None:
+    assert kept_and_given_back(texts, stats_format)[1] == texts
+
+
+@st.composite
+def statistics(draw: st.DrawFn) -> str:
+    """Statistics as Delta on Spark writes them, of some of the columns."""
+    chosen = draw(st.lists(st.sampled_from(["i", "s", "day"]), unique=True))
+    value = {"i": st.integers(-(2**31), 2**31 - 1), "s": st.text(), "day": st.dates().map(str)}
+    ordered = [name for name in ("i", "s", "day") if name in chosen]
+    low, high = ({name: draw(value[name]) for name in ordered} for _ in range(2))
+    counts = {name: draw(st.integers(0, 9)) for name in ordered}
+    document = {"numRecords": draw(st.integers(0, 2**40)), "minValues": low, "maxValues": high, "nullCount": counts}
+    return json.dumps(
+        {name: each for name, each in document.items() if each != {}}, ensure_ascii=False, separators=(",", ":")
+    )
+
+
+@given(texts=st.lists(statistics(), min_size=1, max_size=4))
+def test_nothing_is_kept_of_what_can_be_rebuilt(texts: list[str]) -> None:
+    kept, given_back = kept_and_given_back(texts, "spark-sparse")
+    assert given_back == texts
+    # Only control characters are written in more than one way.
+    assert [text for text in kept if text is not None and "\\u" not in text] == []
+
+
+@given(value=st.floats(allow_nan=False, allow_infinity=False))
+def test_every_way_to_write_a_number_says_the_same(value: float) -> None:
+    for style in (JAVA, RUST, ARROW):
+        (text,) = value_text(pa.array([value]), style).to_pylist()
+        assert json.loads(text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "java", "rust"),
+    [
+        (0.0, "0.0", "0.0"),
+        (-0.0, "-0.0", "-0.0"),
+        (1.0, "1.0", "1.0"),
+        (0.001, "0.001", "0.001"),
+        (0.00099, "9.9E-4", "0.00099"),
+        (0.00001, "1.0E-5", "0.00001"),
+        (0.0000095, "9.5E-6", "9.5e-6"),
+        (1.5e-7, "1.5E-7", "1.5e-7"),
+        (9999999.0, "9999999.0", "9999999.0"),
+        (1e7, "1.0E7", "10000000.0"),
+        (20500000.25, "2.050000025E7", "20500000.25"),
+        (1e10, "1.0E10", "10000000000.0"),
+        (123456789012.5, "1.234567890125E11", "123456789012.5"),
+        (1e15, "1.0E15", "1000000000000000.0"),
+        (1e16, "1.0E16", "1e+16"),
+        (1.7976931348623157e308, "1.7976931348623157E308", "1.7976931348623157e+308"),
+        (5e-324, "5.0E-324", "5e-324"),
+        (math.nan, '"NaN"', '"NaN"'),
+        (-math.inf, '"-Infinity"', '"-Infinity"'),
+        (None, None, None),
+    ],
+)
+def test_numbers_as_java_and_rust_write_them(value: float | None, java: str | None, rust: str | None) -> None:
+    column = pa.array([value, None], pa.float64())
+    assert value_text(column, JAVA)[0].as_py() == java
+    assert value_text(column, RUST)[0].as_py() == rust
+
+
+def test_no_texts_tell_nothing() -> None:
+    assert DEFAULT_STATS_FORMAT == "spark"
+    texts = pa.array([None, None], pa.string())
+    assert choose_stats_format(texts, read_statistics(texts, COLUMNS)) == "spark"
