@@ -13,9 +13,10 @@ from click.testing import CliRunner, Result
 from tests.builder import TableBuilder, add, protocol
 from tests.cli.tables import TELEMETRY
 from tests.cli.test_terminal import PATIENCE, Terminal
+from tests.scan.sidecar_tables import BASE, hourly, manifest_path, sidecar_path, with_sidecar
 
 from delta_sidecar.cli import main
-from delta_sidecar.health import TableReport, findings
+from delta_sidecar.health import TableReport, findings, sidecar_findings
 from delta_sidecar.synth import TelemetryLog
 
 HOSTILE = "evil\x1b[2J\x07\u202e\x9b31m\nname"
@@ -55,6 +56,7 @@ def test_text_of_a_table_in_good_order(telemetry: Path) -> None:
     assert shown["partitioned by"] == "_event_hour (time bucket)"
     assert shown["checkpoint"].startswith("version 2000, classic, ")
     assert shown["commits after it"].startswith("3, ")
+    assert shown["metadata sidecar"] == "none"
     assert shown["_last_checkpoint"] == "current, version 2000"
     assert "Nothing to report." in result.stdout
     assert re.search(r"^read by \d requests, [\d.]+kB, \d trips$", result.stdout, re.MULTILINE)
@@ -77,6 +79,29 @@ def test_findings_come_with_advice(tmp_path: Path) -> None:
     assert re.search(r"^warning: no-checkpoint\n  .*\n(  .*\n)*  -> .*checkpointInterval", result.stdout, re.MULTILINE)
     assert facts(result)["commits"].startswith("120, ")
     assert facts(result)["rows"] == "not known"
+
+
+def test_the_metadata_sidecar_that_scans_end_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = with_sidecar(hourly(tmp_path), BASE)
+    shown = " ".join(run(tmp_path).stdout.split())
+    assert re.search(r"metadata sidecar version 3, [\d.]+kB: 8 row groups, 16 rows, statistics of 3 columns, ", shown)
+    assert "sorted by _event_hour; 3 commits after it" in shown
+    report = json.loads(run(tmp_path, "--output", "json").stdout)["metadata_sidecars"]
+    assert (report["base"]["tier"], report["reason"], report["versions"]) == (1, None, [3])
+    manifest_path(table, BASE).unlink()
+    result = run(tmp_path, "--fail-on", "warning", code=1)
+    assert facts(result)["metadata sidecar"].startswith("version 3, by its footer, ")
+    assert "warning: sidecar-without-manifest" in result.stdout
+    monkeypatch.setenv("DELTA_SIDECAR_ENABLED", "off")
+    assert facts(run(tmp_path))["metadata sidecar"] == "disabled (the newest is of version 3)"
+
+
+def test_a_metadata_sidecar_that_is_not_used(tmp_path: Path) -> None:
+    table = with_sidecar(hourly(tmp_path), BASE)
+    sidecar_path(table, BASE).unlink()
+    result = run(tmp_path)
+    assert facts(result)["metadata sidecar"] == "none is used (the newest is of version 3)"
+    assert "warning: sidecar-unusable" in result.stdout
 
 
 def test_an_empty_table(tmp_path: Path) -> None:
@@ -236,7 +261,8 @@ def masked(text: str) -> list[str]:
 def test_the_guide_has_every_finding() -> None:
     page = (Path(__file__).parents[2] / "docs" / "guides" / "inspect.md").read_text()
     documented = set(re.findall(r"^\| `([a-z-]+)`", page, re.MULTILINE))
-    known = set(re.findall(r'^ +"([a-z]+(?:-[a-z]+)+)",$', Path(findings.__file__).read_text(), re.MULTILINE))
+    rules = "".join(Path(module.__file__).read_text() for module in (findings, sidecar_findings))
+    known = set(re.findall(r'^ +"([a-z]+(?:-[a-z]+)+)",$', rules, re.MULTILINE))
     known |= {"not-readable", "property-ignored"}
     assert len(known) > 15
     assert known | {"last-checkpoint-missing", "last-checkpoint-stale"} == documented

@@ -135,9 +135,13 @@ def _base(told: Explanation) -> Iterator[str]:
     if base.row_groups_pruned:
         groups += f", {base.row_groups_pruned:,} of them without a match by the manifest"
     yield _line("", f"{parts}, {groups}")
-    yield from (_line("", text) for text in (_read(base), better and f"not tier 1: {better}") if text)
+    if base.tier < _CHECKPOINT:
+        yield _line("", _read(base))
+    if better is not None:
+        yield _line("", f"{'not the newest' if base.tier == 1 else 'not tier 1'}: {better}")
 
 
+_CHECKPOINT = 3
 _TIERS = {
     1: "a metadata sidecar with its manifest (tier 1)",
     2: "a metadata sidecar by its footer (tier 2)",
@@ -156,11 +160,11 @@ _REASONS = {
 def _read(base: BaseExplanation) -> str:
     if base.segments:
         return f"read: {counted(base.segments, 'segment')} of the manifest, which tell of the row groups"
-    if base.index_bytes is None or base.statistics_bytes is None:
-        return ""
-    groups = counted(base.row_groups - base.row_groups_pruned, "row group")
+    groups = base.row_groups - base.row_groups_pruned
+    if not groups:
+        return "read: nothing"
     statistics = f" and {human_size(base.statistics_bytes)} of statistics" if base.statistics_bytes else ""
-    return f"read: {groups}, {human_size(base.index_bytes)} of index{statistics}"
+    return f"read: {counted(groups, 'row group')}, {human_size(base.index_bytes or 0)} of index{statistics}"
 
 
 def _tests(told: Explanation) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from delta_sidecar.health.report import BaseReport, Finding, TableReport
+    from delta_sidecar.health.sidecar_report import SidecarsReport
     from delta_sidecar.replay.ranges import Range
 
 _COLOURS = {"problem": "red", "warning": "yellow", "info": "cyan"}
@@ -108,6 +109,8 @@ def _log(report: TableReport) -> Iterator[tuple[str, str]]:
     largest = f"; the largest is {tail.largest_version} with {human_size(tail.largest_bytes)}"
     after = "commits after it" if report.base is not None else "commits"
     yield after, f"{tail.commits:,}, {human_size(tail.bytes)}" + (largest if tail.commits > 1 else "")
+    if report.metadata_sidecars is not None:
+        yield "metadata sidecar", _sidecar(report.metadata_sidecars)
     hint = log.last_checkpoint
     yield "_last_checkpoint", hint.state + ("" if hint.version is None else f", version {hint.version}")
 
@@ -125,6 +128,22 @@ def _base(base: BaseReport) -> str:
         inside.append("in order of time" if base.in_time_order else "not in order of time")
     sampled = f" in the first {base.footers:,} files" if base.footers < base.files and base.kind != "V2" else ""
     return f"{text}: {', '.join(inside)}{sampled}"
+
+
+def _sidecar(sidecars: SidecarsReport) -> str:
+    base = sidecars.base
+    if base is None:
+        newest = f" (the newest is of version {sidecars.versions[0]})" if sidecars.versions else ""
+        return {"none": "none", "disabled": f"disabled{newest}"}.get(sidecars.reason or "", f"none is used{newest}")
+    how = "" if base.tier == 1 else ", by its footer"
+    inside = [
+        counted(base.row_groups, "row group"),
+        counted(base.files, "row"),
+        f"statistics of {counted(base.statistics, 'column')}",
+        f"sorted by {', '.join(base.sorted_by) or 'path'}",
+    ]
+    after = f"; {counted(base.commits, 'commit')} after it" if base.commits else ""
+    return f"version {base.version}{how}, {human_size(base.bytes)}: {', '.join(inside)}{after}"
 
 
 def _sizes(report: TableReport) -> str:

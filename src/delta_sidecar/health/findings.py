@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta_sidecar.health.report import SEVERITIES, Finding
+from delta_sidecar.health.sidecar_findings import sidecar_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         Severity,
         TailReport,
     )
+    from delta_sidecar.health.sidecar_report import SidecarReport, SidecarsReport
     from delta_sidecar.scan.estimate import ScanEstimate
 
 LONG_TAIL = 100
@@ -53,6 +55,7 @@ class Facts:
         torn: Checkpoints that cannot be used, by name, and why.
         ignored: Properties that do not count, by name, and why.
         bucket: Name of the column that would hold the time bucket.
+        sidecars: The metadata sidecars; None where the table could not be opened.
     """
 
     log: LogReport
@@ -67,11 +70,17 @@ class Facts:
     torn: tuple[tuple[str, str], ...]
     ignored: tuple[tuple[str, str], ...]
     bucket: str
+    sidecars: SidecarsReport | None = None
+
+    @property
+    def sidecar(self) -> SidecarReport | None:
+        """The metadata sidecar that scans end on; None where they end on a checkpoint."""
+        return None if self.sidecars is None else self.sidecars.base
 
 
 def findings_of(facts: Facts) -> tuple[Finding, ...]:
     """What is to be said, gravest first."""
-    rules = (_refused, _gaps, _torn, _tail, _hint, _checksums, _footers, _files, _listing, _properties)
+    rules = (_refused, _gaps, _torn, _tail, _sidecars, _hint, _checksums, _footers, _files, _listing, _properties)
     found = [finding for rule in rules for finding in rule(facts)]
     return tuple(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity)))
 
@@ -104,7 +113,7 @@ def _gaps(facts: Facts) -> Iterator[Finding]:
         if len(log.missing_commits) < log.missing_count
         else ""
     )
-    is_covered = facts.base is not None and facts.refusal is None
+    is_covered = (facts.base is not None or facts.sidecar is not None) and facts.refusal is None
     yield Finding(
         "missing-commits",
         "warning" if is_covered else "problem",
@@ -134,18 +143,19 @@ def _torn(facts: Facts) -> Iterator[Finding]:
 
 def _tail(facts: Facts) -> Iterator[Finding]:
     tail, base = facts.tail, facts.base
+    readers = "every reader" if facts.sidecar is None else "every reader that knows no metadata sidecars"
     if base is None and tail.commits > LONG_TAIL:
         yield Finding(
             "no-checkpoint",
             "warning",
-            f"There is no checkpoint that can be used: every reader reads all {tail.commits:,} commits.",
+            f"There is no checkpoint that can be used: {readers} reads all {tail.commits:,} commits.",
             _CHECKPOINT,
         )
     elif tail.commits > LONG_TAIL:
         yield Finding(
             "long-tail",
             "warning",
-            f"{tail.commits:,} commits follow the newest checkpoint; each is a request of every reader.",
+            f"{tail.commits:,} commits follow the newest checkpoint; each is a request of {readers}.",
             _CHECKPOINT,
         )
     if base is not None and tail.bytes > max(LARGE_TAIL_BYTES, base.bytes // 2):
@@ -162,6 +172,10 @@ def _tail(facts: Facts) -> Iterator[Finding]:
             f"Commit {tail.largest_version} has {tail.largest_bytes >> 20:,} MiB: readers parse all of it.",
             f"{_CHECKPOINT} Smaller transactions make smaller commits.",
         )
+
+
+def _sidecars(facts: Facts) -> Iterable[Finding]:
+    return () if facts.sidecars is None else sidecar_findings(facts.sidecars, facts.base, facts.estimate)
 
 
 def _hint(facts: Facts) -> Iterator[Finding]:
@@ -185,7 +199,8 @@ def _hint(facts: Facts) -> Iterator[Finding]:
 
 def _checksums(facts: Facts) -> Iterator[Finding]:
     base, newest = facts.base, facts.log.newest_checksum
-    if base is not None and (newest is None or newest < base.version):
+    # A metadata sidecar tells of protocol and metadata too.
+    if base is not None and facts.sidecar is None and (newest is None or newest < base.version):
         yield Finding(
             "no-checksums",
             "info",
@@ -220,7 +235,7 @@ def _footers(facts: Facts) -> Iterator[Finding]:
             f"The checkpoint has {base.files:,} parts; a reader asks for the footer of each.",
             "Raise spark.databricks.delta.checkpoint.partSize, or unset it.",
         )
-    if base.in_time_order is False:
+    if base.in_time_order is False and facts.sidecar is None:
         yield Finding(
             "not-in-time-order",
             "info",

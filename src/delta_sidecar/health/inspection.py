@@ -1,7 +1,8 @@
 """`inspect_table`: from an address to a report.
 
-It reads `_last_checkpoint`, lists the whole log, opens the table as a scan does, estimates its files and looks at the
-footers of its newest checkpoint. A table that a scan refuses is reported too, with the reason.
+It reads `_last_checkpoint`, lists the whole log, opens the table as a scan does, estimates its files and looks at its
+metadata sidecars and at the footers of its newest checkpoint. A table that a scan refuses is reported too, with the
+reason.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ from delta_sidecar.health.report import (
     TableReport,
     TailReport,
 )
+from delta_sidecar.health.sidecar_report import UnusableSidecar
+from delta_sidecar.health.sidecars import sidecars_of
 from delta_sidecar.log.features import check_readable
 from delta_sidecar.log.hints import last_checkpoint_version
 from delta_sidecar.log.in_commit_timestamps import enablement
 from delta_sidecar.log.names import LAST_CHECKPOINT
 from delta_sidecar.plan import Consume, ConsumePhase, ReadFiles, StateMachineIterator, StateMachinePhase, Terminus
+from delta_sidecar.replay.bases import CHECKPOINT_TIER
 from delta_sidecar.replay.checkpoint import CheckpointBase
+from delta_sidecar.replay.choice import BaseChoice
 from delta_sidecar.replay.estimate import estimate
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.events import Listener
+    from delta_sidecar.health.sidecar_report import SidecarsReport
     from delta_sidecar.store import Store, TokenCredential
 
 _OURS = "deltaSidecar."
@@ -108,6 +114,7 @@ class _Inspection:
     listeners: Iterable[Listener]
     inventory: LogInventory = field(default_factory=LogInventory)
     torn: dict[str, str] = field(default_factory=dict)
+    unusable: list[UnusableSidecar] = field(default_factory=list)
     ignored: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> TableReport:
@@ -124,7 +131,9 @@ class _Inspection:
         protocol = None if protocol is None else replace(protocol, unsupported=unsupported)
         metadata, bucket = self._metadata(snapshot)
         base = None if snapshot is None else self._base(snapshot, metadata)
-        if snapshot is not None and refusal is None and base is None and not snapshot.choice.segment.from_start:
+        sidecars = None if snapshot is None else sidecars_of(snapshot, bucket, self.unusable)
+        has_base = base is not None or (sidecars is not None and sidecars.base is not None)
+        if snapshot is not None and refusal is None and not has_base and not snapshot.choice.segment.from_start:
             refusal = f"{self.table} has no checkpoint left that can be used, and its log does not begin at version 0"
         counted = None
         if snapshot is not None and refusal is None:
@@ -146,12 +155,13 @@ class _Inspection:
             torn=tuple(self.torn.items()),
             ignored=tuple(self.ignored.items()),
             bucket=bucket,
+            sidecars=sidecars,
         )
         return TableReport(
             table=self.table,
             version=version,
             latest_version=self.inventory.latest,
-            earliest_version=None if snapshot is None else self._earliest(snapshot),
+            earliest_version=None if snapshot is None else self._earliest(snapshot, sidecars),
             refusal=refusal,
             protocol=protocol,
             metadata=metadata,
@@ -160,6 +170,7 @@ class _Inspection:
             incomplete_checkpoints=incomplete,
             base=base,
             tail=tail,
+            metadata_sidecars=sidecars,
             estimate=counted,
             findings=findings_of(facts),
             requests=RequestReport(0, 0, 0),
@@ -168,17 +179,37 @@ class _Inspection:
     def _open(self) -> tuple[Snapshot | None, str | None]:
         """Opens the table, or says why that cannot be done; the log is listed either way."""
         events = Events([self._note, *self.listeners])
-        opening = Opening(self.table, self.config.version, speculation=0, listed_from=-1, refuse=False, events=events)
+        opening = Opening(
+            self.table,
+            self.config.version,
+            speculation=0,
+            listed_from=-1,
+            refuse=False,
+            sidecars=self.config.options().sidecar_enabled,
+            events=events,
+        )
         chain = watched(open_snapshot(pinned(opening, self.config, self.executor)), self.inventory)
         try:
-            return StateMachineIterator(chain, self.executor).run_to_terminal(), None
+            return self._as_scanned(StateMachineIterator(chain, self.executor).run_to_terminal()), None
         except (DeltaProtocolError, LogCorruptionError) as error:
             if not self.inventory.files:
                 raise
             return None, str(error)
 
+    def _as_scanned(self, snapshot: Snapshot) -> Snapshot:
+        """Without its metadata sidecars, where the table itself says that they are disabled."""
+        choice = snapshot.choice
+        is_enabled = self.config.options(snapshot.metadata.configuration, lambda *_: None).sidecar_enabled
+        if is_enabled or not choice.sidecars:
+            return snapshot
+        return replace(snapshot, choice=BaseChoice.of(choice.segment, sidecars=False))
+
     def _note(self, event: Event) -> None:
-        if isinstance(event, BasePassedOver):
+        if not isinstance(event, BasePassedOver):
+            return
+        if event.tier < CHECKPOINT_TIER:
+            self.unusable.append(UnusableSidecar(event.base, event.version, event.code, event.reason))
+        else:
             self.torn[event.base] = event.reason
 
     def _metadata(self, snapshot: Snapshot | None) -> tuple[MetadataReport | None, str]:
@@ -207,10 +238,19 @@ class _Inspection:
         """Counts the files, or says why that cannot be done."""
         try:
             found = StateMachineIterator(estimate(snapshot), self.executor).run_to_terminal()
+            counts, sources = found.counts, found.sources
+            plain = BaseChoice.of(snapshot.choice.segment, sidecars=False)
+            is_plain = any(base.tier == CHECKPOINT_TIER for base in snapshot.choice.bases[:1])
+            if not counts.is_exact and plain.bases and not is_plain:
+                # A metadata sidecar counts files; the footers of a checkpoint tell more of rows and bytes.
+                chain = estimate(replace(snapshot, choice=plain))
+                other = StateMachineIterator(chain, self.executor).run_to_terminal()
+                both = other.counts.both(counts)
+                if both is not None:
+                    counts, sources = both, tuple(dict.fromkeys((*sources, *other.sources)))
         except LogCorruptionError as error:
             return None, str(error)
-        counts = found.counts
-        return ScanEstimate(snapshot.version, counts.files, counts.rows, counts.bytes, found.sources), None
+        return ScanEstimate(snapshot.version, counts.files, counts.rows, counts.bytes, sources), None
 
     def _base(self, snapshot: Snapshot, metadata: MetadataReport | None) -> BaseReport | None:
         """Looks at the newest checkpoint that can be used."""
@@ -230,15 +270,21 @@ class _Inspection:
     def _tail(self, snapshot: Snapshot | None, version: int) -> TailReport:
         usable = [found.version for found in self.inventory.checkpoints() if found.version <= version]
         if snapshot is not None:
-            usable = [base.version for base in snapshot.choice.bases if base.name not in self.torn]
+            usable = self._usable(snapshot)
         versions, sizes = self.inventory.commits_after(max(usable, default=-1), version)
         largest = max(zip(sizes, versions, strict=True), default=(0, None))
         return TailReport(len(versions), sum(sizes), largest[1], largest[0])
 
-    def _earliest(self, snapshot: Snapshot) -> int | None:
+    def _usable(self, snapshot: Snapshot) -> list[int]:
+        """Versions of the checkpoints that can be used."""
+        bases = snapshot.choice.bases
+        return [base.version for base in bases if base.tier == CHECKPOINT_TIER and base.name not in self.torn]
+
+    def _earliest(self, snapshot: Snapshot, sidecars: SidecarsReport | None) -> int | None:
         if snapshot.choice.segment.from_start:
             return 0
-        return min((base.version for base in snapshot.choice.bases if base.name not in self.torn), default=None)
+        trusted = [] if sidecars is None or sidecars.base is None else [sidecars.base.version]
+        return min([*self._usable(snapshot), *trusted], default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from delta_sidecar.replay.ranges import Range
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from delta_sidecar.health.sidecar_report import SidecarsReport
     from delta_sidecar.scan.estimate import ScanEstimate
 
 Severity: TypeAlias = Literal["info", "warning", "problem"]
@@ -153,7 +154,7 @@ class LogReport:
         checksums: Checksum files.
         newest_checksum: Version of the newest; None without any.
         compacted_commits: Compacted commits, which are not read.
-        sidecar_files: Files in the folder of V2-checkpoint sidecars.
+        sidecar_files: Files in the folder of V2-checkpoint sidecars, where metadata sidecars are too.
         sidecar_bytes: Their size.
         last_checkpoint: The state of `_last_checkpoint`.
     """
@@ -199,6 +200,7 @@ class TableReport:
         incomplete_checkpoints: Those with missing parts, newest first.
         base: The newest checkpoint that can be used; None where there is none.
         tail: The commits after it.
+        metadata_sidecars: The metadata sidecars; None where the table could not be opened.
         estimate: Files, rows and bytes; None where the table is not scanned.
         findings: What is worth to know, gravest first.
         requests: What it took.
@@ -216,6 +218,7 @@ class TableReport:
     incomplete_checkpoints: tuple[IncompleteCheckpoint, ...]
     base: BaseReport | None
     tail: TailReport
+    metadata_sidecars: SidecarsReport | None
     estimate: ScanEstimate | None
     findings: tuple[Finding, ...]
     requests: RequestReport

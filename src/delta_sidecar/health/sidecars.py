@@ -1,0 +1,139 @@
+"""What a log has of metadata sidecars: the one that scans end on, those that cannot be used, and leftovers."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from delta_sidecar.health.sidecar_report import SidecarReport, SidecarsReport
+from delta_sidecar.predicate import names
+from delta_sidecar.replay.sidecar import SidecarBase
+from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
+from delta_sidecar.sidecar.schema import stats_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from delta_sidecar.health.sidecar_report import UnusableSidecar
+    from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.log.segment import ListedFile
+    from delta_sidecar.replay.sidecar_layout import SidecarLayout
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
+
+_MOST_VERSIONS = 20
+# What a clean-up keeps unless it is told otherwise.
+_KEPT = 2
+_RETENTION = 7 * 24 * 3600 * 1000
+_TEMPORARY = re.compile(r"v([0-9]{1,19})\.[a-z0-9.-]+\.tmp-[0-9a-f]{1,64}")
+
+
+def sidecars_of(snapshot: Snapshot, bucket: str, unusable: Sequence[UnusableSidecar]) -> SidecarsReport:
+    """What a log has of metadata sidecars.
+
+    Args:
+        snapshot: The table.
+        bucket: Name of the column that would hold the time bucket.
+        unusable: Those that proved unusable when it was opened.
+    """
+    listed, choice = snapshot.choice.segment.sidecars, snapshot.choice
+    ours = {name: version for name in listed if (version := _version(name)) is not None}
+    there = sorted({ours[name] for name in ours if _is_first(name) and ours[name] <= snapshot.version}, reverse=True)
+    base = choice.bases[0] if choice.bases else None
+    layout = base.layout if isinstance(base, SidecarBase) else None
+    report = None if base is None or layout is None else _report(base.name, base.tier, layout, snapshot, bucket)
+    left = _leftovers(listed, ours, None if layout is None else layout.manifest)
+    return SidecarsReport(
+        base=report,
+        reason=_reason(report, unusable, is_there=bool(there), is_enabled=choice.sidecars),
+        versions=tuple(there[:_MOST_VERSIONS]),
+        files=len(ours),
+        bytes=sum(listed[name].size for name in ours),
+        unusable=tuple(unusable),
+        leftover_files=len(left),
+        leftover_bytes=sum(file.size for file in left),
+    )
+
+
+def _report(name: str, tier: int, layout: SidecarLayout, snapshot: Snapshot, bucket: str) -> SidecarReport:
+    manifest, columns = layout.manifest, snapshot.columns
+    shown = {physical: names.written(path) for path, physical in columns.physical_names.items()}
+    fields = dict(zip(columns.logical.names, columns.physical.names, strict=True))
+    collected = stats_columns(
+        columns.physical,
+        snapshot.metadata.configuration,
+        [fields[column] for column in columns.partition_columns],
+        logical=columns.logical,
+    )
+    has = set(manifest.statistics)
+    missing = [path for path, kind in collected.items() if kind is not None and path not in has]
+    buckets = [column for column in columns.partition_columns if column.casefold() == bucket.casefold()]
+    lacks_bucket = bool(buckets) and (columns.physical_names[(buckets[0],)] != (manifest.bucket_column,))
+    return SidecarReport(
+        name=name,
+        version=manifest.version,
+        tier=tier,
+        files=manifest.num_files,
+        row_groups=manifest.num_row_groups,
+        data_files=len(_files(manifest)),
+        bytes=sum(file.size for file in _files(manifest)),
+        commits=snapshot.version - manifest.version,
+        sorted_by=tuple(_shown(column.column, shown) for column in manifest.sort),
+        time_column=None if manifest.time_column is None else _shown(manifest.time_column, shown),
+        statistics=len(has),
+        missing_columns=tuple(_shown(path, shown) for path in missing),
+        lacks_bucket=lacks_bucket,
+    )
+
+
+def _reason(
+    report: SidecarReport | None, unusable: Sequence[UnusableSidecar], *, is_there: bool, is_enabled: bool
+) -> str | None:
+    if not is_enabled:
+        return "disabled"
+    if unusable:
+        return unusable[0].code
+    if report is not None:
+        return None if report.tier == 1 else "no_manifest"
+    return "too_old" if is_there else "none"
+
+
+def _leftovers(
+    listed: Mapping[str, ListedFile], ours: Mapping[str, int], manifest: Manifest | None
+) -> list[ListedFile]:
+    """Files that no reader needs: by their names, for only the manifest that is used was read."""
+    newest = sorted({version for name, version in ours.items() if _is_first(name)}, reverse=True)[:_KEPT]
+    before = time.time() * 1000 - _RETENTION
+    used = set() if manifest is None else {manifest_name(manifest.version), *(file.name for file in _files(manifest))}
+    left = []
+    for name, version in ours.items():
+        is_loose = manifest is not None and version == manifest.version and name not in used
+        is_needed = version in newest and not is_loose and not _TEMPORARY.fullmatch(name)
+        if name not in used and not is_needed and listed[name].last_modified < before:
+            left.append(listed[name])
+    return left
+
+
+def _files(manifest: Manifest) -> list[SidecarFile]:
+    """The files of a metadata sidecar without its manifest."""
+    return [*manifest.files, *([] if manifest.segments_file is None else [manifest.segments_file])]
+
+
+def _version(name: str) -> int | None:
+    """The version that a file of a metadata sidecar belongs to; None for files of others."""
+    parsed = parse_sidecar_name(name)
+    if parsed is not None:
+        return parsed.version
+    temporary = _TEMPORARY.fullmatch(name)
+    return None if temporary is None else int(temporary[1])
+
+
+def _is_first(name: str) -> bool:
+    """Whether a metadata sidecar can be read beginning with this file."""
+    parsed = parse_sidecar_name(name)
+    return parsed is not None and parsed.kind in (SidecarFileKind.MANIFEST, SidecarFileKind.DATA)
+
+
+def _shown(path: ColumnPath, shown: Mapping[ColumnPath, str]) -> str:
+    return shown.get(path) or names.written(path)
