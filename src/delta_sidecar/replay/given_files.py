@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,10 +50,59 @@ class GivenUpTo:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenOff:
+    """Where a metadata sidecar broke off, so that what came before can be read again.
+
+    Attributes:
+        base: Its name.
+        version: Its version.
+        identity: What identifies its contents.
+        index: Number of the row group, or first row group of the segment, that failed.
+        of_segment: Whether it was the segment.
+        forward: Whether it was read from its start.
+    """
+
+    base: str
+    version: int
+    identity: str
+    index: int
+    of_segment: bool
+    forward: bool
+
+    @classmethod
+    def from_json(cls, fields: Any) -> BrokenOff:  # noqa: ANN401 - it is checked here
+        """Reads what `GivenKeys.to_json` gave.
+
+        Raises:
+            ValueError: It is out of form.
+        """
+        try:
+            found = cls(**fields)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+        kinds = (str, int, str, int, bool, bool)
+        values = (found.base, found.version, found.identity, found.index, found.of_segment, found.forward)
+        if any(type(value) is not kind for value, kind in zip(values, kinds, strict=True)) or found.version < 0:
+            msg = "a member has another type"
+            raise ValueError(msg)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class GivenKeys:
-    """Those whose keys were noted down, in a set that does not change any more."""
+    """Those whose keys were noted down, in a set that does not change any more.
+
+    Attributes:
+        keys: The keys.
+        before: Where they come from.
+    """
 
     keys: SeenSet = field(repr=False)
+    before: BrokenOff
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values: where they come from."""
+        return asdict(self.before)
 
     def __call__(self, files: pa.RecordBatch) -> NDArray[np.bool_]:
         """Tells of each file whether it is one of them."""

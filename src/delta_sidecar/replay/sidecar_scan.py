@@ -28,7 +28,7 @@ from delta_sidecar.plan import (
     StateMachinePhase,
 )
 from delta_sidecar.replay.failures import raise_sidecar_failure
-from delta_sidecar.replay.given_files import GivenKeys, KeysBetween, is_told_alike
+from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, KeysBetween, is_told_alike
 from delta_sidecar.replay.recent import NewestFiles
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.sidecar_course import Course, enough, pieces_of
@@ -141,19 +141,19 @@ class _Noted(SegmentContinuation[T]):
     Attributes:
         course: What was read.
         left: Segments whose row groups are not noted down yet.
-        index: Number of the row group that failed.
+        where: Which row group failed.
         error: Why.
         keys: The keys that are.
     """
 
     course: Course[T]
     left: tuple[Segment, ...] = field(repr=False)
-    index: int
+    where: BrokenOff
     error: Exception
     keys: SeenSet = field(default_factory=SeenSet, repr=False)
 
     def read(self, groups: RowGroups) -> StateMachinePhase[T]:
-        return _note_down(self, _up_to(_in_order(self.course, self.course.matching(groups)), self.index))
+        return _note_down(self, _up_to(_in_order(self.course, self.course.matching(groups)), self.where.index))
 
     def broken(self, segment: Segment, error: Exception) -> StateMachinePhase[T] | None:
         del segment
@@ -212,14 +212,31 @@ def _broken_at(course: Course[T], failed: RowGroup | Segment, error: Exception) 
         return None
     if is_told_alike(course.manifest):
         return course.broken(error, _before(course, failed))
-    segments = _in_order(course, course.matching_segments())
+    is_segment = not isinstance(failed, RowGroup)
     index = failed.index if isinstance(failed, RowGroup) else failed.first_index
+    return note_given(course, index, error, of_segment=is_segment)
+
+
+def note_given(course: Course[T], index: int, error: Exception, *, of_segment: bool) -> StateMachinePhase[T]:
+    """Notes down which files were let through before a row group, and breaks off.
+
+    Args:
+        course: What was read.
+        index: Number of the row group, or of the first one of the segment, that failed.
+        error: Why.
+        of_segment: Whether it was the segment.
+    """
+    segments = _in_order(course, course.matching_segments())
     before = tuple(takewhile(lambda segment: not _holds(segment, index), segments))
-    if isinstance(failed, RowGroup):
+    if not of_segment:
         # Row groups of its own segment may have come before it.
         before = segments[: len(before) + 1]
     groups = () if segments else _up_to(_in_order(course, course.matching(course.manifest.row_groups)), index)
-    return _note_down(_Noted(course, before, index, error), groups)
+    (identity,) = course.base.identity.values()
+    where = BrokenOff(
+        course.base.name, course.base.version, identity, index, of_segment=of_segment, forward=course.reading.forward
+    )
+    return _note_down(_Noted(course, before, where, error), groups)
 
 
 def _up_to(groups: Sequence[RowGroup], index: int) -> tuple[RowGroup, ...]:
@@ -233,7 +250,7 @@ def _note_down(noted: _Noted[T], groups: tuple[RowGroup, ...]) -> StateMachinePh
         return Consume(GivenKeysPhase(noted, groups))
     if noted.left:
         return Consume(SegmentPhase(course, noted.left[0], replace(noted, left=noted.left[1:])))
-    return course.then.broken(course.base, noted.error, GivenKeys(noted.keys.freeze()))
+    return course.then.broken(course.base, noted.error, GivenKeys(noted.keys.freeze(), noted.where))
 
 
 def _before(course: Course[T], failed: RowGroup | Segment) -> KeysBetween:

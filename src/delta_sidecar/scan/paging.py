@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
 from delta_sidecar.replay.bases import Decided
-from delta_sidecar.replay.given_files import GivenUpTo, KeysBetween, given_from_json
+from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, GivenUpTo, KeysBetween, given_from_json
 from delta_sidecar.replay.recent import FileKey
 from delta_sidecar.scan.cursor import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.choice import BaseChoice
     from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.snapshot import Snapshot
@@ -88,7 +89,7 @@ class PageToken:
         table, commit = snapshot.metadata.id, choice.segment.e_tag
         told = []
         for each in decided:
-            if not isinstance(each.test, GivenUpTo | KeysBetween):
+            if not isinstance(each.test, GivenKeys | GivenUpTo | KeysBetween):
                 msg = f"{snapshot.table}: {name} broke off, and where it did cannot be put into a page token"
                 raise PageTokenError(msg)
             told.append((each.version, each.test.to_json()))
@@ -166,8 +167,15 @@ class PageToken:
             decided=decided,
         )
 
-    def decisions(self, snapshot: Snapshot, recent: Recent | None) -> Decisions:
+    def decisions(
+        self, snapshot: Snapshot, recent: Recent | None, read_again: Callable[[BrokenOff], RowTest]
+    ) -> Decisions:
         """What bases decided on before they broke off.
+
+        Args:
+            snapshot: The table.
+            recent: The order of buckets, where files are wanted in it.
+            read_again: Reads which files a metadata sidecar let through before it broke off.
 
         Raises:
             PageTokenError: That is out of form.
@@ -175,10 +183,17 @@ class PageToken:
         columns = snapshot.columns
         names = dict(zip(columns.physical_partition_columns, columns.partition_columns, strict=True))
         try:
-            return tuple(Decided(version, given_from_json(told, names, recent)) for version, told in self.decided)
+            tests = [
+                BrokenOff.from_json(told) if "base" in told else given_from_json(told, names, recent)
+                for _, told in self.decided
+            ]
         except ValueError:
             msg = "the page token is not one of ours: begin at the first page"
             raise PageTokenError(msg) from None
+        return tuple(
+            Decided(version, read_again(test) if isinstance(test, BrokenOff) else test)
+            for (version, _), test in zip(self.decided, tests, strict=True)
+        )
 
     def check_query(self, query: str) -> None:
         """Refuses another query.

@@ -23,6 +23,7 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.predicate import bind
 from delta_sidecar.replay.bases import CHECKPOINT_TIER, Wanted
 from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
+from delta_sidecar.replay.given_again import given_again
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.scan import Manner, Scan, forward_scan, reverse_scan
 from delta_sidecar.replay.tally import Account
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
     from delta_sidecar.events import Listener, Outcome
     from delta_sidecar.plan import Batches, StateMachinePhase
+    from delta_sidecar.plan.nodes import RowTest
+    from delta_sidecar.replay.given_files import BrokenOff
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
     from delta_sidecar.store import Store
@@ -190,7 +193,7 @@ class ScanRun:
                 file_parallelism=options.commit_read_parallelism,
                 row_groups_ahead=options.checkpoint_row_groups_per_batch,
             )
-            start = self._start(snapshot, options, without)
+            start = self._start(snapshot, options, without, executor)
             if self.config.limit == 0:
                 return
             with closing(StateMachineIterator(start, executor)) as machine:
@@ -253,7 +256,13 @@ class ScanRun:
         self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=order))
         return decision
 
-    def _start(self, snapshot: Snapshot, options: ScanOptions, without: frozenset[str]) -> StateMachinePhase[Scan]:
+    def _start(
+        self, snapshot: Snapshot, options: ScanOptions, without: frozenset[str], executor: LocalExecutor
+    ) -> StateMachinePhase[Scan]:
+        def read_again(where: BrokenOff) -> RowTest:
+            again = given_again(snapshot, where, self.config.parsed_predicate)
+            return StateMachineIterator(again, executor).run_to_terminal()
+
         decision = self._decide(snapshot, options)
         token = self.config.token
         at = None if token is None else token.position
@@ -264,7 +273,7 @@ class ScanRun:
             seen_memory=options.remove_set_memory_limit,
             recent=decision.recent,
             start=None if at is None else at.place,
-            decided=() if token is None else token.decisions(snapshot, decision.recent),
+            decided=() if token is None else token.decisions(snapshot, decision.recent, read_again),
             at_once=options.sidecar_row_groups_per_batch,
             limit=self.config.limit,
             account=self.account,
