@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.builder import TableBuilder, add
 from tests.cli.tables import TELEMETRY
-from tests.scan.sidecar_tables import BASE, hourly, manifest_path, with_sidecar
+from tests.scan.sidecar_tables import BASE, NEWEST, hourly, manifest_path, sidecar_path, with_sidecar
 
 from delta_sidecar.build.publishing import Levels
 from delta_sidecar.cli import main
@@ -17,7 +17,7 @@ from delta_sidecar.cli import main
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEWEST = TELEMETRY.newest_hour
+NEWEST_HOUR = TELEMETRY.newest_hour
 
 
 def run(*arguments: object, code: int = 0) -> Result:
@@ -33,8 +33,8 @@ def lines(result: Result) -> dict[str, str]:
 
 
 def test_it_says_strategy_and_reason(telemetry: Path) -> None:
-    told = lines(run(telemetry, "--where", f"_event_hour >= '{NEWEST}'"))
-    assert told["wanted"] == f"_event_hour >= '{NEWEST}'"
+    told = lines(run(telemetry, "--where", f"_event_hour >= '{NEWEST_HOUR}'"))
+    assert told["wanted"] == f"_event_hour >= '{NEWEST_HOUR}'"
     assert told["strategy"].startswith("reverse: the predicate asks for times")
     assert told["tests"] == "partition values of _event_hour"
     assert told["expected"].startswith("at most ")
@@ -90,6 +90,15 @@ def test_a_metadata_sidecar_says_what_is_read_of_it(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert lines(result)["base"] == "v3.parquet, version 3: a metadata sidecar by its footer (tier 2)"
     assert "not tier 1: the metadata sidecar has no manifest; delta-sidecar build" in result.stdout
+
+
+def test_an_older_metadata_sidecar_is_told_to_be_one(tmp_path: Path) -> None:
+    table = with_sidecar(with_sidecar(hourly(tmp_path), BASE), NEWEST)
+    sidecar_path(table, NEWEST).unlink()
+    result = run(tmp_path, "--where", "_event_hour = '1999'")
+    assert lines(result)["base"].startswith("v3.manifest.json, ")
+    assert "not the newest: see above" in result.stdout
+    assert "read: nothing" in result.stdout
 
 
 def test_a_large_manifest_is_read_in_segments(tmp_path: Path) -> None:

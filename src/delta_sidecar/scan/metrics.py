@@ -21,8 +21,8 @@ class ScanMetrics:
         files_emitted: Files given out.
         batches_emitted: Batches given out.
         commits_read: Commits of which something was read.
-        row_groups_read: Row groups of the checkpoint of which rows were used.
-        row_groups_skipped: Row groups of the checkpoint that were passed over.
+        row_groups_read: Row groups of the base of which rows were used.
+        row_groups_skipped: Row groups of the base that were passed over.
         entries: What became of the file entries that were met.
         seen_keys: Keys of the tail that are remembered; None before the scan began.
         seen_tier: Where they are: `keys`, `digests` or `disk`.
