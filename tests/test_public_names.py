@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SOURCE = Path(delta_sidecar.__file__).parent
 PUBLIC = [
     "AuthenticationError",
+    "BuildSummary",
     "CorruptCheckpointError",
     "CorruptCommitError",
     "DeletionVector",
@@ -57,7 +58,10 @@ PUBLIC = [
     "UnreadableFileError",
     "UnsupportedFeatureError",
     "UnsupportedProtocolVersionError",
+    "VacuumSummary",
     "VersionNotFoundError",
+    "build_sidecar",
+    "vacuum_sidecars",
 ]
 
 

@@ -1,4 +1,4 @@
-"""delta-sidecar: the file list of a Delta table as a stream, lazily and in bounded memory."""
+"""delta-sidecar: the file list of a Delta table as a stream, and metadata sidecars that make it quick."""
 
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,10 @@ from delta_sidecar.errors import (
 )
 
 if TYPE_CHECKING:
+    from delta_sidecar.build.building import build_sidecar
+    from delta_sidecar.build.summary import BuildSummary
+    from delta_sidecar.build.vacuum import vacuum_sidecars
+    from delta_sidecar.build.vacuum_summary import VacuumSummary
     from delta_sidecar.log.deletion_vectors import DeletionVector
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 else:
     # These bring pyarrow along, so they are imported when they are first asked for: `--help` has no use for it.
     _ON_DEMAND = {
+        "BuildSummary": "delta_sidecar.build.summary",
         "DeletionVector": "delta_sidecar.log.deletion_vectors",
         "DeltaFile": "delta_sidecar.scan.files",
         "Explanation": "delta_sidecar.scan.explain",
@@ -56,6 +61,9 @@ else:
         "ScanMetrics": "delta_sidecar.scan.metrics",
         "ScanStrategy": "delta_sidecar.scan.config",
         "Snapshot": "delta_sidecar.replay.snapshot",
+        "VacuumSummary": "delta_sidecar.build.vacuum_summary",
+        "build_sidecar": "delta_sidecar.build.building",
+        "vacuum_sidecars": "delta_sidecar.build.vacuum",
     }
 
     def __getattr__(name: str) -> object:
@@ -73,6 +81,7 @@ else:
 
 __all__ = [
     "AuthenticationError",
+    "BuildSummary",
     "CorruptCheckpointError",
     "CorruptCommitError",
     "DeletionVector",
@@ -109,5 +118,8 @@ __all__ = [
     "UnreadableFileError",
     "UnsupportedFeatureError",
     "UnsupportedProtocolVersionError",
+    "VacuumSummary",
     "VersionNotFoundError",
+    "build_sidecar",
+    "vacuum_sidecars",
 ]
