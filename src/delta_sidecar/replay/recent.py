@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, scalar, strings, valid_mask
-from delta_sidecar.log.partition_values import lookup, read_partition_column
-from delta_sidecar.replay.files import partition_texts, struct_fields
+from delta_sidecar.log.partition_values import lookup
+from delta_sidecar.replay.files import partition_texts
+from delta_sidecar.replay.sort_values import typed, vector_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,17 +64,17 @@ class Recent:
 
     def buckets(self, batch: pa.RecordBatch) -> pa.Array:
         """The buckets of files, for comparing."""
-        return _typed(lookup(batch.column("partition_values"), self.column).texts, self.kind)
+        return typed(lookup(batch.column("partition_values"), self.column).texts, self.kind)
 
     def typed(self, buckets: Iterable[str | None]) -> pa.Array:
         """Buckets as the log writes them, for comparing."""
-        return _typed(strings(buckets), self.kind)
+        return typed(strings(buckets), self.kind)
 
     def is_after(self, batch: pa.RecordBatch, after: FileKey) -> NDArray[np.bool_]:
         """Which files come after one."""
         buckets, bucket = self.buckets(batch), self.typed([after.bucket])[0]
         paths, path = batch.column("raw_path"), scalar(after.raw_path, pa.string())
-        vectors, vector = _vector_ids(batch), scalar(after.deletion_vector, pa.string())
+        vectors, vector = vector_ids(batch.column("deletion_vector")), scalar(after.deletion_vector, pa.string())
         later = bits_of(pc.greater(paths, path))
         later |= bits_of(pc.equal(paths, path)) & bits_of(pc.greater(vectors, vector))
         is_null = ~valid_mask(buckets)
@@ -84,7 +85,7 @@ class Recent:
     def key(self, batch: pa.RecordBatch, row: int) -> FileKey:
         """Where a file of a batch stands."""
         bucket = lookup(batch.column("partition_values").slice(row, 1), self.column).texts[0].as_py()
-        vector = _vector_ids(batch.slice(row, 1))[0].as_py()
+        vector = vector_ids(batch.column("deletion_vector").slice(row, 1))[0].as_py()
         return FileKey(bucket, batch.column("raw_path")[row].as_py(), vector)
 
 
@@ -116,7 +117,7 @@ class NewestFiles:
         if lowest is None and (after is None or after.bucket is None):
             return keep
         texts = partition_texts(add, self.recent.physical, rows)
-        buckets = _typed(texts.texts, self.recent.kind)
+        buckets = typed(texts.texts, self.recent.kind)
         if lowest is not None:
             keep &= bits_of(pc.greater_equal(buckets, lowest))
         if after is not None and after.bucket is not None:
@@ -158,7 +159,8 @@ class NewestFiles:
         files = pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
         buckets = self.recent.buckets(files)
         keys = pa.Table.from_arrays(
-            [buckets, files.column("raw_path"), _vector_ids(files)], names=["bucket", "path", "vector"]
+            [buckets, files.column("raw_path"), vector_ids(files.column("deletion_vector"))],
+            names=["bucket", "path", "vector"],
         )
         # Arrow puts nulls last, whatever the direction.
         order = pc.sort_indices(
@@ -173,37 +175,3 @@ class NewestFiles:
         self._rows, self._bytes = len(order), self._kept[0].get_total_buffer_size()
         last = buckets[order[-1].as_py()]
         self._lowest = last if self.is_cut and last.is_valid else None
-
-
-def _typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Buckets for comparing: a text that is no value of the type counts as null, whatever else is in the batch.
-
-    So does NaN, which is neither before nor after anything.
-    """
-    column = read_partition_column(texts, kind)
-    if column is None:
-        encoded = texts.dictionary_encode()
-        known = [read_partition_column(strings([text]), kind) for text in encoded.dictionary.to_pylist()]
-        values = [pa.nulls(1, kind) if value is None else value.values for value in known]
-        return _without_nan(pa.concat_arrays([*values, pa.nulls(0, kind)]).take(encoded.indices))
-    return _without_nan(column.values)
-
-
-def _without_nan(values: pa.Array) -> pa.Array:
-    if not pa.types.is_floating(values.type):
-        return values
-    return pc.if_else(pc.is_nan(values), scalar(None, values.type), values)
-
-
-def _vector_ids(batch: pa.RecordBatch) -> pa.StringArray:
-    """What tells deletion vectors apart, file by file: it does not depend on the other files of the batch."""
-    column = batch.column("deletion_vector")
-    nothing = scalar("", pa.string())
-    if column.null_count == len(column):
-        return pc.fill_null(pa.nulls(len(column), pa.string()), nothing)
-    fields = struct_fields(column)
-    parts = [
-        pc.fill_null(fields[name].cast(pa.string()), nothing) for name in ("storageType", "pathOrInlineDv", "offset")
-    ]
-    joined = pc.binary_join_element_wise(*parts, scalar(":", pa.string()))
-    return pc.if_else(column.is_null(), nothing, joined)

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from delta_sidecar._arrow import scalar, strings, valid_mask
-from delta_sidecar.log.deletion_vectors import unique_ids
-from delta_sidecar.log.partition_values import lookup, read_partition_column
+from delta_sidecar._arrow import valid_mask
+from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.replay.sidecar_stats import bound_column, row_vectors
+from delta_sidecar.replay.sort_values import typed, vector_ids, without_nan
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
@@ -100,34 +99,6 @@ class SidecarOrder:
         for path in self.summaries:
             complete &= valid_mask(bound(path, "lower")) & valid_mask(bound(path, "upper"))
         return [_flags(complete), *values, files.column("raw_path"), vector_ids(files.column("deletion_vector"))]
-
-
-def typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Partition values for comparing: a text that is no value of the type counts as null, and so does NaN.
-
-    What a text counts as does not depend on the other texts.
-    """
-    column = read_partition_column(texts, kind)
-    if column is not None:
-        return without_nan(column.values)
-    encoded = texts.dictionary_encode()
-    known = [read_partition_column(strings([text]), kind) for text in encoded.dictionary.to_pylist()]
-    values = [pa.nulls(1, kind) if value is None else value.values for value in known]
-    return without_nan(pa.concat_arrays([*values, pa.nulls(0, kind)]).take(encoded.indices))
-
-
-def without_nan(values: pa.Array) -> pa.Array:
-    """The same values, null in the place of NaN: that is neither before nor after anything."""
-    if not pa.types.is_floating(values.type):
-        return values
-    return pc.if_else(pc.is_nan(values), scalar(None, values.type), values)
-
-
-def vector_ids(descriptors: pa.StructArray) -> pa.StringArray:
-    """What tells deletion vectors apart; the empty text without one."""
-    ids = unique_ids(descriptors)
-    nothing = scalar("", pa.string())
-    return pc.fill_null(pa.nulls(len(descriptors), pa.string()) if ids is None else ids, nothing)
 
 
 def partition_column(rows: pa.RecordBatch, value: SortValue, schema: SidecarSchema) -> pa.StringArray:
