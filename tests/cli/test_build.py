@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +20,8 @@ from delta_sidecar.cli.build import summary_lines
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.builder import TableBuilder
 
 
