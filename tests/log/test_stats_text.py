@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -12,13 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_sidecar.build.layout import SidecarLayout
-from delta_sidecar.build.rows import RowMaker, read_statistics
+from delta_sidecar.build.rows import RowMaker
+from delta_sidecar.build.statistics import native_statistics, read_statistics
+from delta_sidecar.log.alike_stats import guess_statistics
 from delta_sidecar.log.json_text import struct_text
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, STATS_FORMATS, choose_stats_format, statistics_text
 from delta_sidecar.log.value_text import ARROW, JAVA, RUST, value_text
 from delta_sidecar.replay.sidecar_order import SidecarOrder
 from delta_sidecar.replay.sidecar_stats import stats_texts
 from delta_sidecar.sidecar.schema import SidecarSchema
+
+if TYPE_CHECKING:
+    from delta_sidecar.log.stats import FileStatistics
 
 COLUMNS: dict[tuple[str, ...], pa.DataType | None] = {
     ("i",): pa.int32(),
@@ -46,6 +51,8 @@ SPARK = (
 )
 
 EMPTY = '{"numRecords":0,"minValues":{"n":{"deep":{}}},"maxValues":{"n":{"deep":{}}},"nullCount":{"n":{"deep":{}}}}'
+PLAIN = SPARK.replace('a\\"\\n\\u001F\\u0000/é', "aé")
+ALIKE = [PLAIN, PLAIN, PLAIN.replace("9999", "1999"), PLAIN.replace("1.0E10", "NaN"), SPARK, EMPTY]
 DELTALAKE = (
     '{"numRecords":1,"minValues":{"at":"2026-02-10T22:00:00Z","n":{"deep":{}}},'
     '"maxValues":{"clock":"2026-02-10 22:00:00.120","n":{"deep":{}}},"nullCount":{"f":0,"n":{"deep":{}}}}'
@@ -178,6 +185,65 @@ def odd_texts(draw: st.DrawFn) -> str | None:
     separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     text = json.dumps(document, ensure_ascii=draw(st.booleans()), separators=separators)
     return draw(st.sampled_from([text, text, text, text[:-1], None]))
+
+
+@given(
+    texts=st.lists(odd_texts(), max_size=3),
+    alike=st.lists(
+        st.sampled_from([SPARK, EMPTY, SPARK.replace("1.0E10", "NaN"), SPARK.replace("9999", "1999")]), max_size=6
+    ),
+    stats_format=st.sampled_from(list(STATS_FORMATS)),
+    data=st.data(),
+)
+def test_guesses_are_right_or_are_not_taken(
+    texts: list[str | None], alike: list[str], stats_format: str, data: st.DataObject
+) -> None:
+    column = pa.array(data.draw(st.permutations([*texts, *alike])), pa.string())
+    guessed, kept = native_statistics(column, COLUMNS, stats_format, guess=True)
+    known, others = native_statistics(column, COLUMNS, stats_format, guess=False)
+    assert kept.to_pylist() == others.to_pylist()
+    assert listed(guessed) == listed(known)
+
+
+def listed(stats: FileStatistics) -> str:
+    columns = [(path, column.lower, column.upper, column.null_count) for path, column in stats.columns.items()]
+    # An array shows its values in its text.
+    return "\n".join(map(str, [stats.num_records, stats.tight, *(each for column in columns for each in column)]))
+
+
+@pytest.mark.parametrize("text", [PLAIN, EMPTY, DELTALAKE])
+def test_what_looks_alike_is_guessed(text: str) -> None:
+    texts = pa.array([text, text.replace("2026", "2027"), "{torn", text], pa.string())
+    guess = guess_statistics(texts, COLUMNS)
+    assert guess is not None
+    assert guess.fits.tolist() == [True, True, False, True]
+    fits = texts.filter(pa.array(guess.fits))
+    known = read_statistics(fits, COLUMNS)
+    assert str(guess.stats.num_records) == str(known.num_records)
+    for path, column in guess.stats.columns.items():
+        for side in ("lower", "upper", "null_count"):
+            found = getattr(column, side)
+            assert found is None or str(found) == str(getattr(known.columns[path], side))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[1]",
+        '{"numRecords":5',
+        '{"numRecords":5}}',
+        '{"unknown":5}',
+        '{"numRecords":x}',
+        '{"minValues":{"s":5}}',
+    ],
+)
+def test_what_is_out_of_form_tells_nothing_of_others(text: str) -> None:
+    texts = pa.array([text, '{"numRecords":5}'])
+    stats, kept = native_statistics(texts, COLUMNS, "spark-sparse", guess=True)
+    assert stats.num_records[1].as_py() == 5
+    assert kept.to_pylist() == [text, None]
 
 
 @given(texts=st.lists(odd_texts(), min_size=1, max_size=6), stats_format=st.sampled_from(list(STATS_FORMATS)))

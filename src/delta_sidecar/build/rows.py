@@ -9,23 +9,21 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, nullable_int64s, scalar, valid_mask
-from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
+from delta_sidecar._arrow import booleans, scalar
+from delta_sidecar.build.statistics import native_statistics
 from delta_sidecar.replay.files import FileColumns, partition_texts, struct_fields
-from delta_sidecar.replay.sidecar_stats import rebuilt_texts
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from delta_sidecar.build.layout import SidecarLayout
-    from delta_sidecar.log.schema import ColumnPath
 
 MOST_CELLS = 4 << 20
 """Most values in one batch of rows: a wide table has few rows in it."""
@@ -49,11 +47,13 @@ class RowMaker:
         layout: The layout of the sidecar.
         instants: Physical paths of the timestamps that are moments in time, not readings of a clock.
         stats_format: The layout that texts of statistics are rebuilt in.
+        guess: Whether texts of statistics are worth guessing at.
     """
 
     layout: SidecarLayout
     instants: frozenset[tuple[str, ...]]
     stats_format: str
+    guess: bool = True
 
     @property
     def schema(self) -> pa.Schema:
@@ -97,14 +97,14 @@ class RowMaker:
     def statistics(self, texts: pa.StringArray) -> dict[str, pa.Array]:
         """The columns of rows that are from the statistics."""
         kinds = self.layout.schema.statistics
-        found = read_statistics(texts, kinds)
+        found, kept = native_statistics(texts, kinds, self.stats_format, guess=self.guess)
         columns = {"num_records": found.num_records, "tight_bounds": found.tight}
         for path, kind in kinds.items():
             name, column = column_name(path), found.columns[path]
             if kind is not None:
                 columns[f"min.{name}"], columns[f"max.{name}"] = column.lower, column.upper
             columns[f"null_count.{name}"] = column.null_count
-        columns["stats_json"] = _kept(texts, rebuilt_texts(found, len(texts), self.stats_format))
+        columns["stats_json"] = kept
         return columns
 
     def _partitions(self, add: Mapping[str, pa.Array], rows: int) -> dict[str, pa.Array]:
@@ -127,32 +127,6 @@ def key_fields(layout: SidecarLayout) -> list[pa.Field]:
     return [pa.field("#complete", pa.int8()), *values, pa.field("#vector", pa.string())]
 
 
-def read_statistics(texts: pa.StringArray, kinds: Mapping[ColumnPath, pa.DataType | None]) -> FileStatistics:
-    """Reads texts of statistics; every column is there, if only as nulls.
-
-    Args:
-        texts: The texts; null where a file has none.
-        kinds: Type of each column by its path, None for one that has no bounds.
-    """
-    rows = len(texts)
-    nothing = _Nulls(rows)
-    if texts.null_count == rows:
-        empty = {
-            path: ColumnStatistics(nothing.of(kind), nothing.of(kind), nothing.of(pa.int64()))
-            for path, kind in kinds.items()
-        }
-        return FileStatistics(nothing.of(pa.int64()), nothing.of(pa.bool_()), empty)
-    found = parse_statistics(texts, {path: pa.binary() if kind is None else kind for path, kind in kinds.items()})
-    columns = {}
-    for path, kind in kinds.items():
-        column = found.columns[path]
-        lower, upper = (nothing.of(kind) if side is None else side for side in (column.lower, column.upper))
-        counts = nothing.of(pa.int64()) if column.null_count is None else column.null_count
-        columns[path] = ColumnStatistics(lower, upper, counts)
-    num_records = nothing.of(pa.int64()) if found.num_records is None else found.num_records
-    return FileStatistics(num_records, nothing.of(pa.bool_()) if found.tight is None else found.tight, columns)
-
-
 _AS_THEY_ARE = (
     "size",
     "modification_time",
@@ -161,31 +135,6 @@ _AS_THEY_ARE = (
     "default_row_commit_version",
     "clustering_provider",
 )
-
-
-class _Nulls:
-    """Columns of nulls, which share their memory: a wide table may have no statistics at all."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._known: dict[pa.DataType, pa.Array] = {}
-
-    def of(self, kind: pa.DataType | None) -> pa.Array | None:
-        """A column of a type; None for no type."""
-        if kind is None:
-            return None
-        if kind not in self._known:
-            self._known[kind] = pa.nulls(self._rows, kind)
-        return self._known[kind]
-
-
-def _kept(texts: pa.StringArray, rebuilt: pa.StringArray) -> pa.StringArray:
-    """The texts that are not rebuilt to the letter."""
-    kept = valid_mask(texts) & ~bits_of(pc.equal(texts, rebuilt))
-    if not kept.any():
-        return pa.nulls(len(texts), pa.string())
-    # Taking copies what is kept and nothing else.
-    return texts.take(nullable_int64s(np.arange(len(texts), dtype=np.int64), kept))
 
 
 def _untold(untold: dict[str, NDArray[np.bool_]], rows: int) -> pa.StringArray:

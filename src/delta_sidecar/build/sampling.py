@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.build.reading import partition_columns
-from delta_sidecar.build.rows import AddActions, RowMaker, read_statistics
+from delta_sidecar.build.rows import AddActions, RowMaker
+from delta_sidecar.build.statistics import read_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, choose_stats_format
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.scan import Manner, forward_scan
