@@ -20,7 +20,7 @@ help: ## show this list
 
 setup: $(VENV)/.installed ## make .venv with the locked versions and the project in it
 
-demo: setup ## a table log of a million files, and what a lazy reader reads of it
+demo: setup ## a table log of a million files, read before and after a metadata sidecar is built
 	$(PY) examples/demo.py $(ARGS)
 
 test: setup ## run every test (ARGS='-k name' for some)

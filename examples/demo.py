@@ -1,9 +1,9 @@
-"""A table log of a million files, and what a lazy reader reads of it.
+"""A table log of a million files: what a lazy reader reads of it, before and after a metadata sidecar is built.
 
     make demo                              or: python examples/demo.py --files 200000
 
 The log is Delta's real format, made on the spot and deleted at the end; there are no data files behind it. Every
-question is asked in a process of its own, so that its memory can be told from that of the others.
+question, and the build, is done in a process of its own, so that its memory can be told from that of the others.
 """
 
 from __future__ import annotations
@@ -20,48 +20,55 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from delta_sidecar import LazyDeltaScanner, LazyScanConfig
+from delta_sidecar import LazyDeltaScanner, LazyScanConfig, build_sidecar
 from delta_sidecar.synth import SynthSummary, TelemetryLog
 
 Answer = dict[str, Any]
+Question = tuple[dict[str, Any], int]
 
 
 def main() -> None:
-    """Makes the table, asks three questions and shows what they read."""
-    parser = argparse.ArgumentParser(description="What a lazy reader reads of a table log with a million files.")
+    """Makes the table, asks three questions, builds the sidecar, asks them again and shows what they read."""
+    parser = argparse.ArgumentParser(description="A table log of a million files, before and after a sidecar is built.")
     parser.add_argument("--files", type=int, default=1_000_000, help="files in the checkpoint (default: %(default)s)")
-    parser.add_argument("--ask", nargs=2, metavar=("TABLE", "CONFIG"), help=argparse.SUPPRESS)
+    parser.add_argument("--do", nargs=3, metavar=("WHAT", "TABLE", "ARGUMENTS"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.ask:
-        table, config = arguments.ask
-        print(json.dumps(ask(table, LazyScanConfig(**json.loads(config)))))
+    if arguments.do:
+        what, table, given = arguments.do
+        print(json.dumps({"ask": ask, "build": build}[what](table, json.loads(given))))
         return
     with tempfile.TemporaryDirectory(prefix="delta-sidecar-demo-") as folder:
         show(TelemetryLog(files=arguments.files), Path(folder) / "telemetry", Console(highlight=False))
 
 
 def show(log: TelemetryLog, table: Path, console: Console) -> None:
-    """Writes the table, asks the questions and shows the answers beside a full load."""
+    """Writes the table, asks before and after the build, and shows the answers beside each other."""
     written = write(log, table, console)
-    answers: dict[str, Answer] = {}
-    for name, (config, expected) in questions(log).items():
-        with console.status(f"Asking for {name} ..."):
-            answers[name] = in_its_own_process(table, config)
-        if answers[name]["files"] != expected:
-            sys.exit(f"{name}: {answers[name]['files']} files were found, and there are {expected}")
+    before = answers(log, table, console, "checkpoint")
+    with console.status("Building the metadata sidecar ..."):
+        # At the checkpoint's version: the same commits follow both.
+        built = in_its_own_process("build", table, {"version": log.checkpoint_version})
+    console.print(
+        f"[bold]Its metadata sidecar[/]: {megabytes(built['bytes'])}, and a manifest of "
+        f"{built['manifest_bytes'] / 1e3:.0f} kB; built in {built['seconds']:.0f} s, with {megabytes(built['memory'])} of memory.\n"
+    )
+    after = answers(log, table, console, "sidecar")
+    for name, answer in before.items():
+        if answer["size"] != after[name]["size"]:
+            sys.exit(f"{name}: the files before and after are not the same")
     whole = full_load(table, written)
-    console.print(comparison(answers, whole))
-    console.print(meaning(answers["the newest 100"], whole))
-    console.print("A full load is not run here: its bytes are those of the checkpoint and the commits.", style="dim")
+    console.print(comparison(before, after, whole["row_groups"], built["row_groups"]))
+    console.print(meaning(before, after, whole))
 
 
-def questions(log: TelemetryLog) -> dict[str, tuple[dict[str, Any], int]]:
+def questions(log: TelemetryLog) -> dict[str, Question]:
     """The arguments of `LazyScanConfig` by question, and how many files the answer has."""
     hour = log.newest_hour
     yesterday = dt.datetime.strptime(hour[:8], "%Y%m%d").replace(tzinfo=dt.UTC) - dt.timedelta(days=1)
@@ -75,30 +82,50 @@ def questions(log: TelemetryLog) -> dict[str, tuple[dict[str, Any], int]]:
     }
 
 
-def ask(table: str, config: LazyScanConfig) -> Answer:
+def answers(log: TelemetryLog, table: Path, console: Console, base: str) -> dict[str, Answer]:
+    """Asks every question."""
+    found: dict[str, Answer] = {}
+    for name, (config, expected) in questions(log).items():
+        with console.status(f"Asking for {name} ({base}) ..."):
+            found[name] = in_its_own_process("ask", table, config)
+        if found[name]["files"] != expected:
+            sys.exit(f"{name}: {found[name]['files']} files were found, and there are {expected}")
+    return found
+
+
+def ask(table: str, given: dict[str, Any]) -> Answer:
     """Answers a question and tells what that took."""
+    config = LazyScanConfig(**given)
     before, started = peak_memory(), time.perf_counter()
     scanner = LazyDeltaScanner(table, config)
-    first = 0.0
+    first, size = 0.0, 0
     with scanner.scan_batches() as batches:
-        for _ in batches:
+        for batch in batches:
             first = first or time.perf_counter() - started
+            size += pc.sum(batch["size"]).as_py()
     metrics = scanner.metrics
     return {
         "files": metrics.files_emitted,
+        "size": size,
         "first": first,
         "seconds": time.perf_counter() - started,
         "requests": metrics.requests.requests,
         "bytes": metrics.requests.bytes,
-        "commits": metrics.commits_read,
         "row_groups": metrics.row_groups_read,
         "memory": peak_memory() - before,
     }
 
 
-def in_its_own_process(table: Path, config: dict[str, Any]) -> Answer:
-    """Asks a question in a fresh interpreter."""
-    command = [sys.executable, __file__, "--ask", str(table), json.dumps(config)]
+def build(table: str, given: dict[str, Any]) -> Answer:
+    """Builds the metadata sidecar and tells what that took."""
+    before = peak_memory()
+    summary = build_sidecar(table, **given)
+    return {**summary.as_dict(), "memory": peak_memory() - before}
+
+
+def in_its_own_process(what: str, table: Path, given: dict[str, Any]) -> Answer:
+    """Asks or builds in a fresh interpreter."""
+    command = [sys.executable, __file__, "--do", what, str(table), json.dumps(given)]
     answer: Answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return answer
 
@@ -134,53 +161,58 @@ def full_load(table: Path, written: SynthSummary) -> Answer:
     tail = [folder / f"{version:020}.json" for version in range(base + 1, written.version + 1)]
     checkpoints = sorted(folder.glob(f"{base:020}.checkpoint*.parquet"))
     return {
-        "files": written.files,
         "bytes": sum(path.stat().st_size for path in (*checkpoints, *tail)),
-        "commits": len(tail),
         "row_groups": sum(pq.read_metadata(path).num_row_groups for path in checkpoints),
     }
 
 
-def comparison(answers: dict[str, Answer], whole: Answer) -> Table:
-    """The answers side by side."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    table.add_column("")
-    for name in answers:
-        table.add_column(name, justify="right", style="green")
-    table.add_column("a full load", justify="right", style="dim")
-    rows = {
-        "files": lambda answer: f"{answer['files']:,}",
-        "first file after": lambda answer: duration(answer.get("first")),
-        "all of them after": lambda answer: duration(answer.get("seconds")),
-        "requests": lambda answer: f"{answer['requests']:,}" if "requests" in answer else "-",
-        "bytes read": lambda answer: megabytes(answer["bytes"]),
-        "  of a full load's": lambda answer: f"{answer['bytes'] / whole['bytes']:.1%}",
-        "row groups decoded": lambda answer: f"{answer['row_groups']} of {whole['row_groups']}",
-        "memory used": lambda answer: megabytes(answer["memory"]) if "memory" in answer else "-",
-    }
-    for label, cell in rows.items():
-        table.add_row(label, *(cell(answer) for answer in (*answers.values(), whole)))
+def comparison(before: dict[str, Answer], after: dict[str, Answer], in_checkpoint: int, in_sidecar: int) -> Table:
+    """The answers beside each other: a row before and a row after for each question."""
+    table = Table(box=box.HORIZONTALS, show_edge=False, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for name in ("files", "first\nfile", "all of\nthem", "requests", "bytes\nread", "memory", "row\ngroups"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, answer in before.items():
+        table.add_row(name, style="bold")
+        table.add_row("  before", *cells(answer, in_checkpoint))
+        table.add_row("  after", *cells(after[name], in_sidecar), style="green")
     return table
 
 
-def meaning(newest: Answer, whole: Answer) -> str:
-    """What the figures say."""
+def cells(answer: Answer, row_groups: int) -> tuple[str, ...]:
+    """An answer in the order of the columns."""
     return (
-        f"The newest files cost {newest['bytes'] / whole['bytes']:.1%} of a full load and open no row group of the "
-        "checkpoint. A range of time has to let the checkpoint pass by, since Spark orders it by hash; but it passes "
-        "in pieces that are dropped at once, and no list of the table's files is held."
+        f"{answer['files']:,}",
+        duration(answer["first"]),
+        duration(answer["seconds"]),
+        f"{answer['requests']:,}",
+        megabytes(answer["bytes"]),
+        megabytes(answer["memory"]),
+        f"{answer['row_groups']} of {row_groups}",
+    )
+
+
+def meaning(before: dict[str, Answer], after: dict[str, Answer], whole: Answer) -> str:
+    """What the figures say."""
+    share = before["the newest 100"]["bytes"] / whole["bytes"]
+    then, now = before["the last hour"], after["the last hour"]
+    return (
+        f"\nThe newest files are in the commits: {share:.1%} of a full load, either way. A range of time has to let "
+        "the whole checkpoint pass by, since Spark orders it by hash; the sidecar is in order of time. So the last hour "
+        f"takes {now['requests']} requests and {megabytes(now['bytes'])} in the place of {then['requests']} and "
+        f"{megabytes(then['bytes'])}, and the files are the same.\n"
+        "\nFor a table of yours: delta-sidecar build TABLE"
     )
 
 
 def megabytes(size: int) -> str:
     """A size for people."""
-    return f"{size / 1e6:,.1f} MB"
+    digits = 1 if size < 1e7 else 0  # noqa: PLR2004 - two digits are enough
+    return f"{size / 1e6:,.{digits}f} MB"
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float) -> str:
     """A time for people."""
-    if seconds is None:
-        return "-"
     return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
