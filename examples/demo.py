@@ -57,7 +57,8 @@ def show(log: TelemetryLog, table: Path, console: Console) -> None:
         built = in_its_own_process("build", table, {"version": log.checkpoint_version})
     console.print(
         f"[bold]Its metadata sidecar[/]: {megabytes(built['bytes'])}, and a manifest of "
-        f"{built['manifest_bytes'] / 1e3:.0f} kB; built in {built['seconds']:.0f} s, with {megabytes(built['memory'])} of memory.\n"
+        f"{built['manifest_bytes'] / 1e3:.0f} kB; built in {built['seconds']:.0f} s, with "
+        f"{megabytes(built['memory'])} of memory.\n"
     )
     after = answers(log, table, console, "sidecar")
     for name, answer in before.items():
@@ -198,8 +199,8 @@ def meaning(before: dict[str, Answer], after: dict[str, Answer], whole: Answer) 
     then, now = before["the last hour"], after["the last hour"]
     return (
         f"\nThe newest files are in the commits: {share:.1%} of a full load, either way. A range of time has to let "
-        "the whole checkpoint pass by, since Spark orders it by hash; the sidecar is in order of time. So the last hour "
-        f"takes {now['requests']} requests and {megabytes(now['bytes'])} in the place of {then['requests']} and "
+        "the whole checkpoint pass by, since Spark orders it by hash; the sidecar is in order of time. So the last "
+        f"hour takes {now['requests']} requests and {megabytes(now['bytes'])} in the place of {then['requests']} and "
         f"{megabytes(then['bytes'])}, and the files are the same.\n"
         "\nFor a table of yours: delta-sidecar build TABLE"
     )
