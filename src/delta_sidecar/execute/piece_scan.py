@@ -16,13 +16,13 @@ from delta_sidecar._digest import xxh3_128
 from delta_sidecar.errors import SidecarError, StorageError
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.work import Asked, Work, unreadable
-from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Place
+from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Piece, Place
 from delta_sidecar.store import join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from delta_sidecar.plan import Batches, Piece, PieceGroup, ScanPieces
+    from delta_sidecar.plan import Batches, PieceGroup, ScanPieces
     from delta_sidecar.store import Buffer
 
     Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
@@ -66,7 +66,8 @@ class PieceScan:
         given = 0
 
         def ahead() -> int:
-            return plan.at_once if given else plan.at_first
+            # Nothing more is asked for before the first groups, which may be enough, are given.
+            return plan.at_once if given >= plan.at_first else plan.at_first - given
 
         decoded = in_lanes(
             min(_MOST_DECODERS, os.cpu_count() or 1),
@@ -96,14 +97,17 @@ class PieceScan:
         while groups := tuple(islice(remaining, many)):
             many = plan.at_once
             together = [
-                piece
+                _first_read(plan, piece, columns)
                 for group in groups
                 for piece, columns in zip(group.pieces, plan.columns, strict=True)
-                if piece not in self._ahead and not _by_columns(plan, piece, columns)
+                if _first_read(plan, piece, columns) not in self._ahead
             ]
             asked = self._ask(together)
             for group in groups:
-                found = {piece: self._ahead.pop(piece, None) or asked.get(piece) for piece in group.pieces}
+                found: dict[Piece, Asked[Mapping[Piece, Buffer]]] = {}
+                for piece, columns in zip(group.pieces, plan.columns, strict=True):
+                    first = _first_read(plan, piece, columns)
+                    found[first] = asked[first] if first in asked else self._ahead.pop(first)
                 yield _GroupTask(self._work, plan, group, found, functions)
 
 
@@ -114,7 +118,7 @@ class _GroupTask:
     work: Work
     plan: ScanPieces
     group: PieceGroup
-    asked: dict[Piece, Asked[Mapping[Piece, Buffer]] | None]
+    asked: dict[Piece, Asked[Mapping[Piece, Buffer]]]
     functions: Functions
 
     def __call__(self) -> Iterator[_Placed]:
@@ -141,15 +145,13 @@ class _GroupTask:
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     def _columns(self, piece: Piece, names: tuple[str, ...] | None) -> Iterator[tuple[str, pa.Array]]:
-        asked = self.asked.pop(piece)
-        if asked is not None and not _by_columns(self.plan, piece, names):
-            found = asked.future.result()
-            join(asked.clock)
-            data = found[piece]
-            _check(data, piece.digest, "the row group")
-            source = pa.BufferReader(pa.py_buffer(data))
-        else:
-            source = self._excerpt(piece, names or ())
+        first = _first_read(self.plan, piece, names)
+        asked = self.asked.pop(first)
+        found = asked.future.result()
+        join(asked.clock)
+        data = found[first]
+        _check(data, first.digest, "the row group" if first is piece else "the footer of the statistics")
+        source = pa.BufferReader(pa.py_buffer(data)) if first is piece else self._excerpt(piece, data, names or ())
         with pq.ParquetFile(source, memory_map=False) as file:
             present = set(file.schema_arrow.names)
             missing = [name for name in names or () if name not in present]
@@ -161,15 +163,13 @@ class _GroupTask:
             chunks = table.column(name).chunks
             yield name, chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.nulls(0, table[name].type)])
 
-    def _excerpt(self, piece: Piece, names: tuple[str, ...]) -> pa.BufferReader:
+    def _excerpt(self, piece: Piece, footer: Buffer, names: tuple[str, ...]) -> pa.BufferReader:
         """A Parquet file of some columns of a large piece."""
         if self.plan.directory is None:
             msg = "a piece is read by columns only where a directory tells of them"
             raise RuntimeError(msg)
-        store, end = self.work.store, piece.offset + piece.length
-        footer = bytes(store.get_range(piece.path, end - piece.footer_length, end))
-        _check(footer, piece.footer_digest, "the footer of the statistics")
-        directory = self.plan.directory(footer)
+        store = self.work.store
+        directory = self.plan.directory(bytes(footer))
         chunks = {name: directory.ranges[name] for name in names if name in directory.ranges}
         ranges = [(piece.offset + chunk.start, piece.offset + chunk.end) for chunk in chunks.values()]
         found = dict(zip(chunks, map(bytes, store.get_ranges(piece.path, ranges)), strict=True))
@@ -178,9 +178,13 @@ class _GroupTask:
         return pa.BufferReader(directory.excerpt(found))
 
 
-def _by_columns(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> bool:
+def _first_read(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> Piece:
+    """What is read of a piece first: all of it, or its footer where it is large and some columns are wanted."""
     is_large = piece.length > WHOLE_PIECE_BYTES and piece.footer_length > 0
-    return is_large and plan.directory is not None and names is not None
+    if not is_large or plan.directory is None or names is None:
+        return piece
+    start = piece.offset + piece.length - piece.footer_length
+    return Piece(piece.path, start, piece.footer_length, piece.footer_digest)
 
 
 def _fetch(work: Work, pieces: tuple[Piece, ...]) -> Mapping[Piece, Buffer]:

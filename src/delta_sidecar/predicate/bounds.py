@@ -21,6 +21,7 @@ class ColumnBounds:
         null_count: How many rows are null, int64; null where unknown.
         num_records: How many rows there are, int64; null where unknown.
         tight: Whether the bounds are of the rows that are there, or wider; absent or null is true.
+        whole: Whether the bounds are values that are there, neither rounded nor cut.
         exact: Whether this is a partition value: `lower` is the value of every row, and null there *is* null.
         zoneless: Which exact timestamps were written without a zone, and so may lie 14 hours either way.
     """
@@ -30,6 +31,7 @@ class ColumnBounds:
     null_count: pa.Array | None
     num_records: pa.Array | None
     tight: pa.Array | None = None
+    whole: bool = False
     exact: bool = False
     zoneless: pa.Array | None = None
 

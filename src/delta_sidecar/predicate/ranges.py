@@ -97,6 +97,8 @@ def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> Range
     has_values, has_nulls = _counted(bounds, rows)
     lower = _keys(_typed(bounds.lower, type), kind)
     upper = _keys(_typed(bounds.upper, type), kind)
+    if bounds.whole:
+        return Range(has_values, has_nulls, lower, upper, may_hide_nan=hiding)
     single = None
     if kind in _UNROUNDED and lower is not None and upper is not None:
         single = _arrow.bits_of(pc.equal(lower, upper))

@@ -110,7 +110,7 @@ def _between(
         # A time without a zone may lie 14 hours either way.
         if column.zoneless is not None and bits_of(column.zoneless).any():
             return None
-    return ColumnBounds(lower=low.values, upper=high.values, null_count=nulls, num_records=rows)
+    return ColumnBounds(lower=low.values, upper=high.values, null_count=nulls, num_records=rows, whole=True)
 
 
 def _as_statistics(path: ColumnPath, low: JsonScalar | None, high: JsonScalar | None) -> str | None:

@@ -162,7 +162,9 @@ class ScanRun:
             return "disabled"
         if any(base.tier < CHECKPOINT_TIER for base in choice.bases):
             return "no_manifest" if self._tier is not None else None
-        return "too_old" if any(parse_sidecar_name(name) for name in choice.segment.sidecars) else "none"
+        parsed = map(parse_sidecar_name, choice.segment.sidecars)
+        is_there = any(name is not None and name.version <= self.snapshot.version for name in parsed)
+        return "too_old" if is_there else "none"
 
     def metrics(self) -> ScanMetrics:
         """What the run has done so far."""
