@@ -143,6 +143,13 @@ def test_more_rows_than_memory_go_to_disk(tmp_path: Path) -> None:
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
+def test_nothing_is_said_on_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings = SortSettings(folder=str(tmp_path), **SETTINGS)
+    with sorted_rows(SCHEMA, batches([row(1)], 1), ["key"], settings) as found:
+        list(found)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_thousands_of_columns(tmp_path: Path) -> None:
     schema = pa.schema([(f"c{number}", pa.float64()) for number in range(4_000)])
     rows = [{name: float(place) for name in schema.names} for place in range(5)]

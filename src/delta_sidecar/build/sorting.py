@@ -110,6 +110,8 @@ def sorted_rows(
     # DuckDB runs in a thread of its own, so that an interrupt reaches this one while it waits.
     worker = ThreadPoolExecutor(1, thread_name_prefix="delta-sidecar-sort")
     try:
+        # It would go to stdout.
+        connection.execute("SET enable_progress_bar = false")
         connection.register("unsorted", source)
         order = ", ".join(f"c{schema.get_field_index(key)} ASC NULLS FIRST" for key in keys)
         columns = ", ".join(f"c{number}" for number in range(len(schema)))

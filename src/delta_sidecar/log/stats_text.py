@@ -48,6 +48,8 @@ checkpoint; deltalake, where an object has one member (it writes more of them in
 
 DEFAULT_STATS_FORMAT = "spark"
 
+_SIDES = ("minValues", "maxValues", "nullCount")
+
 
 def statistics_text(stats: FileStatistics, rows: int, stats_format: str) -> pa.StringArray:
     """Writes statistics as JSON objects, a row a file; what is null is left out.
@@ -61,14 +63,14 @@ def statistics_text(stats: FileStatistics, rows: int, stats_format: str) -> pa.S
         KeyError: There is no such layout.
     """
     layout = STATS_FORMATS[stats_format]
-    sides: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+    sides: dict[str, dict[str, Any]] = {}
     for path, column in stats.columns.items():
-        for side, values in zip(sides, (column.lower, column.upper, column.null_count), strict=True):
+        for side, values in zip(_SIDES, (column.lower, column.upper, column.null_count), strict=True):
             if values is not None:
-                _insert(sides[side], path, values)
-    document: dict[str, Any] = {"numRecords": stats.num_records, **sides, "tightBounds": stats.tight}
-    text = _Object(layout, {name: value for name, value in document.items() if value is not None and value != {}})
-    return text.text(rows)
+                _insert(sides.setdefault(side, {}), path, values)
+    objects = {side: sides[side] for side in _SIDES if side in sides}
+    document: dict[str, Any] = {"numRecords": stats.num_records, **objects, "tightBounds": stats.tight}
+    return _Object(layout, {name: value for name, value in document.items() if value is not None}).text(rows)
 
 
 def choose_stats_format(texts: pa.StringArray, stats: FileStatistics) -> str:
@@ -90,7 +92,9 @@ def _same(left: pa.StringArray, right: pa.StringArray) -> int:
 def _insert(tree: dict[str, Any], path: Sequence[str], values: pa.Array) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
-    tree[path[-1]] = values
+    # The objects on the way may be there without it.
+    if values.null_count < len(values) or not len(values):
+        tree[path[-1]] = values
 
 
 @dataclass(frozen=True, slots=True)
