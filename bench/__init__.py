@@ -1,5 +1,6 @@
 """Side by side with other readers, in one run: `python -m bench`, or `make bench`.
 
-What is asked is in `questions`, who answers in `readers`, the tables in `tables`. Every answer is made in a process of
-its own (`measure`) and compared with what the generator of the table knows to be true before its time counts.
+What is asked is in `questions`, who answers in `readers`, the tables in `tables`, what it may cost in `budgets`. Every
+answer is made in a process of its own (`measure`) and compared with what the generator of the table knows to be true
+before its time counts.
 """

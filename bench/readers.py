@@ -17,13 +17,20 @@ def lazy(
     import pyarrow.compute as pc
 
     from delta_sidecar import LazyDeltaScanner, LazyScanConfig
+    from delta_sidecar.events import Event, ScanEnded
 
     # Made here, since reading SQL imports a parser.
     config = LazyScanConfig(predicate=predicate, limit=limit)
 
+    tiers: list[int | None] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ScanEnded):
+            tiers.append(event.sidecar_tier)
+
     def work() -> dict[str, Any]:
         started = time.perf_counter()
-        scanner = LazyDeltaScanner(table, config)
+        scanner = LazyDeltaScanner(table, config, listeners=[listen])
         first, files, size = None, 0, 0
         paths: list[str] = []
         with scanner:
@@ -42,7 +49,20 @@ def lazy(
             "first_path": paths[0] if paths else None,
             "requests": requests.requests,
             "bytes": requests.bytes,
+            "tier": tiers[-1],
         }
+
+    return work
+
+
+def build(table: str, version: int) -> Callable[[], dict[str, Any]]:
+    """This library: builds the metadata sidecar of a table."""
+    import duckdb  # noqa: F401 - an import is no part of what is measured
+
+    from delta_sidecar.build import build_sidecar
+
+    def work() -> dict[str, Any]:
+        return build_sidecar(table, version=version).as_dict()
 
     return work
 

@@ -1,4 +1,4 @@
-"""The benchmark runs, and counts no time of a wrong answer."""
+"""The benchmark runs, counts no time of a wrong answer, and says which budgets are met."""
 
 from __future__ import annotations
 
@@ -7,43 +7,118 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bench.budgets import FILES, OURS, verdicts
 from bench.measure import Measurement, measured
-from bench.questions import QUESTIONS, WrongAnswerError, check, lazy_arguments
-from bench.readers import lazy
+from bench.questions import (
+    ALL_FILES,
+    BUILD,
+    FIRST_FILE,
+    LAST_HOUR,
+    LAST_HOUR_PATHS,
+    QUESTIONS,
+    Result,
+    WrongAnswerError,
+    check,
+    lazy_arguments,
+    questions_of,
+)
+from bench.readers import build, lazy
+from bench.report import verdict
 from bench.tables import table
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_a_small_run(tmp_path: Path) -> None:
-    figures = tmp_path / "figures.json"
-    small = ["--files", "5000", "--runs", "1", "--layouts", "spark"]
-    run = subprocess.run(
-        [sys.executable, "-m", "bench", *small, "--cache", tmp_path, "--json", figures],
+    text, found = run(tmp_path, "--layouts", "spark")
+    assert text.startswith("Before you read the figures")
+    assert "To reproduce: make bench ARGS='--files 5000'" in text
+    assert found["files"] == 5000
+    expected = {(question, reader) for question in questions_of("spark") for reader in ("delta-sidecar", "deltalake")}
+    assert {(each["question"], each["reader"]) for each in found["results"]} == expected
+
+
+def test_a_small_run_with_sidecars_and_without_peers(tmp_path: Path) -> None:
+    layouts = ["--small", "3000", "--layouts", "sidecar", "small", "wide"]
+    text, found = run(tmp_path, *layouts, "--no-peers")
+    assert {each["reader"] for each in found["results"]} == {OURS}
+    measured_of = {(each["layout"], each["question"]): each for each in found["results"]}
+    assert set(measured_of) == {
+        (layout, question) for layout in layouts[3:] for question in (BUILD, *questions_of(layout))
+    }
+    assert measured_of["sidecar", LAST_HOUR]["requests"] == measured_of["small", LAST_HOUR]["requests"]
+    judged = {(each["what"], each["layout"]) for each in found["budgets"]}
+    assert {
+        ("memory, sidecar build", "sidecar"),
+        ("memory, last hour", "wide"),
+        ("requests, last hour", "sidecar"),
+    } <= judged
+    assert f"of {len(judged)} budgets are met" in text
+    assert (tmp_path / "v1-spark-sidecar-5000/_delta_log/_sidecars").exists()
+    assert not (tmp_path / "v1-spark-5000/_delta_log/_sidecars").exists(), "the log is shared, the sidecar is not"
+    _, found = run(tmp_path, *layouts, "--keep-sidecars")
+    assert not [each for each in found["results"] if each["question"] == BUILD]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("layout", ["spark", "sidecar"])
+def test_a_wrong_answer_is_no_result(tmp_path: Path, layout: str, question: str) -> None:
+    made = table(layout, 3000, tmp_path)
+    if layout == "sidecar":
+        measured(build, table=str(made.path), version=made.log.checkpoint_version)
+    right = measured(lazy, table=str(made.path), **lazy_arguments(question, made))
+    check(question, made, right)
+    decides = {
+        FIRST_FILE: ["first_path"],
+        LAST_HOUR: ["paths", "files"],
+        LAST_HOUR_PATHS: ["paths", "files"],
+        ALL_FILES: ["files", "size"],
+    }[question]
+    if layout == "sidecar" and question != FIRST_FILE:
+        decides = [*decides, "tier"]
+    for key, wrong in {"first_path": "x", "paths": "x", "files": 1_249, "size": 1, "tier": 3}.items():
+        other: Measurement = replace(right, answer=right.answer | {key: wrong})
+        if key in decides:
+            with pytest.raises(WrongAnswerError):
+                check(question, made, other)
+
+
+def test_budgets_are_met_or_not() -> None:
+    good = [
+        Result(BUILD, OURS, "sidecar", 60, 2_000_000_000),
+        Result(LAST_HOUR, OURS, "sidecar", 0.018, 5_000_000, 27),
+        Result(LAST_HOUR, OURS, "small", 0.009, 9_000_000, 27),
+        Result(ALL_FILES, OURS, "sidecar", 1.88, 50_000_000, 900),
+        Result(LAST_HOUR, "deltalake", "spark", 48, 7_500_000_000),
+    ]
+    found = list(verdicts(good, FILES))
+    assert len(found) == 8
+    assert all(each.met for each in found)
+    assert verdict(found) == "\nAll of 8 budgets are met.\n"
+    assert len(list(verdicts(good, 100_000))) == 4, "times are judged for the full size only"
+    for number, change in enumerate(
+        [{"seconds": 60.1}, {"peak_bytes": 5_000_001}, {"requests": 26}, {"seconds": 1.9}, {}],
+    ):
+        results = [*good[:number], replace(good[number], **change), *good[number + 1 :]]  # type: ignore[arg-type]
+        assert sum(not each.met for each in verdicts(results, FILES)) == bool(change)
+    slow = [good[0], replace(good[1], seconds=0.0185), *good[2:]]
+    assert [each.what for each in verdicts(slow, FILES) if not each.met] == ["time, last hour", "growth, last hour"]
+    assert "6 of 8 budgets are met. Not met: time, last hour (sidecar); " in verdict(list(verdicts(slow, FILES)))
+
+
+def run(cache: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
+    """A run with few files: what it printed, and its figures."""
+    figures = cache / "figures.json"
+    small = ["--files", "5000", "--runs", "1", "--cache", cache, "--json", figures]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *small, *arguments],
         check=True,
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
-    assert run.stderr == ""
-    assert run.stdout.startswith("Before you read the figures")
-    assert "To reproduce: make bench ARGS='--files 5000'" in run.stdout
-    found = json.loads(figures.read_text())
-    assert found["files"] == 5000
-    expected = {(question, reader) for question in QUESTIONS for reader in ("delta-sidecar", "deltalake")}
-    assert {(each["question"], each["reader"]) for each in found["results"]} == expected
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_a_wrong_answer_is_no_result(tmp_path: Path, question: str) -> None:
-    made = table("spark", 3000, tmp_path)
-    right = measured(lazy, table=str(made.path), **lazy_arguments(question, made))
-    check(question, made, right)
-    for key, wrong in {"first_path": "x", "paths": "x", "files": 1_249, "size": 1}.items():
-        other: Measurement = replace(right, answer=right.answer | {key: wrong})
-        decides = {"first file": ["first_path"], "last hour": ["paths", "files"], "all files": ["files", "size"]}
-        if key in decides[question]:
-            with pytest.raises(WrongAnswerError):
-                check(question, made, other)
+    assert done.stderr == ""
+    return done.stdout, json.loads(figures.read_text())
