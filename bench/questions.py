@@ -64,12 +64,13 @@ def questions_of(layout: str) -> list[str]:
 def lazy_arguments(question: str, table: BenchTable) -> dict[str, Any]:
     """What this library is asked."""
     hour = f"_event_hour = '{table.log.newest_hour}'"
-    return {
+    asked: dict[str, dict[str, Any]] = {
         FIRST_FILE: {"limit": 1},
         LAST_HOUR: {"predicate": hour},
         LAST_HOUR_PATHS: {"predicate": hour, "columns": _COLUMNS},
         ALL_FILES: {"columns": _COLUMNS},
-    }[question]
+    }
+    return asked[question]
 
 
 def check(question: str, table: BenchTable, measurement: Measurement) -> None:

@@ -112,7 +112,7 @@ def test_budgets_are_met_or_not() -> None:
 def run(cache: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
     """A run with few files: what it printed, and its figures."""
     figures = cache / "figures.json"
-    small = ["--files", "5000", "--runs", "1", "--cache", cache, "--json", figures]
+    small = ["--files", "5000", "--runs", "1", "--cache", str(cache), "--json", str(figures)]
     done = subprocess.run(
         [sys.executable, "-m", "bench", *small, *arguments],
         check=True,
