@@ -36,7 +36,7 @@ from delta_sidecar.plan import (
     ScanParquet,
     ScanPieces,
 )
-from delta_sidecar.store import Store, TripClock
+from delta_sidecar.store import Fetched, Store, TripClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,11 +180,10 @@ class LocalExecutor:
         for pending in started:
             try:
                 # A mere beginning is not kept: who asks for the file next may want all of it.
-                fetched = self._fetcher.take(pending, keep=not plan.beginning or pending.was_kept)
+                fetched = self._fetcher.take(pending, keep=(plan.keep and not plan.beginning) or pending.was_kept)
             except ObjectNotFoundError:
                 continue
-            is_whole = fetched.size <= min(plan.max_bytes, len(fetched.data))
-            data = bytes(fetched.data[: plan.max_bytes]) if is_whole or plan.beginning else None
+            data = bytes(fetched.data[: plan.max_bytes]) if plan.beginning else self._whole(pending.path, fetched, plan)
             yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
         for pending in heads:
             try:
@@ -193,6 +192,17 @@ class LocalExecutor:
                 continue
             data = bytes(fetched.data[:HEAD_BYTES])
             yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
+
+    def _whole(self, path: str, first: Fetched, plan: ReadFiles) -> bytes | None:
+        """All of a file, of which the first bytes are there; None where that is too much."""
+        start = len(first.data)
+        if first.size > plan.max_bytes:
+            return None
+        if start >= first.size:
+            return bytes(first.data)
+        store = self._work.store
+        rest = self._work.take(self._work.submit(lambda: store.get_range(path, start, first.size)))
+        return bytes(first.data) + bytes(rest)
 
     def _read_ranges(self, plan: ReadRanges) -> Batches:
         store, ref = self._work.store, plan.file

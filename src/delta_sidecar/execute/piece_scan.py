@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _Placed = tuple[Place, pa.RecordBatch]
 
-_DECODED_BYTES = 8 << 20
+_DECODED_BYTES = 4 << 20
 _MOST_DECODERS = 4
 
 
@@ -131,6 +131,9 @@ class _GroupTask:
                 batch = function(batch) if batch is not None and batch.num_rows else None
         except (pa.ArrowException, SidecarError, StorageError, OSError) as error:
             raise unreadable(FileRef(path, label=group.number), error) from error
+        if group.number % self.plan.at_once == 0:
+            # Arrow's allocator keeps what a thread frees; over many row groups that adds up.
+            pa.default_memory_pool().release_unused()
         if batch is not None and batch.num_rows:
             yield Place(path, group.number), batch
 

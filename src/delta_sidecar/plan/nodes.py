@@ -131,6 +131,7 @@ class ReadFiles:
         paths: The files.
         max_bytes: A larger file gives its size and no data.
         beginning: Whether a larger file gives as many bytes of its beginning.
+        keep: Whether a later plan may read them again, so that they are worth keeping.
         heads: Files of which `HEAD_BYTES` are read, after the others.
         ahead: Files that are likely to be read next; they are asked for at the same time and may be absent.
         footers: Parquet files that are read next; their footers are asked for at the same time.
@@ -140,6 +141,7 @@ class ReadFiles:
     paths: tuple[str, ...]
     max_bytes: int = 8 << 20
     beginning: bool = False
+    keep: bool = True
     heads: tuple[str, ...] = ()
     ahead: tuple[FileRef, ...] = ()
     footers: tuple[FileRef, ...] = ()

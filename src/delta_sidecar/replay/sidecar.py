@@ -150,6 +150,7 @@ class ManifestPhase(ConsumePhase[T]):
         return ReadFiles(
             (SIDECAR_FOLDER + self.base.name,),
             max_bytes=LARGEST_DOCUMENT,
+            keep=False,
             heads=(commit_path(self.base.version),),
             ahead=self.ahead,
         )
