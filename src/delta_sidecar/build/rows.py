@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.build.layout import SidecarLayout
 
-MOST_CELLS = 4 << 20
+MOST_CELLS = 2 << 20
 """Most values in one batch of rows: a wide table has few rows in it."""
 
 
