@@ -96,6 +96,25 @@ def test_the_examples_of_paging_and_strategies_run(
         assert capsys.readouterr().out == "reverse since a limit is soon reached from the newest commits on\n"
 
 
+def test_the_examples_of_building_and_cleaning_up_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from delta_sidecar.synth import TelemetryLog
+
+    TelemetryLog(files=3_000, tail_commits=2).write(tmp_path / "telemetry")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    building, disabling = examples(ROOT / "docs" / "guides" / "build-sidecars.md")
+    exec(building, names)  # noqa: S102 - the examples
+    assert capsys.readouterr().out.startswith(f"{names['summary'].version} 3100 ")
+    exec(disabling, names)  # noqa: S102 - the examples
+    assert names["scanner"].explain().base.tier == 3
+    assert delta_sidecar.LazyDeltaScanner("./telemetry").explain().base.tier == 1
+    for code in examples(ROOT / "docs" / "guides" / "clean-up.md"):
+        exec(code, names)  # noqa: S102 - the examples
+    assert names["summary"].deleted == ()
+
+
 def test_the_example_in_the_readme_is_ten_lines() -> None:
     (example,) = examples(ROOT / "README.md")
     assert len([line for line in example.splitlines() if line.strip()]) <= 10
