@@ -53,7 +53,7 @@ def predicates(schema: pa.Schema) -> list[str]:
         kinds = [word for word in LITERALS if str(field.type).startswith(word)]
         if kinds and "`" not in field.name:
             found += [LITERALS[kinds[0]].format(f"`{field.name}`"), f"`{field.name}` IS NULL"]
-    return found[:4]
+    return found[:3]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -71,7 +71,7 @@ def test_the_same_files_and_answers(name: str, tmp_path: Path) -> None:
     older = tables[len(tables) // 2]
     if older.version is not None:
         has_the_same(root, older.version, WAYS[1:2])
-    newest = has_the_same(root, tables[-1].version, WAYS)
+    newest = has_the_same(root, tables[-1].version, WAYS[::2])
     schema = LazyDeltaScanner(root, LazyScanConfig(version=newest)).snapshot().schema
     for predicate in predicates(schema):
         files, _ = scanned(root, newest, predicate=predicate)

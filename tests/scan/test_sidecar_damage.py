@@ -75,7 +75,7 @@ def stays(table: TableBuilder, expected: list[list[DeltaFile]], query: dict[str,
 
 
 @pytest.mark.parametrize("with_manifest", [True, False], ids=["by manifest", "by footer"])
-@examples(40)
+@examples(25)
 @given(data=st.data())
 def test_a_bit_of_the_data_file(
     whole: TableBuilder, expected: list[list[DeltaFile]], data: st.DataObject, *, with_manifest: bool
@@ -91,7 +91,7 @@ def test_a_bit_of_the_data_file(
         event(stays(whole, expected, data.draw(queries)))
 
 
-@examples(40)
+@examples(25)
 @given(data=st.data())
 def test_a_bit_of_the_manifest(whole: TableBuilder, expected: list[list[DeltaFile]], data: st.DataObject) -> None:
     path = manifest_path(whole, BASE)
@@ -103,7 +103,7 @@ def test_a_bit_of_the_manifest(whole: TableBuilder, expected: list[list[DeltaFil
 
 
 @pytest.mark.parametrize("with_manifest", [True, False], ids=["by manifest", "by footer"])
-@examples(30)
+@examples(15)
 @given(data=st.data())
 def test_a_data_file_that_is_cut_off(
     whole: TableBuilder, expected: list[list[DeltaFile]], data: st.DataObject, *, with_manifest: bool
@@ -119,7 +119,7 @@ def test_a_data_file_that_is_cut_off(
         assert told == f"tier 3, {'wrong_size' if with_manifest else 'damaged'}"
 
 
-@examples(20)
+@examples(10)
 @given(data=st.data())
 def test_a_manifest_that_is_cut_off(whole: TableBuilder, expected: list[list[DeltaFile]], data: st.DataObject) -> None:
     path = manifest_path(whole, BASE)
@@ -128,7 +128,7 @@ def test_a_manifest_that_is_cut_off(whole: TableBuilder, expected: list[list[Del
         assert stays(whole, expected, data.draw(queries)) == "tier 2, damaged"
 
 
-@examples(30)
+@examples(15)
 @given(data=st.data())
 def test_pieces_of_a_file_in_each_others_place(
     whole: TableBuilder, expected: list[list[DeltaFile]], data: st.DataObject
@@ -209,6 +209,7 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a schema of unknown types": lambda d: d["metadata"].update(
         schemaString='{"type":"struct","fields":[{"name":"a","type":"decimal(99,99)","nullable":true,"metadata":{}}]}'
     ),
+    "a format that is a list": lambda d: d["metadata"].update(format=[[]]),
     "a protocol that is none": lambda d: d.update(protocol={"minReaderVersion": "x"}),
     "nothing at all": lambda d: d.clear(),
 }
@@ -218,9 +219,8 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_a_sealed_manifest_that_lies(whole: TableBuilder, expected: list[list[DeltaFile]], lie: str) -> None:
     with kept(whole):
         resealed(whole, BASE, LIES[lie])
-        for query in QUERIES[:3]:
-            told = stays(whole, expected, query)
-            assert told != "tier 1, None"
+        query = QUERIES[list(LIES).index(lie) % len(QUERIES)]
+        assert stays(whole, expected, query) != "tier 1, None"
 
 
 def test_bounds_that_cannot_be_read_prune_nothing(whole: TableBuilder, expected: list[list[DeltaFile]]) -> None:
@@ -230,16 +230,17 @@ def test_bounds_that_cannot_be_read_prune_nothing(whole: TableBuilder, expected:
         is_same(one.files, expected[0])
 
 
-@examples(40)
+@examples(25)
 @given(data=st.data())
 def test_a_sealed_manifest_with_something_else_somewhere(whole: TableBuilder, data: st.DataObject) -> None:
     """Nothing but a base that is passed over may come of it, unless what is changed does not matter."""
     odd = st.sampled_from([None, True, -1, 0, 2**70, 1.5, "", "x", "\ud7ff", [], [[]], {}, {"a": None}, "v3.parquet"])
     with kept(whole):
         body = unseal(manifest_path(whole, BASE).read_bytes())
-        # What is emitted or pruned by is under the builder's own seal: only its form can be wrong here.
+        # A feature that no reader knows is a reason to refuse the table.
+        apart = {"protocol": body.pop("protocol")}
         data.draw(st.sampled_from(list(places(body))))(data.draw(odd))
-        manifest_path(whole, BASE).write_bytes(seal(body))
+        manifest_path(whole, BASE).write_bytes(seal(body | apart))
         one = heard(whole, **QUERIES[0])
         event(str(one.told))
         assert one.end.outcome == "complete"

@@ -60,7 +60,7 @@ def by_sidecar(table: TableBuilder, query: Query) -> bool:
     return tier == 1
 
 
-@examples(50)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_the_same_files(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -73,7 +73,7 @@ def test_the_same_files(history: History, data: st.DataObject) -> None:
                 is_same(found, without_sidecars(table, **query.config, **way))
 
 
-@examples(50)
+@examples(20)
 @given(history=histories(), data=st.data())
 def test_the_same_answers_to_predicates(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -95,7 +95,7 @@ def test_the_same_answers_to_predicates(history: History, data: st.DataObject) -
                 assert not any(condition.matches(row) for row in live[key].rows), (key, condition)
 
 
-@examples(30)
+@examples(15)
 @given(history=histories(), data=st.data())
 def test_the_same_files_after_a_break(history: History, data: st.DataObject) -> None:
     with built(history) as table:
@@ -110,7 +110,7 @@ def test_the_same_files_after_a_break(history: History, data: st.DataObject) -> 
             assert keys_of(scan(table, **query.config, **way)) == expected, way
 
 
-@examples(15)
+@examples(10)
 @given(history=histories(), data=st.data())
 def test_pages_of_a_sidecar(history: History, data: st.DataObject) -> None:
     with built(history) as table:

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUERIES: list[dict[str, Any]] = [
-    *({"strategy": strategy} for strategy in STRATEGIES),
-    {"order": "recent"},
-    {"predicate": "_event_hour >= '2026021010'"},
-    {"predicate": "id = 7 AND at < timestamp '2026-02-10 23:00:00'", "strategy": "forward"},
+    {"strategy": "reverse"},
+    {"strategy": "forward", "predicate": "id = 7 AND at < timestamp '2026-02-10 23:00:00'"},
+    {"order": "recent", "predicate": "_event_hour >= '2026021010'"},
 ]
 
 
