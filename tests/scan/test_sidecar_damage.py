@@ -223,6 +223,17 @@ def test_a_sealed_manifest_that_lies(whole: TableBuilder, expected: list[list[De
         assert stays(whole, expected, query) != "tier 1, None"
 
 
+@pytest.mark.parametrize("way", [{"strategy": "reverse"}, {"strategy": "forward"}, {"order": "recent"}], ids=str)
+def test_pieces_without_a_column_that_is_wanted(whole: TableBuilder, way: dict[str, Any]) -> None:
+    """Statistics of the time column are looked for where those of others are."""
+    config = {"predicate": "at > timestamp '2026-02-10 10:00:00' AND _event_hour > '2026021005'", **way}
+    with kept(whole):
+        resealed(whole, BASE, lambda d: d.update(time_column=None))
+        one = heard(whole, **config)
+        is_same(one.files, without_sidecars(whole, **config))
+        assert one.told[0] != 1
+
+
 def test_bounds_that_cannot_be_read_prune_nothing(whole: TableBuilder, expected: list[list[DeltaFile]]) -> None:
     with kept(whole):
         resealed(whole, BASE, lambda d: first(d).update(columns={"at": {"min": "x", "max": True}}))

@@ -12,7 +12,7 @@ from tests.builder.strategies import History, histories, predicates, true_condit
 from tests.scan.effort import examples
 from tests.scan.expected import built, shallow, shallow_model
 from tests.scan.paged import pages
-from tests.scan.reading import STRATEGIES, keys_of, scan
+from tests.scan.reading import STRATEGIES, keys_of, scan, scanner
 from tests.scan.sidecar_tables import heard, is_same, manifest_of, spoil_piece, with_sidecar, without_sidecars
 from tests.scan.sizes import SIZES
 
@@ -121,3 +121,22 @@ def test_pages_of_a_sidecar(history: History, data: st.DataObject) -> None:
         strategy = data.draw(st.sampled_from(STRATEGIES))
         paged = [file for page in pages(table, limit, **query.config, strategy=strategy, order="any") for file in page]
         assert keys_of(paged) == keys_of(expected)
+
+
+@examples(15)
+@given(history=histories(), data=st.data())
+def test_estimates_hold(history: History, data: st.DataObject) -> None:
+    with built(history) as table:
+        query = asked(table, data)
+        columns = table.model_columns(query.config["version"])
+        for condition in (None, data.draw(predicates(columns))):
+            config = query.config | {"predicate": None if condition is None else condition.sql}
+            estimate = scanner(table, **config).estimate()
+            found = scan(table, **config)
+            records = [file.num_records for file in found]
+            counts = {estimate.files: len(found), estimate.bytes: sum(file.size for file in found)}
+            if None not in records:
+                counts[estimate.rows] = sum(count or 0 for count in records)
+            for bounds, count in counts.items():
+                assert bounds.lower <= count, estimate
+                assert bounds.upper is None or count <= bounds.upper, estimate
