@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate.names import read, written
 from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
-from delta_sidecar.sidecar.schema import SidecarSchema, bounded_type, default_time_column, stats_columns
+from delta_sidecar.sidecar.schema import SidecarSchema, default_time_column, sortable_type, stats_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
 
     from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.replay.snapshot import Snapshot
@@ -80,22 +80,19 @@ def _sort(
     logical, time = snapshot.columns.logical, schema.time
     if buckets:
         name = buckets[0]
-        return (SortValue("bucket", (partitions[name],), _sortable(logical, name)),), f"time bucket {name}"
+        return (
+            SortValue("bucket", (partitions[name],), sortable_type(logical.field(name).type)),
+        ), f"time bucket {name}"
     if partitions:
         values = [
-            SortValue("partition", (physical,), _sortable(logical, name)) for name, physical in partitions.items()
+            SortValue("partition", (physical,), sortable_type(logical.field(name).type))
+            for name, physical in partitions.items()
         ]
         return tuple(values), f"partition values {', '.join(partitions)}"
     if time is not None:
         shown = next(path for path, physical in snapshot.columns.physical_names.items() if physical == time)
         return (SortValue("lower_bound", time, schema.statistics[time]),), f"lower bound of {written(shown)}"
     return (), "path"
-
-
-def _sortable(logical: pa.Schema, name: str) -> pa.DataType:
-    """The type of a partition column; bytes for one whose values have no order: they all count as null."""
-    kind = bounded_type(logical.field(name).type)
-    return pa.binary() if kind is None else kind
 
 
 @dataclass(frozen=True)

@@ -94,10 +94,18 @@ def _with_segments(
     except OSError as error:
         raise unwritable(folder, error) from error
     build = xxh3_128("".join(segment.digest for segment in found).encode())[:_BUILD_LENGTH]
-    names = iter([segments_name(body.version), segments_name(body.version, build)])
+    builds = (
+        None,
+        build,
+        *(xxh3_128(f"{build} {attempt}".encode())[:_BUILD_LENGTH] for attempt in range(_MOST_ATTEMPTS)),
+    )
     size = path.stat().st_size
-    name = next(name for name in names if _is_put(store, name, path))
-    return replace(body, row_groups=RowGroups(), segments=Segments(found), segments_file=SidecarFile(name, size))
+    for name in (segments_name(body.version, each) for each in builds):
+        if _is_put(store, name, path):
+            put = SidecarFile(name, size)
+            return replace(body, row_groups=RowGroups(), segments=Segments(found), segments_file=put)
+    msg = f"{store.url} has too many damaged segments of version {body.version}: vacuum them"
+    raise StorageError(msg)
 
 
 def _put_data(store: Store, pieces: Pieces, layout: SidecarLayout, body: Manifest) -> Manifest:

@@ -201,7 +201,7 @@ class LogSegmentBuilder:
         )
 
     def _useful_checksums(self, version: int, checkpoints: set[int]) -> frozenset[int]:
-        listed = np.unique(np.frombuffer(self._checksums, dtype=np.int64)) if self._checksums else _NO_VERSIONS
+        listed = np.sort(np.frombuffer(self._checksums, dtype=np.int64)) if self._checksums else _NO_VERSIONS
         listed = listed[listed <= version]
         of_bases = (at for at in listed[:-WINDOW].tolist() if at in checkpoints)
         return frozenset(chain(listed[-WINDOW:].tolist(), of_bases))

@@ -246,6 +246,9 @@ def _column(rows: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _as_text(value: object, kind: pa.DataType) -> str | None:
+    if isinstance(value, str) and value != value.encode(errors="replace").decode():
+        # Half a pair of surrogates, as a writer leaves it that cuts a text in the middle of a character.
+        return None
     if pa.types.is_string(kind):
         return value if isinstance(value, str) else None
     if pa.types.is_boolean(kind):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from delta_sidecar.errors import PageTokenExpiredError, SidecarError
 from delta_sidecar.plan import StateMachinePhase, Terminus
 from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation, TrustContinuation
+from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.files import FileColumns
 from delta_sidecar.replay.listed_sidecars import ListedSidecar
 from delta_sidecar.replay.pruning import bind_predicate
@@ -39,7 +40,8 @@ def given_again(snapshot: Snapshot, where: BrokenOff, predicate: Predicate | Non
     segment = snapshot.choice.segment
     if where.base not in tiers or where.base not in segment.sidecars:
         raise _gone(snapshot.table, where.base, "it is gone")
-    base = SidecarBase.of(ListedSidecar(where.version, tiers[where.base]), segment, ())
+    witnesses = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
+    base = SidecarBase.of(ListedSidecar(where.version, tiers[where.base]), segment, witnesses)
     if where.identity not in base.identity.values():
         raise _gone(snapshot.table, where.base, "it was replaced")
     return base.trust(_Again(snapshot, where, predicate), with_table=False)

@@ -14,6 +14,7 @@ from delta_sidecar.replay.recent import FileKey, Recent
 from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
 from delta_sidecar.sidecar.keys import key_scalars, within
 from delta_sidecar.sidecar.manifest import SortColumn
+from delta_sidecar.sidecar.names import HIGHEST_VERSION
 from delta_sidecar.sidecar.schema import arrow_type
 
 if TYPE_CHECKING:
@@ -82,8 +83,11 @@ class BrokenOff:
             raise ValueError(str(error)) from error
         kinds = (str, int, str, int, bool, bool)
         values = (found.base, found.version, found.identity, found.index, found.of_segment, found.forward)
-        if any(type(value) is not kind for value, kind in zip(values, kinds, strict=True)) or found.version < 0:
+        if any(type(value) is not kind for value, kind in zip(values, kinds, strict=True)):
             msg = "a member has another type"
+            raise ValueError(msg)
+        if not 0 <= found.version <= HIGHEST_VERSION or found.index < 0:
+            msg = "a number is out of range"
             raise ValueError(msg)
         return found
 
@@ -171,6 +175,8 @@ def given_from_json(fields: Any, logical: Logical, recent: Recent | None) -> Row
             return _given_up_to(fields["up_to"], recent)
         sort = tuple(SortColumn(kind, _path(column), type_) for kind, column, type_ in fields["sort"])
         near, far = (tuple(fields[name]) for name in ("near", "far"))
+        if not all(map(is_text, (*near[-2:], *far[-2:]))):
+            raise TypeError  # noqa: TRY301 - one reason for all
         # They are made now, so that what is out of form is found before the first file.
         key_scalars(near, sort)
         key_scalars(far, sort)
@@ -178,7 +184,7 @@ def given_from_json(fields: Any, logical: Logical, recent: Recent | None) -> Row
             msg = "it is sorted by something that is no partition column"
             raise ValueError(msg)
         return KeysBetween(sort, near, far, logical, above=bool(fields["above"]))
-    except (KeyError, TypeError, IndexError, SidecarError) as error:
+    except (KeyError, TypeError, IndexError, UnicodeError, SidecarError) as error:
         raise ValueError(str(error)) from error
 
 
@@ -186,7 +192,17 @@ def _given_up_to(key: Any, recent: Recent | None) -> GivenUpTo:  # noqa: ANN401
     if recent is None:
         msg = "files are not wanted in the order of buckets"
         raise ValueError(msg)
-    return GivenUpTo(replace(recent, after=None if key is None else FileKey(*key)))
+    if key is None:
+        return GivenUpTo(replace(recent, after=None))
+    bucket, path, vector = key
+    if type(key) is not list or not all(map(is_text, (bucket or "", path, vector))):
+        raise TypeError
+    return GivenUpTo(replace(recent, after=FileKey(bucket, path, vector)))
+
+
+def is_text(value: object) -> bool:
+    """Whether something is a text that can be written as UTF-8: JSON has escapes that cannot."""
+    return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 
 def _path(parts: Any) -> tuple[str, ...]:  # noqa: ANN401

@@ -261,12 +261,11 @@ def _checked(
     try:
         _check_files(base, manifest)
         learned = _learned(base, manifest)
-        if commit is None:
-            return _Witness(learned, base.witnesses, then).ask()
-        _check_commit(base, manifest, *commit)
+        if commit is not None:
+            _check_commit(base, manifest, *commit)
     except DeltaSidecarError as error:
         return then.distrusted(base, error)
-    return then.trusted(learned)
+    return then.trusted(learned) if commit is not None else _Witness(learned, base.witnesses, then).ask()
 
 
 def _check_files(base: SidecarBase, manifest: Manifest) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.stats_text import STATS_FORMATS
 from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
-from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, bounded_type
+from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, bounded_type, sortable_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,12 +74,14 @@ def _check_sort(
     Raises:
         SidecarError: It is one.
     """
-    known = {
-        "bucket": value.path == (manifest.bucket_column,),
-        "partition": value.path[0] in table.physical_partition_columns and len(value.path) == 1,
-        "lower_bound": statistics.get(value.path) is not None,
+    # The log has partition values under names that may differ in case from those of the schema.
+    names = zip(table.physical_partition_columns, table.partition_columns, strict=True)
+    partitions: Mapping[ColumnPath, pa.DataType] = {
+        (physical,): sortable_type(table.logical.field(name).type) for physical, name in names
     }
-    if not known.get(value.kind) or _type_at(table.physical, value.path) != value.type:
+    kinds = statistics if value.kind == "lower_bound" else partitions
+    is_bucket = value.path == (manifest.bucket_column,)
+    if kinds.get(value.path) != value.type or (value.kind == "bucket" and not is_bucket):
         msg = f"its rows are sorted by {'.'.join(value.path)!r}, which the table does not have as a {value.kind}"
         raise SidecarError(msg)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
 from delta_sidecar.replay.bases import Decided
-from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, GivenUpTo, KeysBetween, given_from_json
+from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, GivenUpTo, KeysBetween, given_from_json, is_text
 from delta_sidecar.replay.recent import FileKey
 from delta_sidecar.scan.cursor import Position
 
@@ -144,7 +144,7 @@ class PageToken:
         path, part, rows = ("", 0, 0) if at is None else at
         bucket, *names = (None, "", "") if key is None else key
         words = (fields["t"], fields["c"] or "", base, base_digest, fields["s"], fields["o"], fields["q"], path)
-        if not all(map(_is_text, (*words, *names, bucket or ""))):
+        if not all(map(is_text, (*words, *names, bucket or ""))):
             raise TypeError
         if not all(map(_is_count, (fields["v"], part, rows))) or not (base_version == -1 or _is_count(base_version)):
             raise TypeError
@@ -238,11 +238,6 @@ def _base(choice: BaseChoice) -> tuple[str, int, str]:
         return "", -1, ""
     base = choice.bases[0]
     return base.name, choice.tail_base, query_digest(*sorted(base.identity.items()))
-
-
-def _is_text(value: object) -> bool:
-    """Whether something is a text that can be written as UTF-8: JSON has escapes that cannot."""
-    return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 
 def _is_count(value: object) -> bool:

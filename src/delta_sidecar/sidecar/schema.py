@@ -103,7 +103,9 @@ class SidecarSchema:
         others = [*HEAD, *BODY, *REST, *self._partition_fields()]
         taken = {found.name.lower() for found in others}
         bounds = {found.name.lower() for path, kind in self.statistics.items() for found in _fields(path, kind)}
-        return f"partition.{column_name((self.bucket,))}" if self.bucket.lower() in taken | bounds else self.bucket
+        # A name that begins with `#` is one of those that a build gives to columns of its own.
+        is_taken = self.bucket.lower() in taken | bounds or self.bucket.startswith("#")
+        return f"partition.{column_name((self.bucket,))}" if is_taken else self.bucket
 
     @cached_property
     def schema_hash(self) -> str:
@@ -174,6 +176,12 @@ def default_time_column(physical: pa.Schema, stats: Mapping[ColumnPath, pa.DataT
 def bounded_type(kind: pa.DataType) -> pa.DataType | None:
     """The type under which bounds of a column are kept; None where a column of this type has no bounds."""
     return kind if _type_name(kind) is not None and not pa.types.is_binary(kind) else None
+
+
+def sortable_type(kind: pa.DataType) -> pa.DataType:
+    """The type under which partition values are sorted; bytes for one whose values have no order: all count as null."""
+    bounded = bounded_type(kind)
+    return pa.binary() if bounded is None else bounded
 
 
 def type_name(kind: pa.DataType) -> str:
