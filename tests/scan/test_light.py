@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
 
+from delta_sidecar.build import build_sidecar
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,14 +20,16 @@ HEAVY = ("azure", "click", "datafusion", "deltalake", "duckdb", "pandas", "polar
 PROGRAM = """
 import json, sys
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
-counts = []
+counts, late = [], set()
 for config in json.loads(sys.argv[2]):
     scanner = LazyDeltaScanner(sys.argv[1], LazyScanConfig(**config))
+    before = set(sys.modules)
     files = len(list(scanner.scan_files()))
     counts.append([files, sum(batch.num_rows for batch in scanner.scan_batches())])
     scanner.snapshot().schema
+    late |= set(sys.modules) - before
 heavy = sorted({name.partition('.')[0] for name in sys.modules} & set(sys.argv[3].split()))
-print(json.dumps([counts, heavy]))
+print(json.dumps([counts, heavy, sorted(late)]))
 """
 CONFIGS: list[dict[str, Any]] = [
     {},
@@ -39,7 +43,8 @@ def scanned(table: TableBuilder, *configs: dict[str, Any]) -> list[str]:
     """Scans in a fresh interpreter; gives the heavy modules that are loaded after it."""
     command = [sys.executable, "-c", PROGRAM, table.root, json.dumps(configs), " ".join(HEAVY)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    counts, heavy = json.loads(done.stdout)
+    counts, heavy, late = json.loads(done.stdout)
+    assert not late, "an import in the middle of a scan takes longer than a query should"
     assert len(counts) == len(configs)
     assert all(files == rows > 0 for files, rows in counts)
     return list(heavy)
@@ -70,7 +75,9 @@ def every_path(root: Path, kind: str) -> TableBuilder:
     values = {"day": "2026-02-10", "hour": "2026-02-10 00:00:00"}
     table.commit([add(f"a%20{n}.parquet", stats=stats, partition_values=values, tags={"k": 'v"'}) for n in range(5)])
     table.commit([remove("a%200.parquet")])
-    if kind != "none":
+    if kind == "sidecar":
+        build_sidecar(table.root, rows_per_group=2)
+    elif kind != "none":
         table.checkpoint(kind, struct_stats=True, json_stats=False)
     vector = deletion_vector("x")
     table.commit([remove("a%201.parquet"), add("a%201.parquet", stats=stats, partition_values=values, dv=vector)])
@@ -78,7 +85,7 @@ def every_path(root: Path, kind: str) -> TableBuilder:
     return table
 
 
-@pytest.mark.parametrize("kind", ["none", "v1", "v2-json", "v2-parquet"])
+@pytest.mark.parametrize("kind", ["none", "v1", "v2-json", "v2-parquet", "sidecar"])
 def test_a_scan_imports_nothing_heavy(tmp_path: Path, kind: str) -> None:
     assert scanned(every_path(tmp_path, kind), *CONFIGS) == []
 

@@ -225,7 +225,8 @@ def _below(found: Range, literal: pa.Scalar, *, or_at: bool = False) -> Mask:
     lengths = _arrow.numbers_of(pc.binary_length(found.upper))
     shorter = np.flatnonzero(below & (lengths < len(whole)))
     if len(shorter):
-        beginnings = ranges.keys([whole[:length] for length in sorted(set(lengths[shorter].tolist()))], found.upper.type)
+        cuts = sorted(set(lengths[shorter].tolist()))
+        beginnings = ranges.keys([whole[:length] for length in cuts], found.upper.type)
         uppers = found.upper.take(_arrow.int64s(shorter))
         below[shorter] = ~_arrow.bits_of(pc.is_in(uppers, value_set=beginnings))
     return below
