@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import Plan
 
 
+FIRST = pa.schema([("n", pa.int64()), ("m", pa.string())])
+
+
 @dataclass
 class Pieces:
     """A file of pieces, two for each row group."""
@@ -42,6 +45,7 @@ class Pieces:
     store: RecordingStore
     groups: tuple[PieceGroup, ...]
     data: bytes
+    columns: int
 
     def damage(self, place: int) -> None:
         data = bytearray(self.data)
@@ -66,7 +70,7 @@ def pieces_of(groups: int, rows: int = 4, columns: int = 1) -> Pieces:
         made.append(PieceGroup(number, rows, tuple(found)))
     store = RecordingStore(open_store(f"memory://{uuid.uuid4().hex}"))
     store.put("f", data)
-    return Pieces(store, tuple(made), data)
+    return Pieces(store, tuple(made), data, columns)
 
 
 def run(pieces: Pieces, plan: Plan) -> Iterator[pa.RecordBatch]:
@@ -79,7 +83,8 @@ def run(pieces: Pieces, plan: Plan) -> Iterator[pa.RecordBatch]:
 
 def scan(pieces: Pieces, *wanted: tuple[str, ...] | None, at_once: int = 5) -> ScanPieces:
     groups = tuple(replace(group, pieces=group.pieces[: len(wanted)]) for group in pieces.groups)
-    return ScanPieces(groups, wanted, at_once=at_once, at_first=at_once, directory=read_piece_footer)
+    schemas = (FIRST, pa.schema([(f"s{column}", pa.float64()) for column in range(pieces.columns)]))[: len(wanted)]
+    return ScanPieces(groups, wanted, schemas, at_once=at_once, at_first=at_once, directory=read_piece_footer)
 
 
 def starts(pieces: Pieces) -> set[int | None]:
@@ -115,13 +120,22 @@ def test_a_damaged_piece_fails_when_all_before_it_are_given(piece: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "match"), [((("n",), ("absent",)), "no column absent"), ((("n",), None), "promised")]
+    ("wanted", "match"),
+    [
+        ((("n",), ("s0", "s7")), "no column s7"),
+        ((("n",), None), "promised"),
+        ((("n",), None), "of the type"),
+    ],
 )
 def test_what_is_not_as_promised_fails(wanted: tuple[tuple[str, ...] | None, ...], match: str) -> None:
     pieces = pieces_of(1)
     plan = scan(pieces, *wanted)
+    if match == "no column s7":
+        plan = replace(plan, schemas=(FIRST, pa.schema([("s0", pa.float64()), ("s7", pa.float64())])))
     if match == "promised":
         plan = replace(plan, groups=(replace(plan.groups[0], rows=5),))
+    if match == "of the type":
+        plan = replace(plan, schemas=(pa.schema([("n", pa.string())]), plan.schemas[1]))
     with pytest.raises(UnreadableFileError, match=match):
         list(run(pieces, plan))
 

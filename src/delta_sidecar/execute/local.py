@@ -89,7 +89,11 @@ class LocalExecutor:
 
     def execute(self, plan: Plan) -> Batches:
         """Runs a plan; batches come in the plan's order."""
-        return self._run(plan)
+        source = plan
+        while isinstance(source, Filter):
+            source = source.source
+        # Where pieces are decoded, what a filter cannot take of one counts as its own failure.
+        return self.execute_parallel(plan) if isinstance(source, ScanPieces) else self._run(plan)
 
     def execute_parallel(self, plan: Plan) -> Batches:
         """Runs a plan whose filters have no state: they run where the batches are made."""

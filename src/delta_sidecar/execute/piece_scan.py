@@ -139,15 +139,17 @@ class _GroupTask:
 
     def _decoded(self) -> pa.RecordBatch:
         columns: dict[str, pa.Array] = {}
-        for piece, names in zip(self.group.pieces, self.plan.columns, strict=True):
-            for name, column in self._columns(piece, names):
+        for piece, names, schema in zip(self.group.pieces, self.plan.columns, self.plan.schemas, strict=True):
+            for name, column in self._columns(piece, names, schema):
                 if len(column) != self.group.rows:
                     msg = f"it has {len(column)} rows where {self.group.rows} are promised"
                     raise pa.ArrowInvalid(msg)
                 columns[name] = column
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
-    def _columns(self, piece: Piece, names: tuple[str, ...] | None) -> Iterator[tuple[str, pa.Array]]:
+    def _columns(
+        self, piece: Piece, names: tuple[str, ...] | None, schema: pa.Schema
+    ) -> Iterator[tuple[str, pa.Array]]:
         first = _first_read(self.plan, piece, names)
         asked = self.asked.pop(first)
         found = asked.future.result()
@@ -156,11 +158,7 @@ class _GroupTask:
         _check(data, first.digest, "the row group" if first is piece else "the footer of the statistics")
         source = pa.BufferReader(pa.py_buffer(data)) if first is piece else self._excerpt(piece, data, names or ())
         with pq.ParquetFile(source, memory_map=False) as file:
-            present = set(file.schema_arrow.names)
-            missing = [name for name in names or () if name not in present]
-            if missing:
-                msg = f"it has no column {missing[0]}"
-                raise pa.ArrowInvalid(msg)
+            _check_columns(file.schema_arrow, names, schema)
             table = file.read(columns=None if names is None else list(names), use_threads=False)
         for name in table.column_names if names is None else names:
             chunks = table.column(name).chunks
@@ -179,6 +177,15 @@ class _GroupTask:
         for name, data in found.items():
             _check(data, chunks[name].digest, f"column {name} of the statistics")
         return pa.BufferReader(directory.excerpt(found))
+
+
+def _check_columns(found: pa.Schema, names: tuple[str, ...] | None, schema: pa.Schema) -> None:
+    """Refuses a piece that lacks a wanted column, or has it with another type."""
+    for name in schema.names if names is None else names:
+        at = found.get_field_index(name)
+        if at < 0 or found.field(at).type != schema.field(name).type:
+            msg = f"it has no column {name} of the type that it should have"
+            raise pa.ArrowInvalid(msg)
 
 
 def _first_read(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> Piece:

@@ -85,7 +85,7 @@ class Metadata:
         if not isinstance(schema, str):
             msg = f"metaData in {source} has no schemaString; the protocol requires one, so its columns are unknown"
             raise InvalidMetadataError(msg)
-        provider = _pairs(fields.get("format")).get("provider") or "parquet"
+        provider = _pairs(fields.get("format"), source).get("provider") or "parquet"
         if provider != "parquet":
             msg = f"metaData in {source} says that data files are {provider!r}; only parquet can be read"
             raise InvalidMetadataError(msg)
@@ -93,7 +93,7 @@ class Metadata:
             id=str(fields.get("id") or ""),
             schema_string=schema,
             partition_columns=_names(fields.get("partitionColumns")) or (),
-            configuration={str(k): v for k, v in _pairs(fields.get("configuration")).items() if v is not None},
+            configuration={str(k): v for k, v in _pairs(fields.get("configuration"), source).items() if v is not None},
             name=fields.get("name"),
             description=fields.get("description"),
             format_provider=provider,
@@ -173,11 +173,15 @@ def _mapping(action: object, name: str, source: str) -> dict[str, Any]:
     return dict(action)
 
 
-def _pairs(value: object) -> dict[str, Any]:
+def _pairs(value: object, source: str) -> dict[str, Any]:
     """A map as JSON gives it (an object) or as Arrow gives it (a list of pairs)."""
     if isinstance(value, Mapping):
         return dict(value)
-    return dict(value) if isinstance(value, list) else {}
+    try:
+        return dict(value) if isinstance(value, list) else {}
+    except (TypeError, ValueError) as error:
+        msg = f"metaData in {source} has a list where an object should be"
+        raise InvalidMetadataError(msg) from error
 
 
 def _names(value: object) -> tuple[str, ...] | None:

@@ -258,6 +258,7 @@ class ScanPieces:
     Attributes:
         groups: The row groups.
         columns: For each piece of a group the names of the columns that are wanted; None for all.
+        schemas: What columns each piece of a group has; one that has others is not read.
         at_once: How many groups are asked for together.
         at_first: How many of them in the beginning.
         directory: Tells where the columns of a piece are, given its footer: of a large piece only those that are wanted
@@ -267,6 +268,7 @@ class ScanPieces:
 
     groups: tuple[PieceGroup, ...]
     columns: tuple[tuple[str, ...] | None, ...]
+    schemas: tuple[pa.Schema, ...]
     at_once: int = 5
     at_first: int = 5
     directory: Callable[[bytes], PieceDirectory] | None = None

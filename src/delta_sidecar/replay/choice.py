@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.events import BasePassedOver, Events
 from delta_sidecar.plan import Consume, StateMachinePhase
-from delta_sidecar.replay.bases import Base, TrustContinuation
+from delta_sidecar.replay.bases import CHECKPOINT_TIER, Base, TrustContinuation
 from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.failures import no_base_left
 from delta_sidecar.replay.listed_sidecars import listed_sidecars
@@ -162,7 +162,8 @@ class ChoosesBase(TrustContinuation[T]):
         if left.is_open:
             return self.onto(left)
         failure = no_base_left(self.table, base.name, error)
-        if left.segment.complete:
+        # Commits that a listing skipped were not asked for by name where a metadata sidecar seemed to make up for them.
+        if left.segment.complete and base.tier == CHECKPOINT_TIER:
             raise failure from error
         pinned = Opening(self.table, left.segment.version, sidecars=left.sidecars)
         return Consume(FileListingPhase(pinned, _ListedAgain(self, left, failure), None, left.unusable))

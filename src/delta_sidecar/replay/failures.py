@@ -12,6 +12,7 @@ from delta_sidecar.errors import (
     MissingCommitError,
     ObjectNotFoundError,
     ObjectTruncatedError,
+    SidecarError,
     StorageError,
     UnreadableFileError,
 )
@@ -44,6 +45,8 @@ def raise_sidecar_failure(table: str, error: Exception) -> None:
     Raises:
         DeltaSidecarError: It is one.
     """
+    if not isinstance(error, SidecarError | UnreadableFileError):
+        return
     raise_unreachable_file(table, error)
     msg = (
         f"{table} cannot be read: {error}. Files of this metadata sidecar were already given out, so the scan ends "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -148,15 +148,20 @@ class KeysBetween:
         return between & ~within(near, near, columns)
 
 
-def is_told_alike(manifest: Manifest) -> bool:
+def is_told_alike(manifest: Manifest, partitions: Collection[str]) -> bool:
     """Whether where a file stands in a metadata sidecar depends on nothing that another base may tell otherwise.
 
     Statistics may be cut, or missing, and so be the reason that a file counts as incomplete elsewhere; a time without a
-    zone may have been read in another zone.
+    zone may have been read in another zone; and what is no partition column any more is told nowhere else.
+
+    Args:
+        manifest: The manifest.
+        partitions: Physical names of the partition columns that the table has now.
     """
     groups = manifest.segments or manifest.row_groups
     is_one_run = not groups or groups[0].first_key[0] == groups[-1].last_key[0]
-    return is_one_run and all(each.kind != "lower_bound" and each.type != "timestamp" for each in manifest.sort)
+    by_partitions = all(each.kind != "lower_bound" and each.column[0] in partitions for each in manifest.sort)
+    return is_one_run and by_partitions and all(each.type != "timestamp" for each in manifest.sort)
 
 
 def given_from_json(fields: Any, logical: Logical, recent: Recent | None) -> RowTest:  # noqa: ANN401 - it is checked here

@@ -73,6 +73,7 @@ class Course(Generic[T]):
         pieces = ScanPieces(
             tuple(pieces_of(self.manifest, group, self.columns) for group in groups),
             self.columns.by_piece,
+            self.layout.piece_schemas[: len(self.columns.by_piece)],
             at_once=reading.at_once,
             at_first=max(1, min(at_first, reading.at_once)),
             directory=read_piece_footer,

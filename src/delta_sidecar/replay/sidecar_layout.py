@@ -35,6 +35,11 @@ class SidecarLayout:
     schema: SidecarSchema
     order: SidecarOrder
 
+    @property
+    def piece_schemas(self) -> tuple[pa.Schema, pa.Schema]:
+        """The columns of its index pieces, and of its statistics pieces."""
+        return self.schema.index, self.schema.statistics_schema
+
     @classmethod
     def of(cls, manifest: Manifest, table: TableSchema) -> SidecarLayout:
         """Lays a manifest out.

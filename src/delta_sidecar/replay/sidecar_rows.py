@@ -114,6 +114,9 @@ class SidecarRows:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes a row group; gives its live files that may match."""
         met = batch.num_rows
+        if batch.column("path").null_count:
+            msg = "it has a file without a path"
+            raise pa.ArrowInvalid(msg)
         add: dict[str, pa.Array] = {}
         if self.pruning is not None:
             keep = self.pruning.by_values(self._partition_values(batch), met, self._statistics(batch, self.pruning))

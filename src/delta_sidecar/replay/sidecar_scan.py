@@ -120,7 +120,8 @@ class GivenKeysPhase(ConsumePhase[T]):
         columns = WantedColumns(("path", *VECTOR_COLUMNS), ())
         course = self.noted.course
         groups = tuple(pieces_of(course.manifest, group, columns) for group in self.groups)
-        return ScanPieces(groups, columns.by_piece, at_once=course.reading.at_once)
+        schemas = course.layout.piece_schemas[:1]
+        return ScanPieces(groups, columns.by_piece, schemas, at_once=course.reading.at_once)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
         """Goes on with what else was let through."""
@@ -210,7 +211,7 @@ def _broken_at(course: Course[T], failed: RowGroup | Segment, error: Exception) 
     """Goes on with another base, without the files before a row group or segment in the order of reading."""
     if not course.is_torn(error):
         return None
-    if is_told_alike(course.manifest):
+    if is_told_alike(course.manifest, {physical for _, physical in course.reading.columns.partition_columns}):
         return course.broken(error, _before(course, failed))
     is_segment = not isinstance(failed, RowGroup)
     index = failed.index if isinstance(failed, RowGroup) else failed.first_index

@@ -61,7 +61,7 @@ def delta_files(batch: pa.RecordBatch) -> Iterator[DeltaFile]:
     """The rows of a batch of files as values.
 
     Raises:
-        LogCorruptionError: A text is not UTF-8: the checkpoint that it comes from is damaged.
+        LogCorruptionError: A text is not UTF-8, or tags are no JSON object: the base that it comes from is damaged.
     """
     names = batch.schema.names
     try:
@@ -73,5 +73,13 @@ def delta_files(batch: pa.RecordBatch) -> Iterator[DeltaFile]:
         fields: dict[str, Any] = dict(zip(names, row, strict=True))
         fields["partition_values"] = dict(fields["partition_values"])
         fields["deletion_vector"] = DeletionVector.from_struct(fields["deletion_vector"])
-        fields["tags"] = None if fields["tags"] is None else json.loads(fields["tags"])
+        fields["tags"] = None if fields["tags"] is None else _tags(fields["tags"])
         yield DeltaFile(**fields)
+
+
+def _tags(text: str) -> dict[str, str | None]:
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        msg = f"a file entry of the log is damaged: its tags are no JSON object ({error})"
+        raise LogCorruptionError(msg) from error

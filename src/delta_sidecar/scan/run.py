@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from delta_sidecar.errors import DeltaSidecarError
 from delta_sidecar.events import (
     BaseChosen,
     BasePassedOver,
@@ -205,10 +207,17 @@ class ScanRun:
         self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str] = frozenset()
     ) -> tuple[Snapshot, ScanOptions]:
         """Opens the table, and gives the options that count once its properties are known."""
-        snapshot = self._open(options, executor, scanning=scanning, without=without)
-        with_sidecars = options.sidecar_enabled
+        first = options
+        try:
+            snapshot = self._open(first, executor, scanning=scanning, without=without)
+        except DeltaSidecarError:
+            # The table's own property may be for metadata sidecars, and they may be what is missing.
+            if first.sidecar_enabled or self.config.sidecar_enabled is not None:
+                raise
+            first = replace(first, sidecar_enabled=True)
+            snapshot = self._open(first, executor, scanning=scanning, without=without)
         options = self.config.options(snapshot.metadata.configuration, self._ignored)
-        if options.sidecar_enabled != with_sidecars:
+        if options.sidecar_enabled != first.sidecar_enabled:
             snapshot = self._open(options, executor, scanning=scanning, without=without)
         check_retention(snapshot, options, executor, self.events)
         return snapshot, options
