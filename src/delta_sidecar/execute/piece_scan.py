@@ -70,7 +70,7 @@ class PieceScan:
             return plan.at_once if given >= plan.at_first else plan.at_first - given
 
         decoded = in_lanes(
-            min(_MOST_DECODERS, os.cpu_count() or 1),
+            min(_MOST_DECODERS, os.cpu_count() or 1, plan.at_once),
             self._work.clock,
             self._tasks(plan, functions),
             ahead=ahead,

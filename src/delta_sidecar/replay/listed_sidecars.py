@@ -51,4 +51,6 @@ def listed_sidecars(names: Iterable[str], version: int, excluded: frozenset[str]
             found.add(ListedSidecar(parsed.version, 1))
         elif parsed.kind is SidecarFileKind.DATA:
             found.add(ListedSidecar(parsed.version, 2))
-    return sorted(found, key=lambda sidecar: (-sidecar.version, sidecar.tier))[:_MOST_TRIED]
+    newest = sorted({sidecar.version for sidecar in found}, reverse=True)[:_MOST_TRIED]
+    ordered = sorted(found, key=lambda sidecar: (-sidecar.version, sidecar.tier))
+    return [sidecar for sidecar in ordered if sidecar.version in newest]

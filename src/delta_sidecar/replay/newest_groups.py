@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, int64s, strings, valid_mask
+from delta_sidecar.sidecar.schema import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,9 @@ class NewestGroups(Generic[G]):
     @classmethod
     def of(cls, groups: Sequence[G], manifest: Manifest, recent: Recent) -> NewestGroups[G]:
         """Puts row groups in order, without those whose files all come up to `recent.after`."""
-        if manifest.bucket_column != recent.physical:
+        first = manifest.sort[0] if manifest.sort else None
+        is_known = first is not None and first.kind == "bucket" and first.column == (recent.physical,)
+        if first is None or not is_known or arrow_type(first.type) != recent.kind:
             return cls(recent, tuple(groups), None, ("",) * len(groups))
         highest = recent.typed(group.event_hour_max for group in groups)
         lowest = recent.typed(group.event_hour_min for group in groups)

@@ -95,10 +95,12 @@ class NewestFiles:
 
     Attributes:
         recent: The order.
+        most: How many are kept at most.
         is_cut: Whether there are files after those that are kept.
     """
 
     recent: Recent
+    most: int = MOST_FILES
     is_cut: bool = False
     _room: int = field(default=0)
     _kept: list[pa.RecordBatch] = field(default_factory=list)
@@ -108,7 +110,7 @@ class NewestFiles:
 
     def __post_init__(self) -> None:
         wanted = self.recent.wanted
-        self._room = MOST_FILES if wanted is None else max(1, min(wanted, MOST_FILES))
+        self._room = self.most if wanted is None else max(1, min(wanted, self.most))
 
     def may_be_kept(self, add: dict[str, pa.Array], rows: int) -> NDArray[np.bool_]:
         """Which `add` actions are worth decoding, by their partition values alone. From any thread."""

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation
-    from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.sidecar_layout import SidecarLayout
     from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment
     from delta_sidecar.sidecar.manifest import Manifest
 
 T = TypeVar("T")
+
+_MOST_BYTES = 8 << 20
+"""So much is asked for together, unless one row group is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +62,27 @@ class Course(Generic[T]):
 
     def matching(self, groups: RowGroups) -> list[RowGroup]:
         """Those row groups that may hold a file that matches."""
-        return matching(self.manifest, groups, self.reading.pruning)
+        at = np.flatnonzero(may_hold(self.layout, groups, self.reading.pruning)).tolist()
+        return [groups[number] for number in at]
 
     def matching_segments(self) -> list[Segment]:
         """Those segments that may hold a file that matches."""
-        at = np.flatnonzero(may_hold(self.manifest, self.manifest.segments, self.reading.pruning)).tolist()
+        at = np.flatnonzero(may_hold(self.layout, self.manifest.segments, self.reading.pruning)).tolist()
         return [self.manifest.segments[number] for number in at]
 
     def plan(self, groups: Sequence[RowGroup], skipped: int, at_first: int) -> Plan:
         """Row groups as files."""
         reading = self.reading
+        read = tuple(pieces_of(self.manifest, group, self.columns) for group in groups)
+        largest = max((sum(piece.length for piece in group.pieces) for group in read), default=1)
+        # Row groups with statistics of many columns are large.
+        at_once = max(1, min(reading.at_once, _MOST_BYTES // largest))
         pieces = ScanPieces(
-            tuple(pieces_of(self.manifest, group, self.columns) for group in groups),
+            read,
             self.columns.by_piece,
             self.layout.piece_schemas[: len(self.columns.by_piece)],
-            at_once=reading.at_once,
-            at_first=max(1, min(at_first, reading.at_once)),
+            at_once=at_once,
+            at_first=max(1, min(at_first, at_once)),
             directory=read_piece_footer,
             skipped=skipped,
         )
@@ -101,12 +108,6 @@ class Course(Generic[T]):
     def broken(self, error: Exception, decided: RowTest) -> StateMachinePhase[T] | None:
         """Goes on with another base where a file is torn; the store being out of reach is another matter."""
         return self.then.broken(self.base, error, decided) if self.is_torn(error) else None
-
-
-def matching(manifest: Manifest, groups: RowGroups, pruning: Pruning | None) -> list[RowGroup]:
-    """Those row groups that may hold a file that matches."""
-    at = np.flatnonzero(may_hold(manifest, groups, pruning)).tolist()
-    return [groups[number] for number in at]
 
 
 def pieces_of(manifest: Manifest, group: RowGroup, columns: WantedColumns) -> PieceGroup:

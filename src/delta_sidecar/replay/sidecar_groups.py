@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.sidecar_layout import SidecarLayout
     from delta_sidecar.sidecar.groups import JsonScalar, RowGroups, Segments
-    from delta_sidecar.sidecar.manifest import Manifest
 
     Summed: TypeAlias = RowGroups | Segments
 
 
-def may_hold(manifest: Manifest, groups: Summed, pruning: Pruning | None) -> NDArray[np.bool_]:
+def may_hold(layout: SidecarLayout, groups: Summed, pruning: Pruning | None) -> NDArray[np.bool_]:
     """Which row groups, or segments, may hold a file that matches."""
     if pruning is None or not groups:
         return np.ones(len(groups), dtype=np.bool_)
-    return bits_of(may_match(pruning.predicate, _GroupBounds(manifest, groups, pruning)))
+    return bits_of(may_match(pruning.predicate, _GroupBounds(layout, groups, pruning)))
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupBounds(Bounds):
     """The bounds of row groups."""
 
-    manifest: Manifest
+    layout: SidecarLayout
     groups: Summed
     pruning: Pruning
 
@@ -53,16 +53,15 @@ class _GroupBounds(Bounds):
         return len(self.groups)
 
     def column(self, path: ColumnPath) -> ColumnBounds | None:
+        # What was the lowest of a type is not the lowest of another one, which the column may have now.
         if path in self.pruning.partitions:
             kind = self.pruning.partitions[path]
-            if path == (self.manifest.bucket_column,):
-                return self._buckets(kind)
-            first = self.manifest.sort[0] if self.manifest.sort else None
-            if first is not None and first.kind == "partition" and first.column == path:
-                return self._sorted_by(kind)
-            return None
+            first = self.layout.order.sort[0] if self.layout.order.sort else None
+            if first is None or first.path != path or first.type != kind:
+                return None
+            return self._buckets(kind) if first.kind == "bucket" else self._sorted_by(kind)
         kind = self.pruning.statistics.get(path)
-        return None if kind is None or path not in self.manifest.summaries else self._summary(path, kind)
+        return None if kind is None or self.layout.order.summaries.get(path) != kind else self._summary(path, kind)
 
     def _buckets(self, kind: pa.DataType) -> ColumnBounds | None:
         told = np.array(self.groups.odd_buckets, dtype=np.int64) == 0

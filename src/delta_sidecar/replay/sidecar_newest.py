@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_FILES = 16_384
+
+
+def newest_files(recent: Recent) -> NewestFiles:
+    """Keeps few files at once: for those after them little is read again."""
+    return NewestFiles(recent, most=_MOST_FILES)
+
 
 def look_for(course: Course[T], newest: NewestFiles) -> StateMachinePhase[T]:
     """Lets the newest files through, as many as may be kept at once, and then those after them."""
@@ -98,7 +105,7 @@ class FoundRowsPhase(PartialResultPhase[T]):
 
     def next(self) -> StateMachinePhase[T]:
         """Another search, or what comes after the base."""
-        return self.course.then.replayed() if self.is_last else look_for(self.course, NewestFiles(self.after))
+        return self.course.then.replayed() if self.is_last else look_for(self.course, newest_files(self.after))
 
 
 @dataclass(frozen=True, slots=True)

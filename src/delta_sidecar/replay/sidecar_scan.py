@@ -29,11 +29,10 @@ from delta_sidecar.plan import (
 )
 from delta_sidecar.replay.failures import raise_sidecar_failure
 from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, KeysBetween, is_told_alike
-from delta_sidecar.replay.recent import NewestFiles
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.sidecar_course import Course, enough, pieces_of
 from delta_sidecar.replay.sidecar_groups import may_hold
-from delta_sidecar.replay.sidecar_newest import look_for
+from delta_sidecar.replay.sidecar_newest import look_for, newest_files
 from delta_sidecar.replay.sidecar_rows import VECTOR_COLUMNS, WantedColumns, row_keys, wanted_columns
 from delta_sidecar.replay.sidecar_segments import SegmentContinuation, SegmentPhase
 from delta_sidecar.sidecar.groups import RowGroup
@@ -58,7 +57,7 @@ def replay_sidecar(
     """Lets the live files of a metadata sidecar through."""
     course = Course.of(base, layout, reading, then)
     if reading.recent is not None:
-        return look_for(course, NewestFiles(reading.recent))
+        return look_for(course, newest_files(reading.recent))
     if layout.manifest.segments:
         return _segments(course, _in_order(course, course.matching_segments()))
     return _groups(course, layout.manifest.row_groups, ())
@@ -69,7 +68,7 @@ def first_pieces(layout: SidecarLayout, pruning: Pruning | None, wanted: Wanted)
     manifest = layout.manifest
     if manifest.segments:
         return ()
-    at = np.flatnonzero(may_hold(manifest, manifest.row_groups, pruning)).tolist()
+    at = np.flatnonzero(may_hold(layout, manifest.row_groups, pruning)).tolist()
     if len(at) > wanted.at_once:
         return ()
     columns = wanted_columns(layout.schema, pruning, wanted.without)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.bases import Base
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.sidecar_layout import SidecarLayout
-    from delta_sidecar.sidecar.manifest import Manifest
 
 
 def sidecar_summary(
@@ -37,7 +36,7 @@ def sidecar_summary(
     made_of = len(manifest.files) + (segments_file is not None)
     total, rows = manifest.num_row_groups, manifest.num_files
     if manifest.segments:
-        matching = [manifest.segments[at] for at in _matching(manifest, pruning)]
+        matching = [manifest.segments[at] for at in _matching(layout, pruning)]
         pruned = total - sum(segment.num_row_groups for segment in matching)
         return BaseSummary(
             base.name,
@@ -51,7 +50,7 @@ def sidecar_summary(
             segments=len(matching),
             segment_bytes=sum(segment.byte_length for segment in matching),
         )
-    groups = [manifest.row_groups[at] for at in _matching(manifest, pruning)]
+    groups = [manifest.row_groups[at] for at in _matching(layout, pruning)]
     paths = [SIDECAR_FOLDER + file.name for file in manifest.files]
     index = tuple(
         PieceRange(paths[group.file], group.byte_offset, group.byte_offset + group.byte_length) for group in groups
@@ -80,11 +79,12 @@ def sidecar_facts(layout: SidecarLayout, pruning: Pruning | None) -> BaseFacts:
     if pruning is None:
         return BaseFacts(Counts(Range.exactly(manifest.num_files)).tidy(), None, None)
     rows = (manifest.segments or manifest.row_groups).num_rows
-    files = sum(rows[at] for at in _matching(manifest, pruning))
+    files = sum(rows[at] for at in _matching(layout, pruning))
     return BaseFacts(Counts(Range.exactly(files)).tidy(), None, None)
 
 
-def _matching(manifest: Manifest, pruning: Pruning | None) -> list[int]:
+def _matching(layout: SidecarLayout, pruning: Pruning | None) -> list[int]:
     """Numbers of the segments, or else of the row groups, that may hold a file that matches."""
-    found: list[int] = np.flatnonzero(may_hold(manifest, manifest.segments or manifest.row_groups, pruning)).tolist()
+    manifest = layout.manifest
+    found: list[int] = np.flatnonzero(may_hold(layout, manifest.segments or manifest.row_groups, pruning)).tolist()
     return found
