@@ -149,7 +149,7 @@ class LocalExecutor:
             yield batch
 
     def _filtered(self, plan: Filter | FilterOrdered) -> Batches:
-        with closing(self._run(plan.source)) as batches:
+        with closing(self.execute(plan.source)) as batches:
             for batch in batches:
                 kept = plan.function(batch)
                 if kept is None or not kept.num_rows:

@@ -99,10 +99,12 @@ class GivenKeys:
     Attributes:
         keys: The keys.
         before: Where they come from.
+        besides: Tells of others; None where there are none.
     """
 
     keys: SeenSet = field(repr=False)
     before: BrokenOff
+    besides: KeysBetween | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values: where they come from."""
@@ -110,8 +112,8 @@ class GivenKeys:
 
     def __call__(self, files: pa.RecordBatch) -> NDArray[np.bool_]:
         """Tells of each file whether it is one of them."""
-        fields = {"path": files.column("raw_path"), "deletionVector": files.column("deletion_vector")}
-        return self.keys.contains(file_keys(fields))
+        noted = self.keys.contains(given_keys(files))
+        return noted if self.besides is None else noted | self.besides(files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,20 +150,31 @@ class KeysBetween:
         return between & ~within(near, near, columns)
 
 
-def is_told_alike(manifest: Manifest, partitions: Collection[str]) -> bool:
-    """Whether where a file stands in a metadata sidecar depends on nothing that another base may tell otherwise.
+def given_keys(files: pa.RecordBatch) -> pa.BinaryArray:
+    """The keys of files."""
+    return file_keys({"path": files.column("raw_path"), "deletionVector": files.column("deletion_vector")})
 
-    Statistics may be cut, or missing, and so be the reason that a file counts as incomplete elsewhere; a time without a
-    zone may have been read in another zone; and what is no partition column any more is told nowhere else.
+
+def is_one_run(manifest: Manifest) -> bool:
+    """Whether its rows are all complete, or all incomplete."""
+    groups = manifest.segments or manifest.row_groups
+    return not groups or groups[0].first_key[0] == groups[-1].last_key[0]
+
+
+def is_by_partitions(manifest: Manifest, partitions: Collection[str]) -> bool:
+    """Whether complete rows, and incomplete ones, are in an order that every base tells alike.
+
+    Statistics may be cut, or missing, elsewhere; a time without a zone may have been read in another zone; and what is
+    no partition column any more is told nowhere else.
 
     Args:
         manifest: The manifest.
         partitions: Physical names of the partition columns that the table has now.
     """
-    groups = manifest.segments or manifest.row_groups
-    is_one_run = not groups or groups[0].first_key[0] == groups[-1].last_key[0]
-    by_partitions = all(each.kind != "lower_bound" and each.column[0] in partitions for each in manifest.sort)
-    return is_one_run and by_partitions and all(each.type != "timestamp" for each in manifest.sort)
+    return all(
+        each.kind != "lower_bound" and each.type != "timestamp" and each.column[0] in partitions
+        for each in manifest.sort
+    )
 
 
 def given_from_json(fields: Any, logical: Logical, recent: Recent | None) -> RowTest:  # noqa: ANN401 - it is checked here

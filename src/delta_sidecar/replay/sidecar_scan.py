@@ -20,6 +20,7 @@ from delta_sidecar.plan import (
     WHOLE_PIECE_BYTES,
     Consume,
     ConsumePhase,
+    FilterOrdered,
     PartialResult,
     PartialResultPhase,
     Piece,
@@ -28,7 +29,7 @@ from delta_sidecar.plan import (
     StateMachinePhase,
 )
 from delta_sidecar.replay.failures import raise_sidecar_failure
-from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, KeysBetween, is_told_alike
+from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, KeysBetween, given_keys, is_by_partitions, is_one_run
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.sidecar_course import Course, enough, pieces_of
 from delta_sidecar.replay.sidecar_groups import may_hold
@@ -78,25 +79,42 @@ def first_pieces(layout: SidecarLayout, pruning: Pruning | None, wanted: Wanted)
 
 @dataclass(frozen=True, slots=True)
 class MetadataSidecarPhase(PartialResultPhase[T]):
-    """Lets the live files of row groups through. The seen-set does not change any more."""
+    """Lets the live files of row groups through. The seen-set does not change any more.
+
+    Incomplete rows come first, and their files are noted down: where another row group fails later, who goes on cannot
+    tell by anything else whether such a file was let through.
+
+    Attributes:
+        course: What is read.
+        groups: The row groups.
+        skipped: How many were passed over.
+        left: Segments that are read after them.
+        noted: Keys of the files of incomplete row groups; None where they are not noted down.
+        complete: Row groups that come after these, where these are the incomplete ones.
+    """
 
     course: Course[T]
     groups: tuple[RowGroup, ...] = field(repr=False)
     skipped: int
     left: tuple[Segment, ...] = field(repr=False)
+    noted: SeenSet | None = field(default=None, repr=False)
+    complete: tuple[RowGroup, ...] = field(default=(), repr=False)
 
     def plan(self) -> Plan:
         """The row groups, in order."""
         limit = self.course.reading.limit
         at_first = len(self.groups) if limit is None else enough(self.groups, limit)
-        return self.course.plan(self.groups, self.skipped, at_first)
+        plan = self.course.plan(self.groups, self.skipped, at_first)
+        return FilterOrdered(plan, _NoteDown(self.noted)) if self.noted is not None and self.complete else plan
 
     def is_parallelizable(self) -> bool:
-        """Yes."""
-        return True
+        """Unless files are noted down."""
+        return not self.complete
 
     def next(self) -> StateMachinePhase[T]:
-        """The next segment, or what comes after the base."""
+        """The complete row groups, the next segment, or what comes after the base."""
+        if self.complete:
+            return PartialResult(replace(self, groups=self.complete, complete=(), skipped=0))
         return _segments(self.course, self.left) if self.left else self.course.then.replayed()
 
     def recover(self, error: Exception) -> StateMachinePhase[T] | None:
@@ -104,7 +122,18 @@ class MetadataSidecarPhase(PartialResultPhase[T]):
         if not isinstance(error, UnreadableFileError):
             return None
         failed = next((group for group in self.groups if group.index == error.label), None)
-        return None if failed is None else _broken_at(self.course, failed, error)
+        return None if failed is None else _broken_at(self.course, failed, error, self.noted)
+
+
+@dataclass(frozen=True, slots=True)
+class _NoteDown:
+    """Notes down the files that are let through."""
+
+    keys: SeenSet
+
+    def __call__(self, files: pa.RecordBatch) -> pa.RecordBatch:
+        self.keys.insert(given_keys(files))
+        return files
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +227,49 @@ def _groups(course: Course[T], groups: RowGroups, left: tuple[Segment, ...]) -> 
         found = found[places[0] :]
         course = replace(course, reading=replace(course.reading, start=None))
     if found:
-        return PartialResult(MetadataSidecarPhase(course, found, len(groups) - len(found), left))
+        phase = MetadataSidecarPhase(course, found, len(groups) - len(found), left)
+        incomplete = tuple(takewhile(lambda group: not group.first_key[0], found))
+        is_mixed = 0 < len(incomplete) < len(found)
+        if is_mixed and start is None and not course.manifest.segments and _is_by_partitions(course):
+            complete = found[len(incomplete) :]
+            phase = replace(phase, groups=incomplete, noted=SeenSet(), complete=complete)
+        return PartialResult(phase)
     return _segments(course, left) if left else course.then.replayed()
 
 
 def _in_order(course: Course[T], groups: Sequence[_Ordered]) -> tuple[_Ordered, ...]:
-    return tuple(groups) if course.reading.forward else tuple(reversed(groups))
+    if course.reading.forward:
+        return tuple(groups)
+    # Incomplete rows come first, in reverse too.
+    backward = groups[::-1]
+    incomplete = (group for group in backward if not group.first_key[0])
+    return (*incomplete, *(group for group in backward if group.first_key[0]))
 
 
-def _broken_at(course: Course[T], failed: RowGroup | Segment, error: Exception) -> StateMachinePhase[T] | None:
+def _is_by_partitions(course: Course[T]) -> bool:
+    return is_by_partitions(course.manifest, {physical for _, physical in course.reading.columns.partition_columns})
+
+
+def _broken_at(
+    course: Course[T], failed: RowGroup | Segment, error: Exception, noted: SeenSet | None = None
+) -> StateMachinePhase[T] | None:
     """Goes on with another base, without the files before a row group or segment in the order of reading."""
     if not course.is_torn(error):
         return None
-    if is_told_alike(course.manifest, {physical for _, physical in course.reading.columns.partition_columns}):
+    if is_one_run(course.manifest) and _is_by_partitions(course):
         return course.broken(error, _before(course, failed))
+    if isinstance(failed, RowGroup) and noted is not None:
+        besides = _before(course, failed) if failed.first_key[0] else None
+        return course.broken(error, GivenKeys(noted.freeze(), _where(course, failed.index), besides))
     is_segment = not isinstance(failed, RowGroup)
     index = failed.index if isinstance(failed, RowGroup) else failed.first_index
     return note_given(course, index, error, of_segment=is_segment)
+
+
+def _where(course: Course[T], index: int, *, of_segment: bool = False) -> BrokenOff:
+    (identity,) = course.base.identity.values()
+    name, version, forward = course.base.name, course.base.version, course.reading.forward
+    return BrokenOff(name, version, identity, index, of_segment=of_segment, forward=forward)
 
 
 def note_given(course: Course[T], index: int, error: Exception, *, of_segment: bool) -> StateMachinePhase[T]:
@@ -232,11 +287,7 @@ def note_given(course: Course[T], index: int, error: Exception, *, of_segment: b
         # Row groups of its own segment may have come before it.
         before = segments[: len(before) + 1]
     groups = () if segments else _up_to(_in_order(course, course.matching(course.manifest.row_groups)), index)
-    (identity,) = course.base.identity.values()
-    where = BrokenOff(
-        course.base.name, course.base.version, identity, index, of_segment=of_segment, forward=course.reading.forward
-    )
-    return _note_down(_Noted(course, before, where, error), groups)
+    return _note_down(_Noted(course, before, _where(course, index, of_segment=of_segment), error), groups)
 
 
 def _up_to(groups: Sequence[RowGroup], index: int) -> tuple[RowGroup, ...]:
@@ -254,12 +305,14 @@ def _note_down(noted: _Noted[T], groups: tuple[RowGroup, ...]) -> StateMachinePh
 
 
 def _before(course: Course[T], failed: RowGroup | Segment) -> KeysBetween:
-    """Tells which files lie before a row group in the order of reading."""
+    """Tells which files lie before a row group in the order of reading; of two runs, only those of the complete one."""
     logical = {physical: name for name, physical in course.reading.columns.partition_columns}
     manifest = course.manifest
     all_of_it = manifest.segments or manifest.row_groups
     if course.reading.forward:
-        return KeysBetween(manifest.sort, failed.first_key, all_of_it[0].first_key, logical, above=False)
+        run = all_of_it[-1].last_key[0]
+        first = next(group for group in all_of_it if group.first_key[0] == run)
+        return KeysBetween(manifest.sort, failed.first_key, first.first_key, logical, above=False)
     return KeysBetween(manifest.sort, failed.last_key, all_of_it[-1].last_key, logical, above=True)
 
 
