@@ -241,9 +241,10 @@ def _in_order(course: Course[T], groups: Sequence[_Ordered]) -> tuple[_Ordered, 
     if course.reading.forward:
         return tuple(groups)
     # Incomplete rows come first, in reverse too.
-    backward = groups[::-1]
-    incomplete = (group for group in backward if not group.first_key[0])
-    return (*incomplete, *(group for group in backward if group.first_key[0]))
+    backward: list[_Ordered] = list(reversed(groups))
+    incomplete: list[_Ordered] = [group for group in backward if not group.first_key[0]]
+    complete: list[_Ordered] = [group for group in backward if group.first_key[0]]
+    return (*incomplete, *complete)
 
 
 def _is_by_partitions(course: Course[T]) -> bool:
