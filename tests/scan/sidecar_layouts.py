@@ -70,7 +70,6 @@ LAYOUTS = {
     "time": Layout(TIMED, (), ("at > timestamp '2026-02-10 10:00:00'",)),
     "path": Layout({"id": "long", "name": "string"}, (), ("id > 3",)),
 }
-CHECKPOINTS = ("same", "older", "newer", "none")
 
 
 def laid_out(root: Path, layout: Layout, checkpoint: str = "same", **options: Any) -> TableBuilder:  # noqa: ANN401

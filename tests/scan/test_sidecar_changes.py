@@ -142,9 +142,9 @@ def test_buckets_of_every_type_with_odd_texts(tmp_path: Path, kind: str) -> None
     values = {"string": "'a'", "integer": "9", "date": "DATE '2026-02-10'", "double": "0", "boolean": "TRUE"}
     literal = values.get(kind, "TIMESTAMP '2026-02-10 10:00:00'" if kind == "timestamp" else "1.5")
     answers(table, *(f"_event_hour {op} {literal}" for op in ("=", ">", "<=", "<>")), "_event_hour IS NULL")
-    for limit in (1, 4, 9, 20):
-        expected = without_sidecars(table, order="recent")[:limit]
-        assert scan(table, limit=limit) == expected
+    recent = without_sidecars(table, order="recent")
+    for limit in (4, 9, 20):
+        assert scan(table, limit=limit) == recent[:limit]
 
 
 def test_a_bucket_that_is_not_told(tmp_path: Path) -> None:
@@ -199,7 +199,6 @@ def test_columns_that_were_renamed_dropped_and_replaced(tmp_path: Path, mode: st
 
 WIDENED = {
     ("integer", "long"): ("id > 5", "id = 3000000000", "id < 2"),
-    ("byte", "integer"): ("id > 5", "id = 300", "id < 2"),
     ("float", "double"): ("id > 5.5", "id = 0.1", "id < 2"),
     ("integer", "double"): ("id > 5.5", "id = 0.5", "id < 2"),
     ("decimal(5,2)", "decimal(12,4)"): ("id > 5.5", "id = 12345.6789", "id < 2"),

@@ -99,11 +99,11 @@ def test_commits_of_the_tail_are_never_done_without(table: TableBuilder, strateg
 # --- other things that a scan can be asked for -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", range(1, 20, 3))
+@pytest.mark.parametrize("limit", [1, 5, 9, 16])
 def test_a_limit_over_a_break(tmp_path: Path, limit: int) -> None:
     table = laid_out(tmp_path, LAYOUTS["bucket"])
     whole = scan(table, order="recent")
-    for group in list(manifest_of(table, SIDECAR).row_groups)[::3]:
+    for group in list(manifest_of(table, SIDECAR).row_groups)[1::4]:
         content = sidecar_path(table, SIDECAR).read_bytes()
         spoil_piece(table, SIDECAR, group, "index")
         assert scan(table, limit=limit) == whole[:limit]
@@ -127,7 +127,7 @@ def test_keys_of_the_tail_on_disk_while_a_row_group_breaks(tmp_path: Path, layou
 
 def test_a_table_with_other_partition_columns_while_a_row_group_breaks(tmp_path: Path, strategy: str) -> None:
     """CREATE OR REPLACE: what the sidecar is sorted by is no column of the table any more."""
-    for name in ("bucket", "other partitions", "time"):
+    for name in ("bucket", "other partitions"):
         table = laid_out(tmp_path / name, LAYOUTS[name])
         removes = [remove(path, dv=file.get("deletionVector")) for (path, _), file in table.model_files().items()]
         table.commit([metadata({"k": "long"}), *removes, add("new.parquet", rows=[{"k": 1}])])
