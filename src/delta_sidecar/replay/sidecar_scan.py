@@ -241,10 +241,11 @@ def _in_order(course: Course[T], groups: Sequence[_Ordered]) -> tuple[_Ordered, 
     if course.reading.forward:
         return tuple(groups)
     # Incomplete rows come first, in reverse too.
-    backward: list[_Ordered] = list(reversed(groups))
-    incomplete: list[_Ordered] = [group for group in backward if not group.first_key[0]]
-    complete: list[_Ordered] = [group for group in backward if group.first_key[0]]
-    return (*incomplete, *complete)
+    return tuple(_run(groups, is_complete=False) + _run(groups, is_complete=True))
+
+
+def _run(groups: Sequence[_Ordered], *, is_complete: bool) -> list[_Ordered]:
+    return [group for group in reversed(groups) if bool(group.first_key[0]) == is_complete]
 
 
 def _is_by_partitions(course: Course[T]) -> bool:

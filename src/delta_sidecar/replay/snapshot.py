@@ -118,12 +118,22 @@ class _Search(ChoosesBase[Snapshot]):
     def begin(self) -> StateMachinePhase[Snapshot]:
         """Asks the base first, where it tells by the way; then the best checksum file, or else the tail."""
         base = self.choice.bases[0] if self.choice.bases else None
-        if base is not None and base.tells_first:
+        if base is not None and base.tells_first and not self._has_checksum_of(base):
             return base.trust(
                 _Told(self.table, self.choice, self, events=self.events), with_table=True, ahead=self.next_commits()
             )
         version = self.best_checksum()
         return self.in_tail() if version is None else Consume(ChecksumPhase(self, version))
+
+    def _has_checksum_of(self, base: Base) -> bool:
+        """Whether the checksum file of a base was asked for along with the listing, and all commits after it.
+
+        It is smaller than what the base has to tell, which can then wait until files of the base are wanted.
+        """
+        segment = self.choice.segment
+        is_listed_from = not segment.complete and any(found.version == base.version for found in segment.checkpoints)
+        is_near = segment.version - base.version <= self.opening.speculation
+        return is_listed_from and is_near and base.version in segment.checksums
 
     def best_checksum(self) -> int | None:
         """The checksum file that costs least: the base's own where the tail is on its way, else the newest.
