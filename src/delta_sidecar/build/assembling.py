@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
     from delta_sidecar.build.sampling import Sample
     from delta_sidecar.build.settings import BuildOptions
     from delta_sidecar.build.summary import ProgressListener
@@ -48,7 +48,7 @@ class Assembly:
     """
 
     snapshot: Snapshot
-    layout: SidecarLayout
+    layout: PlannedLayout
     options: BuildOptions
     executor: Executor
     total: int | None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from delta_sidecar.build.assembling import Assembly
 from delta_sidecar.build.existing import Existing, find_existing
-from delta_sidecar.build.layout import SidecarLayout, lay_out
+from delta_sidecar.build.layout import PlannedLayout, lay_out
 from delta_sidecar.build.manifest_facts import commit_mark, expected_files, manifest_facts
 from delta_sidecar.build.publishing import Levels, Published, publish
 from delta_sidecar.build.sampling import sampled
@@ -247,7 +247,7 @@ class _Build:
         self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
 
     def _summary(
-        self, layout: SidecarLayout, snapshot: Snapshot, made: Existing | Published, pieces: Pieces | None = None
+        self, layout: PlannedLayout, snapshot: Snapshot, made: Existing | Published, pieces: Pieces | None = None
     ) -> BuildSummary:
         manifest = made.manifest
         names = {physical: logical for logical, physical in snapshot.columns.physical_names.items()}

@@ -25,7 +25,7 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True)
-class SidecarLayout:
+class PlannedLayout:
     """The layout of a sidecar.
 
     Attributes:
@@ -41,7 +41,7 @@ class SidecarLayout:
 
 def lay_out(
     snapshot: Snapshot, *, bucket: str, sort: str | None = None, summaries: Sequence[str] = ()
-) -> SidecarLayout:
+) -> PlannedLayout:
     """Lays out the sidecar of a table.
 
     Args:
@@ -71,7 +71,7 @@ def lay_out(
     schema = SidecarSchema(partitions[buckets[0]] if buckets else None, others, time, statistics)
     values, words = _sort(snapshot, partitions, buckets, schema)
     order = SidecarOrder(values, {path: statistics[path] for path in summarized})
-    return SidecarLayout(schema, order, words)
+    return PlannedLayout(schema, order, words)
 
 
 def _sort(

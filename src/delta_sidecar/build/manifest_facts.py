@@ -8,20 +8,20 @@ from delta_sidecar._digest import xxh3_128
 from delta_sidecar.errors import ObjectNotFoundError
 from delta_sidecar.log.hints import read_checksum
 from delta_sidecar.log.names import checksum_path, commit_path
+from delta_sidecar.plan import HEAD_BYTES
 from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn
 from delta_sidecar.sidecar.names import sidecar_name
 from delta_sidecar.sidecar.schema import type_name
 
 if TYPE_CHECKING:
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store
 
-_HEAD_BYTES = 4096
 _CHECKSUM_BYTES = 4 << 20
 
 
-def manifest_facts(snapshot: Snapshot, layout: SidecarLayout, commit: CommitMark | None) -> Manifest:
+def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, commit: CommitMark | None) -> Manifest:
     """The manifest of a sidecar, but for what only the files tell."""
     schema, order = layout.schema, layout.order
     return Manifest(
@@ -44,7 +44,7 @@ def manifest_facts(snapshot: Snapshot, layout: SidecarLayout, commit: CommitMark
 def commit_mark(store: Store, version: int) -> CommitMark | None:
     """What tells commit N from another one under its name; None where it is not there."""
     try:
-        fetched = store.get(commit_path(version), max_bytes=_HEAD_BYTES)
+        fetched = store.get(commit_path(version), max_bytes=HEAD_BYTES)
     except ObjectNotFoundError:
         return None
     return CommitMark(fetched.size, xxh3_128(fetched.data))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
     from delta_sidecar.build.writing import Pieces
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store
@@ -61,7 +61,7 @@ class Published:
     manifest_bytes: int
 
 
-def publish(store: Store, pieces: Pieces, layout: SidecarLayout, facts: Manifest, levels: Levels) -> Published:
+def publish(store: Store, pieces: Pieces, layout: PlannedLayout, facts: Manifest, levels: Levels) -> Published:
     """Puts a sidecar into the table.
 
     Args:
@@ -82,7 +82,7 @@ def publish(store: Store, pieces: Pieces, layout: SidecarLayout, facts: Manifest
 
 
 def _with_segments(
-    store: Store, folder: Path, pieces: Pieces, layout: SidecarLayout, body: Manifest, levels: Levels
+    store: Store, folder: Path, pieces: Pieces, layout: PlannedLayout, body: Manifest, levels: Levels
 ) -> Manifest:
     path = folder / "segments.json"
     found = []
@@ -108,7 +108,7 @@ def _with_segments(
     raise StorageError(msg)
 
 
-def _put_data(store: Store, pieces: Pieces, layout: SidecarLayout, body: Manifest) -> Manifest:
+def _put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifest) -> Manifest:
     """Puts the data file under the first name that is free, or that holds the same bytes."""
     for name in _names(body):
         named = replace(body, files=(SidecarFile(name, 0),))

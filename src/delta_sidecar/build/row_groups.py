@@ -22,7 +22,7 @@ from delta_sidecar.sidecar.names import column_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
     from delta_sidecar.sidecar.groups import JsonScalar, Key
 
 
@@ -30,7 +30,7 @@ def cut(batches: Iterable[pa.RecordBatch], rows_per_group: int) -> Iterator[pa.R
     """Cuts sorted rows into groups. Complete rows and others are never in one group.
 
     Args:
-        batches: The rows as `SidecarRows` makes them, in order.
+        batches: The rows as `RowMaker` makes them, in order.
         rows_per_group: How many rows a group has; the last one of each kind has fewer.
     """
     held: deque[pa.RecordBatch] = deque()
@@ -79,7 +79,7 @@ class GroupFacts:
     columns: dict[str, Bounds]
 
 
-def facts_of(group: pa.RecordBatch, layout: SidecarLayout) -> GroupFacts:
+def facts_of(group: pa.RecordBatch, layout: PlannedLayout) -> GroupFacts:
     """Gathers what a manifest tells of a row group, from its rows in order."""
     last = group.num_rows - 1
     low, high, nulls, odd = _buckets(group, layout)
@@ -133,7 +133,7 @@ def _joined(held: deque[pa.RecordBatch]) -> pa.RecordBatch:
     return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
-def _key(group: pa.RecordBatch, row: int, layout: SidecarLayout) -> Key:
+def _key(group: pa.RecordBatch, row: int, layout: PlannedLayout) -> Key:
     values: list[JsonScalar | None] = []
     for number, value in enumerate(layout.order.sort):
         typed = group.column(f"#{number}")[row]
@@ -146,7 +146,7 @@ def _key(group: pa.RecordBatch, row: int, layout: SidecarLayout) -> Key:
     return (group.column("#complete")[row].as_py(), *values, path, vector)
 
 
-def _buckets(group: pa.RecordBatch, layout: SidecarLayout) -> tuple[str | None, str | None, int, int]:
+def _buckets(group: pa.RecordBatch, layout: PlannedLayout) -> tuple[str | None, str | None, int, int]:
     """Raw texts of the lowest and highest bucket, rows without one, and rows with one that is no value."""
     schema = layout.schema
     if schema.bucket is None:
@@ -169,7 +169,7 @@ def _untold(column: pa.StringArray, physical: str) -> np.ndarray:
     return np.array([text is not None and physical in json.loads(text) for text in column.to_pylist()], dtype=np.bool_)
 
 
-def _summaries(group: pa.RecordBatch, layout: SidecarLayout) -> dict[str, Bounds]:
+def _summaries(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, Bounds]:
     if not _is_complete(group):
         return {}
     found = {}

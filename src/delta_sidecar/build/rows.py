@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
 
 MOST_CELLS = 2 << 20
 """Most values in one batch of rows: a wide table has few rows in it."""
@@ -50,7 +50,7 @@ class RowMaker:
         guess: Whether texts of statistics are worth guessing at.
     """
 
-    layout: SidecarLayout
+    layout: PlannedLayout
     instants: frozenset[tuple[str, ...]]
     stats_format: str
     guess: bool = True
@@ -121,7 +121,7 @@ class RowMaker:
         return columns
 
 
-def key_fields(layout: SidecarLayout) -> list[pa.Field]:
+def key_fields(layout: PlannedLayout) -> list[pa.Field]:
     """Columns that rows have for the order alone."""
     values = [pa.field(f"#{number}", value.type) for number, value in enumerate(layout.order.sort)]
     return [pa.field("#complete", pa.int8()), *values, pa.field("#vector", pa.string())]

@@ -17,7 +17,7 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.scan import Manner, forward_scan
 
 if TYPE_CHECKING:
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
     from delta_sidecar.plan.machine import Executor
     from delta_sidecar.replay.snapshot import Snapshot
 
@@ -35,7 +35,7 @@ class Sample:
     row_bytes: float
 
 
-def sampled(snapshot: Snapshot, layout: SidecarLayout, executor: Executor) -> Sample:
+def sampled(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> Sample:
     """Looks at the first files, which are the same whenever the same log is read."""
     actions = _first_actions(snapshot, layout, executor)
     if actions is None:
@@ -52,7 +52,7 @@ def sampled(snapshot: Snapshot, layout: SidecarLayout, executor: Executor) -> Sa
     return Sample(stats_format, rows.nbytes / rows.num_rows + overhead)
 
 
-def _first_actions(snapshot: Snapshot, layout: SidecarLayout, executor: Executor) -> pa.RecordBatch | None:
+def _first_actions(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> pa.RecordBatch | None:
     columns = AddActions(partition_columns(snapshot))
     most = max(1, min(_SAMPLED, _MOST_CELLS // (3 * len(layout.schema.statistics) + 1)))
     chain = forward_scan(snapshot, None, manner=Manner(columns=columns))

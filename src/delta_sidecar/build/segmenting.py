@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
 
 
 def segmented(
-    groups: Sequence[RowGroup], layout: SidecarLayout, groups_per_segment: int = SEGMENT_ROW_GROUPS
+    groups: Sequence[RowGroup], layout: PlannedLayout, groups_per_segment: int = SEGMENT_ROW_GROUPS
 ) -> Iterator[tuple[Segment, bytes]]:
     """Gathers row groups into segments, one at a time.
 
@@ -57,7 +57,7 @@ def segmented(
         yield segment, data
 
 
-def _buckets(run: Sequence[RowGroup], layout: SidecarLayout) -> tuple[str | None, str | None]:
+def _buckets(run: Sequence[RowGroup], layout: PlannedLayout) -> tuple[str | None, str | None]:
     """Raw texts of the lowest and the highest bucket. Row groups with incomplete rows come first, whatever theirs."""
     lows = [group.event_hour_min for group in run if group.event_hour_min is not None]
     highs = [group.event_hour_max for group in run if group.event_hour_max is not None]
@@ -68,7 +68,7 @@ def _buckets(run: Sequence[RowGroup], layout: SidecarLayout) -> tuple[str | None
     return lows[low], highs[_highest([partition_scalar(text, kind) for text in highs])]
 
 
-def _bounds(run: Sequence[RowGroup], layout: SidecarLayout) -> dict[str, Bounds]:
+def _bounds(run: Sequence[RowGroup], layout: PlannedLayout) -> dict[str, Bounds]:
     found = {}
     for path, kind in layout.order.summaries.items():
         name = column_name(path)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
 
 ROWS_PER_GROUP = 10_000
 _MOST_CELLS = 32 << 20
@@ -70,7 +70,7 @@ class BuildOptions:
             msg = f"memory_limit must be at least {LEAST_MEMORY} bytes, not {self.memory_limit!r}"
             raise OptionError(msg)
 
-    def group_rows(self, layout: SidecarLayout) -> int:
+    def group_rows(self, layout: PlannedLayout) -> int:
         """Rows in a row group of a sidecar."""
         columns = len(layout.schema.index) + len(layout.schema.statistics_schema)
         return self.rows_per_group or max(1, min(ROWS_PER_GROUP, _MOST_CELLS // columns))

@@ -18,6 +18,7 @@ from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.sidecar.footers import MAGIC
 from delta_sidecar.sidecar.groups import RowGroup
 from delta_sidecar.sidecar.joining import GroupFooters, join_footers
+from delta_sidecar.sidecar.manifest import FOOTER_KEY
 from delta_sidecar.sidecar.pieces import encode_piece, piece_footer
 
 if TYPE_CHECKING:
@@ -27,12 +28,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.build.layout import SidecarLayout
+    from delta_sidecar.build.layout import PlannedLayout
     from delta_sidecar.build.packed_rows import PackedRows
     from delta_sidecar.build.rows import RowMaker
-
-FOOTER_KEY = "delta-sidecar"
-"""Key in the combined footer: the manifest's body."""
 
 _COPIED_AT_ONCE = 8 << 20
 
@@ -63,7 +61,7 @@ class Pieces:
 def write_pieces(
     groups: Iterable[pa.RecordBatch],
     maker: RowMaker | PackedRows,
-    layout: SidecarLayout,
+    layout: PlannedLayout,
     folder: Path,
     *,
     threads: int = 2,
@@ -103,7 +101,7 @@ def write_pieces(
     return spool.pieces(path)
 
 
-def write_footer(pieces: Pieces, layout: SidecarLayout, body: str) -> int:
+def write_footer(pieces: Pieces, layout: PlannedLayout, body: str) -> int:
     """Writes the combined footer behind the pieces, in the place of one that is there.
 
     Args:
@@ -205,7 +203,7 @@ class _Spool:
 
 
 def _encoded(
-    groups: Iterable[pa.RecordBatch], maker: RowMaker | PackedRows, layout: SidecarLayout, threads: int
+    groups: Iterable[pa.RecordBatch], maker: RowMaker | PackedRows, layout: PlannedLayout, threads: int
 ) -> Iterator[_Made]:
     """Makes pieces in some threads, in order, a few row groups ahead."""
     waiting: deque[Future[_Made]] = deque()
@@ -221,7 +219,7 @@ def _encoded(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _made(sorted_rows: pa.RecordBatch, maker: RowMaker | PackedRows, layout: SidecarLayout) -> _Made:
+def _made(sorted_rows: pa.RecordBatch, maker: RowMaker | PackedRows, layout: PlannedLayout) -> _Made:
     schema = layout.schema
     group = maker.finished(sorted_rows)
     index = group.select(schema.index.names).cast(schema.index)
@@ -235,7 +233,7 @@ def _made(sorted_rows: pa.RecordBatch, maker: RowMaker | PackedRows, layout: Sid
     )
 
 
-def _skippable(layout: SidecarLayout) -> list[str]:
+def _skippable(layout: PlannedLayout) -> list[str]:
     """Index columns by which other engines can pass over row groups."""
     schema = layout.schema
     names = [] if schema.bucket_column is None else [schema.bucket_column]

@@ -33,6 +33,7 @@ from delta_sidecar.sidecar.manifest import (
     decode_footer_body,
     decode_manifest,
 )
+from delta_sidecar.sidecar.names import sidecar_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,7 +71,7 @@ class SidecarBase(Base):
     def of(cls, sidecar: ListedSidecar, segment: LogSegment, checkpoints: tuple[CheckpointBase, ...]) -> SidecarBase:
         """Makes one of what a listing shows."""
         listed = segment.sidecars
-        data = listed.get(f"v{sidecar.version}.parquet")
+        data = listed.get(sidecar_name(sidecar.version))
         size = 0 if data is None else data.size
         return cls(sidecar.version, sidecar.name, listed, sidecar.tier > 1, checkpoints, nbytes=size)
 

@@ -2,15 +2,14 @@
 
     complete (no, yes), sort values (nulls first), path, id of the deletion vector
 
-A file is complete if it has both bounds of every summary column. It does not matter where a file comes from: the rows
-of a sidecar and the files of a checkpoint give the same values, so that one can tell of a file of a checkpoint between
-which rows of a sidecar it lies.
+A file is complete if it has both bounds of every summary column. Where a file comes from does not matter as long as it
+has the same statistics there; partition values and paths are told alike by every base.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.sidecar.manifest import SortKind
     from delta_sidecar.sidecar.schema import SidecarSchema
-
-SortKind: TypeAlias = Literal["bucket", "partition", "lower_bound"]
 
 
 @dataclass(frozen=True, slots=True)
