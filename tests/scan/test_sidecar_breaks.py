@@ -63,6 +63,7 @@ def test_every_file_comes_once(tmp_path: Path, layout: str, checkpoint: str) -> 
             assert not is_ordered or one.files == whole[number].files, (way, place)
             if one.bases != whole[number].bases:
                 assert one.told == (3, "damaged"), (way, place)
+                assert [tier for _, tier in one.bases] == [1, 3], "the footer of a damaged file is no better"
 
 
 @pytest.mark.parametrize("way", WAYS)
