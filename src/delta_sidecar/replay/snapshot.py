@@ -118,19 +118,22 @@ class _Search(ChoosesBase[Snapshot]):
     def begin(self) -> StateMachinePhase[Snapshot]:
         """Asks the base first, where it tells by the way; then the best checksum file, or else the tail."""
         base = self.choice.bases[0] if self.choice.bases else None
-        if base is not None and base.tells_first and not self._has_checksum_of(base):
+        if base is not None and base.tells_first and not self._is_told_by_checksum(base):
             return base.trust(
                 _Told(self.table, self.choice, self, events=self.events), with_table=True, ahead=self.next_commits()
             )
         version = self.best_checksum()
         return self.in_tail() if version is None else Consume(ChecksumPhase(self, version))
 
-    def _has_checksum_of(self, base: Base) -> bool:
-        """Whether the checksum file of a base was asked for along with the listing, and all commits after it.
+    def _is_told_by_checksum(self, base: Base) -> bool:
+        """Whether a checksum file tells of the table sooner than a base, whose files may not be wanted at all.
 
-        It is smaller than what the base has to tell, which can then wait until files of the base are wanted.
+        That is the base's own, if it was asked for along with the listing and so were all commits after it; or any, if
+        the tail is not read as a whole.
         """
         segment = self.choice.segment
+        if not self.opening.whole_tail:
+            return any(version >= base.version for version in segment.checksums)
         is_listed_from = not segment.complete and any(found.version == base.version for found in segment.checkpoints)
         is_near = segment.version - base.version <= self.opening.speculation
         return is_listed_from and is_near and base.version in segment.checksums
