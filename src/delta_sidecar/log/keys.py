@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import scalar
+from delta_sidecar._arrow import scalar, strings
 from delta_sidecar.log.deletion_vectors import unique_ids
 from delta_sidecar.log.paths import canonical_paths
 
@@ -27,3 +27,9 @@ def file_keys(fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
     length = pc.binary_length(path).cast(pa.string())
     tail = empty if ids is None else pc.fill_null(ids, empty)
     return pc.binary_join_element_wise(length, path, tail, scalar(":", pa.string())).cast(pa.binary())
+
+
+def key_paths(keys: pa.BinaryArray) -> pa.StringArray:
+    """The canonical paths in keys."""
+    parts = (key.partition(b":") for key in keys.to_pylist())
+    return strings(rest[: int(length)].decode() for length, _, rest in parts)

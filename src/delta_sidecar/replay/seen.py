@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from delta_sidecar.replay.key_batch import KeyBatch
 from delta_sidecar.replay.key_hashes import KeyHashes
@@ -18,8 +19,6 @@ from delta_sidecar.replay.spilled_runs import SpilledRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from delta_sidecar.replay.sorted_runs import Asked, Mask
 
@@ -70,6 +69,10 @@ class SeenSet:
         """Lays it out for lookups, from several threads too; nothing may be inserted any more."""
         self._seen.merge()
         return self
+
+    def few(self, most: int) -> pa.BinaryArray | None:
+        """All keys, where they are few and kept whole; else None."""
+        return None if self._digested or len(self) > most else self._seen.keys()
 
     def contains(self, keys: pa.BinaryArray) -> Mask:
         """Tells, key by key, whether it is in the set.
@@ -149,6 +152,12 @@ class _Layer:
     def in_memory(self) -> int:
         """The memory of the runs that are not in files."""
         return sum(run.nbytes for run in self._runs)
+
+    def keys(self) -> pa.BinaryArray:
+        """The keys that are kept whole."""
+        return pa.concat_arrays(
+            [pa.nulls(0, pa.binary()), *(run.keys for run in self._runs if isinstance(run, KeyRun))]
+        )
 
     def find(self, asked: Asked) -> Mask:
         found = np.zeros(len(asked.fingerprints), dtype=np.bool_)

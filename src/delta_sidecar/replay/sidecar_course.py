@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from delta_sidecar.errors import SidecarError
+from delta_sidecar.log.keys import key_paths
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.plan import Filter, Piece, PieceGroup, Plan, ScanPieces, StateMachinePhase
 from delta_sidecar.replay.checkpoint import is_torn
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FEW_KEYS = 10_000
 _MOST_BYTES = 8 << 20
 """So much is asked for together, unless one row group is larger."""
 
@@ -87,7 +89,16 @@ class Course(Generic[T]):
             skipped=skipped,
         )
         schema, stats_format = self.layout.schema, self.manifest.stats_format
-        rows = SidecarRows(reading.seen, reading.columns, reading.pruning, schema, stats_format, reading.tally)
+        few = reading.seen.few(_FEW_KEYS) if len(reading.seen) else None
+        rows = SidecarRows(
+            reading.seen,
+            reading.columns,
+            reading.pruning,
+            schema,
+            stats_format,
+            None if few is None else key_paths(few),
+            reading.tally,
+        )
         return reading.rest(Filter(pieces, rows))
 
     def path(self, group: RowGroup) -> str:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from delta_sidecar._arrow import booleans, int64s, strings
+from delta_sidecar._arrow import bits_of, booleans, int64s, strings
 from delta_sidecar.log.keys import file_keys
+from delta_sidecar.log.paths import canonical_paths
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
 from delta_sidecar.replay.sidecar_stats import row_vectors, stats_texts
 from delta_sidecar.replay.tally import Tally
@@ -101,6 +103,7 @@ class SidecarRows:
         pruning: Tells which files may match; None: all may.
         schema: The sidecar's columns.
         stats_format: The layout of its statistics as text.
+        paths: The paths of the seen-set, where they are few: most files have none of them, and need no key.
         tally: Counts what is met.
     """
 
@@ -109,6 +112,7 @@ class SidecarRows:
     pruning: Pruning | None
     schema: SidecarSchema
     stats_format: str
+    paths: pa.StringArray | None = field(default=None, repr=False)
     tally: Tally = field(default_factory=Tally, compare=False)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -125,13 +129,23 @@ class SidecarRows:
         if batch.num_rows:
             add = row_keys(batch)
             if len(self.seen):
-                live = ~self.seen.contains(file_keys(add))
+                live = self._live(add)
                 if not live.all():
                     batch = _chosen(batch, live)
                     add = row_keys(batch)
         hidden = met - pruned - batch.num_rows
         self.tally.add(base_adds=met, base_pruned_early=pruned, base_hidden=hidden)
         return self.columns.batch(add | self._rest(batch), batch.num_rows) if batch.num_rows else None
+
+    def _live(self, add: Mapping[str, pa.Array]) -> NDArray[np.bool_]:
+        if self.paths is None:
+            return ~self.seen.contains(file_keys(add))
+        live = np.ones(len(add["path"]), dtype=np.bool_)
+        rows = np.flatnonzero(bits_of(pc.is_in(canonical_paths(add["path"]), value_set=self.paths)))
+        if len(rows):
+            taken = int64s(rows)
+            live[rows] = ~self.seen.contains(file_keys({name: column.take(taken) for name, column in add.items()}))
+        return live
 
     def _rest(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         names = set(batch.schema.names)
