@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_sidecar.build.layout import SidecarLayout
+from delta_sidecar.build.layout import PlannedLayout
 from delta_sidecar.build.rows import RowMaker
 from delta_sidecar.build.statistics import native_statistics, read_statistics
 from delta_sidecar.log.alike_stats import guess_statistics
@@ -61,7 +61,7 @@ DELTALAKE = (
 
 def kept_and_given_back(texts: list[str | None], stats_format: str) -> tuple[list[str | None], list[str | None]]:
     """What is kept of texts as text, and what is given back of all of them."""
-    maker = RowMaker(SidecarLayout(SCHEMA, SidecarOrder((), {}), ""), frozenset(), stats_format)
+    maker = RowMaker(PlannedLayout(SCHEMA, SidecarOrder((), {}), ""), frozenset(), stats_format)
     actions = pa.RecordBatch.from_pydict(
         {"path": pa.array([str(number) for number in range(len(texts))]), "stats": pa.array(texts, pa.string())}
     )
