@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate.names import read, written
+from delta_sidecar.replay.sidecar_layout import collected_columns
 from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
-from delta_sidecar.sidecar.schema import SidecarSchema, default_time_column, sortable_type, stats_columns
+from delta_sidecar.sidecar.schema import SidecarSchema, default_time_column, sortable_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,15 +55,8 @@ def lay_out(
         OptionError: A name is no column of the table, or of one that has no bounds.
     """
     columns = snapshot.columns
-    # The log has partition values under names that may differ in case from those of the schema.
-    fields = dict(zip(columns.logical.names, columns.physical.names, strict=True))
     partitions = {name: columns.physical_names[(name,)][0] for name in columns.partition_columns}
-    statistics = stats_columns(
-        columns.physical,
-        snapshot.metadata.configuration,
-        [fields[name] for name in partitions],
-        logical=columns.logical,
-    )
+    statistics = collected_columns(columns, snapshot.metadata.configuration)
     names = _Names(snapshot, statistics)
     time = default_time_column(columns.physical, statistics) if sort is None else names.bounded(sort, "sort")
     summarized = [*([] if time is None else [time]), *(names.bounded(name, "summaries") for name in summaries)]

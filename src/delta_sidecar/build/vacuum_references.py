@@ -70,7 +70,7 @@ def read_references(
                 left = [ref for ref in left if ref.path != error.path]
                 continue
             if not is_torn(error):
-                raise_unreachable(error)
+                raise_unreachable("the checkpoint", error)
                 raise
             return References(frozenset(found), (error.path, str(error.__cause__ or error)))
         return References(frozenset(found))

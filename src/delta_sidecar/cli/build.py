@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from delta_sidecar.cli.ending import ending, is_colourless
-from delta_sidecar.cli.options import ONE_TABLE, only_one_table, storage_option, table_argument, version_option
+from delta_sidecar.cli.options import (
+    ONE_TABLE,
+    only_one_table,
+    output_option,
+    storage_option,
+    table_argument,
+    version_option,
+)
 from delta_sidecar.cli.rendering import counted, human_size, printable
 
 if TYPE_CHECKING:
@@ -76,13 +83,7 @@ def _names(ctx: click.Context, param: click.Parameter, given: str | None) -> tup
     type=click.Path(file_okay=False),
     help="Where temporary files go. [default: the machine's own]",
 )
-@click.option(
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object.",
-)
+@output_option
 @storage_option
 def build(  # noqa: PLR0913 - the flags of the command
     *,

@@ -13,6 +13,7 @@ from delta_sidecar.cli.options import (
     limit_option,
     only_one_table,
     order_option,
+    output_option,
     storage_option,
     strategy_option,
     table_argument,
@@ -48,13 +49,7 @@ Examples:
 @version_option
 @timestamp_option
 @click.option("--analyze", is_flag=True, help="Run the scan too, and say what it read and what was pruned where.")
-@click.option(
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object.",
-)
+@output_option
 @storage_option
 def explain(  # noqa: PLR0913 - the flags of the command
     *,

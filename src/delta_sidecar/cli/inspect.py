@@ -11,6 +11,7 @@ from delta_sidecar.cli.ending import FAILED, ending, is_colourless
 from delta_sidecar.cli.options import (
     ONE_TABLE,
     only_one_table,
+    output_option,
     storage_option,
     table_argument,
     timestamp_option,
@@ -35,13 +36,7 @@ Examples:
 @table_argument
 @version_option
 @timestamp_option
-@click.option(
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object.",
-)
+@output_option
 @click.option(
     "--fail-on",
     type=click.Choice(["warning", "problem"]),

@@ -74,6 +74,14 @@ timestamp_option = click.option(
     help="The table as of a time in ISO 8601, in UTC where it names no zone; not together with --version.",
 )
 
+output_option = click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object.",
+)
+
 storage_option = click.option(
     "--storage-option",
     "storage_options",

@@ -193,13 +193,12 @@ def _first_read(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -
     is_large = piece.length > WHOLE_PIECE_BYTES and piece.footer_length > 0
     if not is_large or plan.directory is None or names is None:
         return piece
-    start = piece.offset + piece.length - piece.footer_length
-    return Piece(piece.path, start, piece.footer_length, piece.footer_digest)
+    return Piece(piece.path, piece.end - piece.footer_length, piece.footer_length, piece.footer_digest)
 
 
 def _fetch(work: Work, pieces: tuple[Piece, ...]) -> Mapping[Piece, Buffer]:
     """Fetches pieces of one file whole."""
-    ranges = [(piece.offset, piece.offset + piece.length) for piece in pieces]
+    ranges = [(piece.offset, piece.end) for piece in pieces]
     return dict(zip(pieces, work.store.get_ranges(pieces[0].path, ranges), strict=True))
 
 

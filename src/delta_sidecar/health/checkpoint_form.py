@@ -127,7 +127,7 @@ class CheckpointFormPhase(ConsumePhase[CheckpointForm]):
         """A file that is torn is worth to know; a store out of reach is another matter."""
         if is_torn(error):
             return Terminus(CheckpointForm(_by_listing(self.base), str(error)))
-        raise_unreachable(error)
+        raise_unreachable("the checkpoint", error)
         return None
 
     def _in_time_order(self, footers: list[FooterFacts]) -> bool | None:

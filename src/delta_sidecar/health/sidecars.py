@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from delta_sidecar.health.sidecar_report import SidecarReport, SidecarsReport
 from delta_sidecar.predicate import names
 from delta_sidecar.replay.sidecar import SidecarBase
+from delta_sidecar.replay.sidecar_layout import collected_columns
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
-from delta_sidecar.sidecar.schema import stats_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,13 +59,7 @@ def sidecars_of(snapshot: Snapshot, bucket: str, unusable: Sequence[UnusableSide
 def _report(name: str, tier: int, layout: SidecarLayout, snapshot: Snapshot, bucket: str) -> SidecarReport:
     manifest, columns = layout.manifest, snapshot.columns
     shown = {physical: names.written(path) for path, physical in columns.physical_names.items()}
-    fields = dict(zip(columns.logical.names, columns.physical.names, strict=True))
-    collected = stats_columns(
-        columns.physical,
-        snapshot.metadata.configuration,
-        [fields[column] for column in columns.partition_columns],
-        logical=columns.logical,
-    )
+    collected = collected_columns(columns, snapshot.metadata.configuration)
     has = set(manifest.statistics)
     missing = [path for path, kind in collected.items() if kind is not None and path not in has]
     buckets = [column for column in columns.partition_columns if column.casefold() == bucket.casefold()]

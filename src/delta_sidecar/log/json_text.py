@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import int64s, numbers_of, scalar
+from delta_sidecar.log.value_text import ARROW, value_text
 
 _EMPTY = scalar("", pa.string())
 
@@ -40,8 +41,8 @@ def map_text(column: pa.MapArray) -> pa.StringArray:
     offsets = numbers_of(column.offsets)
     first, last = int(offsets[0]), int(offsets[-1])
     keys, items = column.keys.slice(first, last - first), column.items.slice(first, last - first)
-    value = pc.fill_null(_value(items), scalar("null", pa.string()))
-    entries = pc.binary_join_element_wise(_value(keys), value, scalar(":", pa.string()))
+    value = pc.fill_null(value_text(items, ARROW), scalar("null", pa.string()))
+    entries = pc.binary_join_element_wise(value_text(keys, ARROW), value, scalar(":", pa.string()))
     rows = pa.ListArray.from_arrays(int64s(offsets.astype(np.int64) - first).cast(pa.int32()), entries)
     text = _wrap("{", pc.binary_join(rows, scalar(",", pa.string())), "}")
     return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
@@ -52,41 +53,9 @@ def _member(name: str, column: pa.Array, instants: frozenset[tuple[str, ...]], p
         value = struct_text(column, instants, path)
     else:
         naive = pa.types.is_timestamp(column.type) and column.type.tz is None
-        value = _value(column.cast(pa.timestamp("us", "UTC")) if naive and path[1:] in instants else column)
+        typed = column.cast(pa.timestamp("us", "UTC")) if naive and path[1:] in instants else column
+        value = value_text(typed, ARROW)
     return pc.fill_null(_wrap(json.dumps(name, ensure_ascii=False) + ":", value, ","), _EMPTY)
-
-
-def _value(column: pa.Array) -> pa.StringArray:
-    kind = column.type
-    if pa.types.is_floating(kind):
-        text = column.cast(pa.float64()).cast(pa.string())
-        odd = pc.invert(pc.is_finite(column))
-        return pc.if_else(odd, _wrap('"', _non_finite(text), '"'), text)
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        return column.cast(pa.string())
-    if pa.types.is_timestamp(kind):
-        text = pc.replace_substring(column.cast(pa.string()), pattern=" ", replacement="T")
-        return _wrap('"', text, '"')
-    if pa.types.is_date(kind):
-        return _wrap('"', column.cast(pa.string()), '"')
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _wrap('"', _escaped(column), '"')
-    return pa.nulls(len(column), pa.string())
-
-
-def _non_finite(text: pa.StringArray) -> pa.StringArray:
-    for arrow, spark in (("nan", "NaN"), ("inf", "Infinity")):
-        text = pc.replace_substring(text, pattern=arrow, replacement=spark)
-    return text
-
-
-def _escaped(column: pa.StringArray) -> pa.StringArray:
-    text = pc.replace_substring(column, pattern="\\", replacement="\\\\")
-    text = pc.replace_substring(text, pattern='"', replacement='\\"')
-    if pc.any(pc.match_substring_regex(text, pattern="[\x01-\x1f\\x00]")).as_py():
-        for code in range(0x20):
-            text = pc.replace_substring(text, pattern=chr(code), replacement=json.dumps(chr(code))[1:-1])
-    return text
 
 
 def _wrap(before: str, text: pa.StringArray, after: str) -> pa.StringArray:

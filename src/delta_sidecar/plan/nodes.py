@@ -63,6 +63,11 @@ class Piece:
     footer_length: int = 0
     footer_digest: str = ""
 
+    @property
+    def end(self) -> int:
+        """Where the range ends."""
+        return self.offset + self.length
+
 
 @dataclass(frozen=True, slots=True)
 class PieceGroup:

@@ -112,7 +112,7 @@ class FooterCountsPhase(ConsumePhase[T]):
         """A torn checkpoint tells nothing; a store out of reach is another matter."""
         if is_torn(error):
             return self.then.uncounted()
-        raise_unreachable(error)
+        raise_unreachable("the checkpoint", error)
         return None
 
     @property

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-
-class PieceRange(NamedTuple):
-    """The place of a piece: bytes of a file from `start` up to `end`."""
-
-    path: str
-    start: int
-    end: int
+if TYPE_CHECKING:
+    from delta_sidecar.plan import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +38,8 @@ class BaseSummary:
     row_groups: int = 0
     row_groups_without_files: int = 0
     row_groups_pruned: int = 0
-    index: tuple[PieceRange, ...] = field(default=(), repr=False)
-    statistics: tuple[PieceRange, ...] = field(default=(), repr=False)
+    index: tuple[Piece, ...] = field(default=(), repr=False)
+    statistics: tuple[Piece, ...] = field(default=(), repr=False)
     segments: int = 0
     segment_bytes: int = 0
 

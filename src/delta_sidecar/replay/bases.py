@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.log.actions import Metadata, Protocol
+    from delta_sidecar.log.schema import TableSchema
     from delta_sidecar.plan import FileRef, Piece, Place, Plan, StateMachinePhase
     from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.predicate import Predicate
@@ -50,6 +51,7 @@ class Base(ABC):
         name: A file name that tells it from the other bases of its log.
         protocol: The protocol in it; None where it was not asked for yet.
         metadata: The metadata in it; None where it was not asked for yet.
+        columns: What they say of the table's columns, where that has been read.
         nbytes: Its size by the listing.
     """
 
@@ -57,6 +59,7 @@ class Base(ABC):
     name: str
     protocol: Protocol | None = field(default=None, repr=False, kw_only=True)
     metadata: Metadata | None = field(default=None, repr=False, kw_only=True)
+    columns: TableSchema | None = field(default=None, repr=False, kw_only=True)
     nbytes: int = field(default=0, repr=False, kw_only=True)
 
     @property

@@ -347,7 +347,7 @@ def is_torn(error: Exception) -> bool:
 def _distrusted_if_torn(base: Base, error: Exception, then: TrustContinuation[T]) -> StateMachinePhase[T] | None:
     if is_torn(error):
         return then.distrusted(base, error)
-    raise_unreachable(error)
+    raise_unreachable("the checkpoint", error)
     return None
 
 

@@ -47,7 +47,7 @@ def raise_sidecar_failure(table: str, error: Exception) -> None:
     """
     if not isinstance(error, SidecarError | UnreadableFileError):
         return
-    raise_unreachable_file(table, error)
+    raise_unreachable(table, error)
     msg = (
         f"{table} cannot be read: {error}. Files of this metadata sidecar were already given out, so the scan ends "
         f"here; build it again, or scan with sidecar_enabled=False."
@@ -55,19 +55,29 @@ def raise_sidecar_failure(table: str, error: Exception) -> None:
     raise LogCorruptionError(msg) from error
 
 
-def raise_unreachable_file(table: str, error: Exception) -> None:
-    """Says that a file is out of reach, where that is the failure.
+def raise_unreachable(subject: str, error: Exception) -> None:
+    """Says that a file is out of reach, where that is the failure: not that it is absent or cut short.
+
+    Args:
+        subject: What cannot be read without it.
+        error: The failure.
 
     Raises:
         StorageError: It is.
     """
+    failure = _unreachable(subject, error)
+    if failure is not None:
+        raise failure from error
+
+
+def _unreachable(subject: str, error: Exception) -> StorageError | None:
     cause = error.__cause__
-    if isinstance(error, UnreadableFileError) and isinstance(cause, StorageError):
-        if isinstance(cause, ObjectNotFoundError | ObjectTruncatedError):
-            return
-        kind = AuthenticationError if isinstance(cause, AuthenticationError) else StorageError
-        msg = f"{table} cannot be read: {error.path}: {cause}"
-        raise kind(msg) from error
+    if not isinstance(error, UnreadableFileError) or not isinstance(cause, StorageError):
+        return None
+    if isinstance(cause, ObjectNotFoundError | ObjectTruncatedError):
+        return None
+    kind = AuthenticationError if isinstance(cause, AuthenticationError) else StorageError
+    return kind(f"{subject} cannot be read: {error.path}: {cause}")
 
 
 def _commit_failure(table: str, error: Exception) -> Exception | None:
@@ -91,29 +101,14 @@ def _commit_failure(table: str, error: Exception) -> Exception | None:
 
 
 def _base_failure(table: str, error: UnreadableFileError) -> Exception:
-    cause = error.__cause__
-    if isinstance(cause, AuthenticationError):
-        return AuthenticationError(f"{table} cannot be read: {error.path}: {cause}")
-    if isinstance(cause, StorageError) and not isinstance(cause, ObjectNotFoundError | ObjectTruncatedError):
-        return StorageError(f"{table} cannot be read: {error.path}: {cause}")
+    unreachable = _unreachable(table, error)
+    if unreachable is not None:
+        return unreachable
     msg = (
-        f"{table} cannot be read: {error.path} is torn: {cause}. Files of it were already given out, so the scan ends "
-        f"here; write a new checkpoint and scan again."
+        f"{table} cannot be read: {error.path} is torn: {error.__cause__}. Files of it were already given out, so the "
+        f"scan ends here; write a new checkpoint and scan again."
     )
     return CorruptCheckpointError(msg)
-
-
-def raise_unreachable(error: Exception) -> None:
-    """Says that a file of a checkpoint is out of reach, where that is the failure.
-
-    Raises:
-        StorageError: It is.
-    """
-    cause = error.__cause__
-    if isinstance(error, UnreadableFileError) and isinstance(cause, StorageError):
-        kind = AuthenticationError if isinstance(cause, AuthenticationError) else StorageError
-        msg = f"the checkpoint cannot be read: {error.path}: {cause}"
-        raise kind(msg) from error
 
 
 def no_base_left(table: str, name: str, error: Exception) -> Exception:

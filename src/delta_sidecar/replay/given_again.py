@@ -14,8 +14,8 @@ from delta_sidecar.replay.listed_sidecars import ListedSidecar
 from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.sidecar import SidecarBase
+from delta_sidecar.replay.sidecar_breaks import note_given
 from delta_sidecar.replay.sidecar_course import Course
-from delta_sidecar.replay.sidecar_scan import note_given
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from delta_sidecar.log.schema import read_schema
 from delta_sidecar.plan import Consume, ConsumePhase, FileRef, ReadFiles, ReadKeyValue, Terminus
 from delta_sidecar.replay.bases import Base, TrustContinuation
 from delta_sidecar.replay.checkpoint import CheckpointBase, is_torn
-from delta_sidecar.replay.failures import raise_unreachable_file
+from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.sidecar_layout import SidecarLayout
 from delta_sidecar.replay.sidecar_scan import first_pieces, replay_sidecar
@@ -199,7 +199,7 @@ class FooterPhase(ConsumePhase[T]):
         """A torn file is no base; the store being out of reach is another matter."""
         if is_torn(error):
             return self.then.distrusted(self.base, error)
-        raise_unreachable_file(self.base.name, error)
+        raise_unreachable(self.base.name, error)
         return None
 
 
@@ -297,6 +297,7 @@ def _check_commit(base: SidecarBase, manifest: Manifest, size: int, head: bytes 
 def _learned(base: SidecarBase, manifest: Manifest) -> SidecarBase:
     protocol = Protocol.from_action(manifest.protocol, base.name)
     metadata = Metadata.from_action(manifest.metadata, base.name)
-    layout = SidecarLayout.of(manifest, read_schema(metadata, protocol, base.name))
+    columns = read_schema(metadata, protocol, base.name)
+    layout = SidecarLayout.of(manifest, columns)
     size = sum(file.size for file in manifest.files)
-    return replace(base, layout=layout, protocol=protocol, metadata=metadata, nbytes=size)
+    return replace(base, layout=layout, protocol=protocol, metadata=metadata, columns=columns, nbytes=size)

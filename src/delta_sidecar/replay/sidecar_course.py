@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-import numpy as np
-
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.keys import key_paths
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.plan import Filter, Piece, PieceGroup, Plan, ScanPieces, StateMachinePhase
 from delta_sidecar.replay.checkpoint import is_torn
-from delta_sidecar.replay.failures import raise_unreachable_file
-from delta_sidecar.replay.sidecar_groups import may_hold
+from delta_sidecar.replay.failures import raise_unreachable
+from delta_sidecar.replay.sidecar_groups import matching
 from delta_sidecar.replay.sidecar_rows import SidecarRows, WantedColumns, wanted_columns
 from delta_sidecar.sidecar.pieces import read_piece_footer
 
@@ -64,13 +62,12 @@ class Course(Generic[T]):
 
     def matching(self, groups: RowGroups) -> list[RowGroup]:
         """Those row groups that may hold a file that matches."""
-        at = np.flatnonzero(may_hold(self.layout, groups, self.reading.pruning)).tolist()
-        return [groups[number] for number in at]
+        return [groups[number] for number in matching(self.layout, groups, self.reading.pruning)]
 
     def matching_segments(self) -> list[Segment]:
         """Those segments that may hold a file that matches."""
-        at = np.flatnonzero(may_hold(self.layout, self.manifest.segments, self.reading.pruning)).tolist()
-        return [self.manifest.segments[number] for number in at]
+        segments = self.manifest.segments
+        return [segments[number] for number in matching(self.layout, segments, self.reading.pruning)]
 
     def plan(self, groups: Sequence[RowGroup], skipped: int, at_first: int) -> Plan:
         """Row groups as files."""
@@ -113,7 +110,7 @@ class Course(Generic[T]):
         """
         if isinstance(error, SidecarError) or is_torn(error):
             return True
-        raise_unreachable_file(self.reading.table, error)
+        raise_unreachable(self.reading.table, error)
         return False
 
     def broken(self, error: Exception, decided: RowTest) -> StateMachinePhase[T] | None:

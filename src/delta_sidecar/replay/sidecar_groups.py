@@ -40,6 +40,12 @@ def may_hold(layout: SidecarLayout, groups: Summed, pruning: Pruning | None) -> 
     return bits_of(may_match(pruning.predicate, _GroupBounds(layout, groups, pruning)))
 
 
+def matching(layout: SidecarLayout, groups: Summed, pruning: Pruning | None) -> list[int]:
+    """Numbers of the row groups, or segments, that may hold a file that matches."""
+    found: list[int] = np.flatnonzero(may_hold(layout, groups, pruning)).tolist()
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _GroupBounds(Bounds):
     """The bounds of row groups."""

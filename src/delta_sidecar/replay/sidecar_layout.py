@@ -10,7 +10,7 @@ import pyarrow as pa
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.stats_text import STATS_FORMATS
 from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
-from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, bounded_type, sortable_type
+from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, bounded_type, sortable_type, stats_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +69,14 @@ class SidecarLayout:
             msg = "it sums up a column that has no bounds"
             raise SidecarError(msg)
         return cls(manifest, table, schema, SidecarOrder(sort, known))
+
+
+def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> dict[ColumnPath, pa.DataType | None]:
+    """The columns of a table that Delta collects statistics for, as `stats_columns` tells them."""
+    # The log has partition values under names that may differ in case from those of the schema.
+    fields = dict(zip(columns.logical.names, columns.physical.names, strict=True))
+    partitions = [fields[name] for name in columns.partition_columns]
+    return stats_columns(columns.physical, properties, partitions, logical=columns.logical)
 
 
 def _check_sort(

@@ -192,6 +192,8 @@ class _Search(ChoosesBase[Snapshot]):
 
     def trusted(self, base: Base) -> StateMachinePhase[Snapshot]:
         known = replace(self, protocol=self.protocol or base.protocol, metadata=self.metadata or base.metadata)
+        if self.protocol is None and self.metadata is None:
+            known = replace(known, columns=base.columns)
         return replace(known, choice=self.choice.learned(base)).done()
 
     def onto(self, choice: BaseChoice) -> StateMachinePhase[Snapshot]:

@@ -12,7 +12,8 @@ from delta_sidecar.store.ranges import CLOSE, merge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from delta_sidecar.replay.base_summary import BaseSummary, PieceRange
+    from delta_sidecar.plan import Piece
+    from delta_sidecar.replay.base_summary import BaseSummary
     from delta_sidecar.store import RequestCounts
 
 
@@ -69,13 +70,15 @@ def expect(
 
 def _bytes_at_most(base: BaseSummary, at_once: int, *, in_order: bool) -> int:
     """Bytes of pieces, and of the gaps between close ones, which are read over."""
-    size = sum(piece.end - piece.start for piece in (*base.index, *base.statistics))
-    by_file: dict[str, tuple[list[PieceRange], list[PieceRange]]] = defaultdict(lambda: ([], []))
+    size = sum(piece.length for piece in (*base.index, *base.statistics))
+    by_file: dict[str, tuple[list[Piece], list[Piece]]] = defaultdict(lambda: ([], []))
     for kind, pieces in enumerate((base.index, base.statistics)):
         for piece in pieces:
             by_file[piece.path][kind].append(piece)
     for index, statistics in by_file.values():
-        between = min((piece.start for piece in statistics), default=0) - max(piece.end for piece in index)
+        between = min((piece.offset for piece in statistics), default=0) - max(
+            piece.offset + piece.length for piece in index
+        )
         is_regular = in_order and (not statistics or between >= 0)
         if is_regular:
             # What is fetched together lies together, apart from the step from an index to its statistics.
@@ -87,8 +90,8 @@ def _bytes_at_most(base: BaseSummary, at_once: int, *, in_order: bool) -> int:
     return min(size, (_batches(len(base.index), at_once) if in_order else len(base.index)) * base.bytes)
 
 
-def _gaps(pieces: Sequence[PieceRange]) -> int:
-    gaps = (after.start - before.end for before, after in pairwise(pieces))
+def _gaps(pieces: Sequence[Piece]) -> int:
+    gaps = (after.offset - before.end for before, after in pairwise(pieces))
     return sum(gap for gap in gaps if 0 < gap <= CLOSE)
 
 
@@ -97,7 +100,7 @@ def _requests(base: BaseSummary, at_once: int) -> int:
     for first in range(0, len(base.index), at_once):
         together = (*base.index[first : first + at_once], *base.statistics[first : first + at_once])
         for path in {piece.path for piece in together}:
-            requests += len(merge([(piece.start, piece.end) for piece in together if piece.path == path]))
+            requests += len(merge([(piece.offset, piece.end) for piece in together if piece.path == path]))
     return requests
 
 

@@ -67,7 +67,7 @@ class BaseExplanation:
     @classmethod
     def of(cls, base: BaseSummary) -> BaseExplanation:
         """Tells of a base."""
-        index, statistics = (sum(piece.end - piece.start for piece in kind) for kind in (base.index, base.statistics))
+        index, statistics = (sum(piece.length for piece in kind) for kind in (base.index, base.statistics))
         is_told = base.tier < CHECKPOINT_TIER and not base.segments
         return cls(
             base.name,
