@@ -22,6 +22,11 @@
         PageTokenExpiredError         what a page token points to is gone: begin at the first page
       ScanClosedError                 a stream that was stopped before its end is taken from
       OptionError                     an unknown option or a bad value for one
+      IngestError                     a batch was not written; nothing of it is in the table
+        BadTimestampsError            rows without a timestamp that has a time bucket, by their number
+        SchemaMismatchError           the columns of a batch do not fit the table's
+        TableMismatchError            the table's time bucket is defined in another way
+        CommitFailedError             others changed the table's definition meanwhile, again and again
       TemporaryFileError              a temporary file could not be written or read back
       StorageError                    the object store did not do what was asked
         AuthenticationError           the store refused the credentials, or there are none
@@ -185,6 +190,34 @@ class ScanClosedError(DeltaSidecarError):
 
 class OptionError(DeltaSidecarError):
     """An option is unknown or its value is not valid."""
+
+
+class IngestError(DeltaSidecarError):
+    """A batch was not written. Nothing of it is in the table: it can be run again."""
+
+
+class BadTimestampsError(IngestError):
+    """Rows of a batch have no timestamp, or one outside the years 1 to 9999.
+
+    Attributes:
+        count: How many.
+    """
+
+    def __init__(self, message: str, count: int = 0) -> None:
+        super().__init__(message)
+        self.count = count
+
+
+class SchemaMismatchError(IngestError):
+    """The columns of a batch do not fit those of the table."""
+
+
+class TableMismatchError(IngestError):
+    """The table defines its time bucket in another way than the pipeline, or has none."""
+
+
+class CommitFailedError(IngestError):
+    """Others changed the table's definition while a batch was written, again and again."""
 
 
 class TemporaryFileError(DeltaSidecarError):

@@ -298,6 +298,41 @@ class BuildEnded(Event):
     trips: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWritten(Event):
+    """A pipeline is through with a batch, in one way or another.
+
+    Attributes:
+        outcome: `complete`; `skipped` where its batch id was written before; `empty` where it has no rows; `failed`,
+            and then nothing of it is in the table.
+        error: Class of the error that it failed with; None where it did not.
+        milliseconds: Since it began, the checkpoint trigger not counted.
+        app_id: Whose batch ids they are: the pipeline's name, or the id of a streaming query.
+        batch_id: The batch's own; None where it has none.
+        version: The version that it made; None where it made none.
+        rows: Rows written.
+        files: Data files written.
+        bytes: Their size.
+        buckets: Time buckets that they are of.
+        null_bucket_rows: Rows among them that have no time bucket.
+    """
+
+    name: ClassVar[str] = "batch_written"
+    level: ClassVar[int] = logging.INFO
+
+    outcome: Literal["complete", "skipped", "empty", "failed"]
+    error: str | None
+    milliseconds: float
+    app_id: str
+    batch_id: int | None
+    version: int | None
+    rows: int
+    files: int
+    bytes: int
+    buckets: int
+    null_bucket_rows: int
+
+
 Listener: TypeAlias = Callable[[Event], None]
 
 
