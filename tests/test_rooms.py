@@ -47,7 +47,8 @@ ROOMS: dict[str, set[str]] = {
     "spark": LIBRARY,
     "serve": LIBRARY,
     "synth": {"log", "sidecar", "store"},
-    "cli": LIBRARY | {"synth"},
+    # The commands that run on Spark import its room when they are called.
+    "cli": LIBRARY | {"spark", "synth"},
     # The public names come from anywhere in the library, never from an extra's room.
     "__init__": LIBRARY,
     "__main__": {"cli"},

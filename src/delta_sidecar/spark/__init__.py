@@ -1,0 +1,1 @@
+"""The writer side, on PySpark with Delta's own connector."""

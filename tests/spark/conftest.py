@@ -1,0 +1,88 @@
+"""One Spark session for the whole run, and places for its tables."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from delta_sidecar.spark.access import grant
+from delta_sidecar.spark.session import hadoop_version, spark_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+    from tests.azurite import Azurite
+
+# Where the jars are kept, so that they are fetched once.
+IVY = Path(__file__).parents[2] / ".cache" / "ivy"
+
+SETTINGS = {
+    "spark.jars.ivy": str(IVY),
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "2g",
+}
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A place for tables.
+
+    Attributes:
+        root: Its address, which Spark and our own store both understand.
+        options: The storage options for it.
+    """
+
+    root: str
+    options: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def url(self, name: str) -> str:
+        """The address of a table."""
+        return f"{self.root}/{name}"
+
+    def new_url(self, name: str = "table") -> str:
+        """The address of a table that nobody else uses."""
+        return self.url(f"{name}-{uuid.uuid4().hex[:8]}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session of all tests."""
+    azure = f"org.apache.hadoop:hadoop-azure:{hadoop_version()}"
+    session = spark_session(name="tests", master="local[2]", settings=SETTINGS, packages=[azure])
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def local_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A local folder."""
+    return Lake(str(tmp_path_factory.mktemp("lake")))
+
+
+@pytest.fixture(scope="session")
+def azure_lake(spark: SparkSession, azurite: Azurite) -> Lake:
+    """A container of an emulator, which the session has been given access to."""
+    root = f"abfs://{azurite.create_container()}@{azurite.account}.dfs.core.windows.net"
+    grant(spark, root, azurite.options)
+    return Lake(root, azurite.options)
+
+
+@pytest.fixture(scope="session", params=["local", pytest.param("azure", marks=pytest.mark.azurite)])
+def lake(request: pytest.FixtureRequest) -> Lake:
+    """Each of the two."""
+    found: Lake = request.getfixturevalue(f"{request.param}_lake")
+    return found
