@@ -333,6 +333,32 @@ class BatchWritten(Event):
     null_bucket_rows: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointTriggered(Event):
+    """A version came up that is to have a checkpoint and a metadata sidecar.
+
+    Attributes:
+        outcome: `complete` where what was missing is there now; `already_there` where nothing was; `left_to_another`
+            pipeline; `passed_over` where a newer version has taken its place; `failed`, and then the next commit of the
+            pipeline tries again.
+        error: Class of the error that it failed with; None where it did not.
+        milliseconds: How long it took.
+        version: The version.
+        made_checkpoint: Whether a checkpoint was made; Delta itself may have made it with the commit.
+        built_sidecar: Whether a metadata sidecar was built.
+    """
+
+    name: ClassVar[str] = "checkpoint_triggered"
+    level: ClassVar[int] = logging.INFO
+
+    outcome: Literal["complete", "already_there", "left_to_another", "passed_over", "failed"]
+    error: str | None
+    milliseconds: float
+    version: int
+    made_checkpoint: bool
+    built_sidecar: bool
+
+
 Listener: TypeAlias = Callable[[Event], None]
 
 

@@ -1,0 +1,88 @@
+"""Whose turn it is: which of several pipelines on a table makes the checkpoint and the metadata sidecar of a version.
+
+    10  OPTIMIZE           the version that is due
+    11  pipeline a         the first commit of a pipeline from there on: its turn
+    12  pipeline b         leaves it to a
+    ...
+    17  pipeline b         later than 11 by the lease: b's turn, where it still has not been made
+
+Pipelines mark their commits. All read the same commits, with times by the store's clock, and come to the same answer
+without asking one another. Should two do the work all the same, both make the same, and nothing is lost but time.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.errors import ObjectNotFoundError
+from delta_sidecar.log.names import commit_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from delta_sidecar.store import Store
+
+# A pipeline's commit begins with its `commitInfo`.
+_HEAD_BYTES = 64 << 10
+_KEY, _PIPELINE = "deltaSidecar", "pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A commit of a pipeline, by which it may be its turn.
+
+    Attributes:
+        version: The commit's version.
+        time: When it was written, in milliseconds since the epoch.
+        pipeline: The pipeline's app id.
+    """
+
+    version: int
+    time: int
+    pipeline: str
+
+
+def pipeline_mark(app_id: str) -> str:
+    """What a pipeline puts into its commits as `userMetadata`."""
+    return json.dumps({_KEY: {_PIPELINE: app_id}}, separators=(",", ":"))
+
+
+def marked_by(store: Store, version: int) -> str | None:
+    """The app id of the pipeline that marked a commit; None where it has no mark, or is gone."""
+    try:
+        beginning = bytes(store.get(commit_path(version), max_bytes=_HEAD_BYTES).data)
+    except ObjectNotFoundError:
+        return None
+    for line in beginning.splitlines():
+        found: Any = line
+        for key in ("commitInfo", "userMetadata", _KEY, _PIPELINE):
+            found = _member(found, key)
+        if isinstance(found, str):
+            return found
+    return None
+
+
+def whose_turn(commits: Iterable[Turn], lease: int) -> Turn | None:
+    """Whose turn it is; None where no pipeline has come by.
+
+    Args:
+        commits: The marked commits from the version that is due on, in order.
+        lease: Milliseconds after which the turn passes on to the next that comes by.
+    """
+    holder = None
+    for commit in commits:
+        if holder is None or commit.time - holder.time >= lease:
+            holder = commit
+    return holder
+
+
+def _member(value: object, key: str) -> object:
+    """A member of an object, which may be JSON still; None where there is none."""
+    if isinstance(value, bytes | str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value.get(key) if isinstance(value, dict) else None

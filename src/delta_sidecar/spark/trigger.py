@@ -1,0 +1,232 @@
+"""The checkpoint trigger: every so many commits a checkpoint by Delta, then a metadata sidecar of the same version.
+
+    commit -> checkpoint -> data files of the sidecar -> its manifest
+
+Each step leaves a table that every reader reads rightly, so that it may be cut off anywhere. Whoever comes next looks
+at what is there and makes what is missing; what is there and good is not made again. The batch is committed before any
+of this: a failure here is told, and never fails the write.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from delta_sidecar.errors import OptionError, StorageError
+from delta_sidecar.events import CheckpointTriggered, Events
+from delta_sidecar.spark import delta_log
+from delta_sidecar.spark.access import hadoop_url
+from delta_sidecar.spark.building import build_sidecar
+from delta_sidecar.spark.ownership import Turn, marked_by, whose_turn
+from delta_sidecar.spark.standing import standing_from
+from delta_sidecar.store import open_store
+from delta_sidecar.store.option_names import canonical
+from delta_sidecar.store.options import options_of
+from delta_sidecar.store.redaction import Scrubber
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from delta_sidecar.build import BuildSummary
+    from delta_sidecar.events import Listener
+    from delta_sidecar.spark.standing import Standing
+    from delta_sidecar.store import Store
+
+logger = logging.getLogger("delta_sidecar.spark")
+
+DEFAULT_LEASE = timedelta(minutes=10)
+
+_MOST_FAILURES = 3
+
+Outcome: TypeAlias = Literal["complete", "already_there", "left_to_another", "passed_over", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerOutcome:
+    """What came of a version that was due.
+
+    Attributes:
+        version: The version.
+        outcome: `complete`: what was missing is there now. `already_there`: nothing was missing. `left_to_another`: it
+            is the turn of another pipeline. `passed_over`: its commit is cleaned up already, so that a newer version
+            has taken its place. `failed`: something is missing still; a later commit tries again.
+        pipeline: App id of the pipeline whose turn it was; None where that was not asked.
+        made_checkpoint: Whether a checkpoint was made.
+        sidecar: What the build of the metadata sidecar says; None where there was none.
+        error: What went wrong, in a line; None where nothing did.
+        seconds: How long it took.
+    """
+
+    version: int
+    outcome: Outcome
+    pipeline: str | None = None
+    made_checkpoint: bool = False
+    sidecar: BuildSummary | None = None
+    error: str | None = None
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for JSON."""
+        return asdict(self)
+
+
+class CheckpointTrigger:
+    """Sees to it that every `interval`-th version of a table has a checkpoint and a metadata sidecar.
+
+    Args:
+        spark: The session.
+        table_url: The table's root.
+        interval: How many versions lie between two that are due.
+        app_id: The pipeline's own, which its commits are marked with (see `ownership.pipeline_mark`).
+        storage_options: Options of the store, by name.
+        sidecars: Whether there are to be metadata sidecars; else only checkpoints.
+        lease: After so long it is another pipeline's turn.
+        build_options: More options for `build_sidecar`, by name.
+        listeners: Are told of events.
+        store: A store that is open already, in the place of `table_url`'s.
+
+    Raises:
+        OptionError: The interval, the lease, the address or a storage option is not valid.
+    """
+
+    def __init__(  # noqa: PLR0913 - every option by its name
+        self,
+        spark: SparkSession,
+        table_url: str | os.PathLike[str],
+        interval: int,
+        *,
+        app_id: str,
+        storage_options: Mapping[str, str] | None = None,
+        sidecars: bool = True,
+        lease: timedelta = DEFAULT_LEASE,
+        build_options: Mapping[str, Any] | None = None,
+        listeners: Iterable[Listener] = (),
+        store: Store | None = None,
+    ) -> None:
+        if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
+            msg = f"the checkpoint interval must be a whole number from 1 on, not {interval!r}"
+            raise OptionError(msg)
+        if lease < timedelta():
+            msg = f"the lease must be a span of time, zero or more, not {lease!r}"
+            raise OptionError(msg)
+        self._spark = spark
+        self._table_url = table_url
+        self._interval = interval
+        self._app_id = app_id
+        self._storage_options = dict(storage_options or {})
+        self._sidecars = sidecars
+        self._lease = lease // timedelta(milliseconds=1)
+        self._build_options = dict(build_options or {})
+        self._listeners = tuple(listeners)
+        self._events = Events(self._listeners)
+        self._store = store or open_store(table_url, storage_options)
+        self._lock = threading.Lock()
+        self._settled = 0
+        self._failures = (0, 0)
+        self._marks: dict[int, str | None] = {}
+
+    def after(self, version: int) -> TriggerOutcome | None:
+        """Makes what is due after a commit, if it is this pipeline's turn. Call it after every commit of the pipeline.
+
+        Args:
+            version: The version that was committed.
+
+        Returns:
+            What came of it; None where nothing is due, or it was seen to before.
+        """
+        due = version - version % self._interval
+        with self._lock:
+            if due <= self._settled or self._failures == (due, _MOST_FAILURES):
+                return None
+            began = time.monotonic()
+            try:
+                outcome = self._seen_to(due, version)
+            except Exception as error:  # noqa: BLE001 - the batch is written, and what is missing is made later
+                outcome = self._failed(due, error)
+            outcome = replace(outcome, seconds=time.monotonic() - began)
+            if outcome.outcome not in {"failed", "left_to_another"}:
+                self._settled = due
+                self._marks.clear()
+            self._tell(outcome)
+            return outcome
+
+    def _seen_to(self, due: int, version: int) -> TriggerOutcome:
+        standing = standing_from(self._store, due)
+        needs_sidecar = self._sidecars and not standing.has_sidecar
+        if standing.has_checkpoint and not needs_sidecar:
+            return TriggerOutcome(due, "already_there")
+        if due not in standing.commits:
+            return TriggerOutcome(due, "passed_over")
+        turn = whose_turn(self._turns(standing, due, version), self._lease)
+        pipeline = self._app_id if turn is None else turn.pipeline
+        if pipeline != self._app_id:
+            return TriggerOutcome(due, "left_to_another", pipeline)
+        if not standing.has_checkpoint:
+            self._make_checkpoint(due)
+        sidecar = self._build(due) if needs_sidecar else None
+        return TriggerOutcome(due, "complete", pipeline, not standing.has_checkpoint, sidecar)
+
+    def _turns(self, standing: Standing, due: int, version: int) -> Iterator[Turn]:
+        """The commits of pipelines from the due version on; the newest is this one's own where nobody marked it."""
+        for at in range(due, version + 1):
+            if at not in self._marks:
+                self._marks[at] = marked_by(self._store, at) or (self._app_id if at == version else None)
+            pipeline = self._marks[at]
+            if pipeline is not None and at in standing.commits:
+                yield Turn(at, standing.commits.time(at), pipeline)
+
+    def _make_checkpoint(self, due: int) -> None:
+        delta_log.checkpoint(self._spark, hadoop_url(self._table_url, self._storage_options), due)
+        # Delta logs what goes wrong with a checkpoint, and raises nothing.
+        if not standing_from(self._store, due).has_checkpoint:
+            msg = f"Delta made no checkpoint of version {due} of {self._store.url}: the log of Spark says why"
+            raise StorageError(msg)
+
+    def _build(self, due: int) -> BuildSummary:
+        return build_sidecar(
+            self._spark,
+            self._table_url,
+            version=due,
+            storage_options=self._storage_options,
+            listeners=self._listeners,
+            **self._build_options,
+        )
+
+    def _failed(self, due: int, error: Exception) -> TriggerOutcome:
+        at, failures = self._failures
+        self._failures = (due, failures + 1 if at == due else 1)
+        return TriggerOutcome(due, "failed", error=f"{type(error).__name__}: {self._in_a_line(error)}")
+
+    def _in_a_line(self, error: Exception) -> str:
+        """What an error says, without secrets; one of Java says where it was called before that."""
+        secret = {option.key for option in options_of("local") if option.secret}
+        values = canonical(self._storage_options, options_of("local"))
+        text = " ".join(line.strip() for line in str(error).splitlines()[:2])
+        return Scrubber(value for key, value in values.items() if key in secret).scrub(text)
+
+    def _tell(self, outcome: TriggerOutcome) -> None:
+        if outcome.error is not None:
+            logger.warning(
+                "%s: version %d lacks its checkpoint or its metadata sidecar. What was written is safe. %s",
+                self._store.url,
+                outcome.version,
+                outcome.error,
+            )
+        self._events(
+            CheckpointTriggered(
+                table=self._store.url,
+                outcome=outcome.outcome,
+                error=None if outcome.error is None else outcome.error.partition(":")[0],
+                milliseconds=1000 * outcome.seconds,
+                version=outcome.version,
+                made_checkpoint=outcome.made_checkpoint,
+                built_sidecar=outcome.sidecar is not None and not outcome.sidecar.already_there,
+            )
+        )
