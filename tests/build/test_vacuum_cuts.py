@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.build.vacuum_tables import SidecarTable
 from tests.scan.reading import agrees_with_model
 
 from delta_sidecar import StorageError
@@ -15,6 +14,8 @@ from delta_sidecar.store.wrappers import Attempt, Fail, FaultStore, RecordingSto
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.build.vacuum_tables import SidecarTable
 
 
 def crowded(made: SidecarTable) -> SidecarTable:
@@ -39,16 +40,16 @@ def whole_manifests(made: SidecarTable) -> None:
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> SidecarTable:
-    return crowded(SidecarTable.make(tmp_path_factory.mktemp("cuts") / "table"))
+def crowd(template: SidecarTable, tmp_path_factory: pytest.TempPathFactory) -> SidecarTable:
+    return crowded(template.copy(tmp_path_factory.mktemp("cuts") / "table"))
 
 
 @pytest.mark.parametrize("number", range(1, 11))
-def test_a_cut_at_any_delete(template: SidecarTable, tmp_path: Path, number: int) -> None:
-    whole = template.copy(tmp_path / "whole")
+def test_a_cut_at_any_delete(crowd: SidecarTable, tmp_path: Path, number: int) -> None:
+    whole = crowd.copy(tmp_path / "whole")
     planned = vacuum_sidecars(whole.root, keep=1).deleted
     assert len(planned) == 10, "each of them is a place to be cut at"
-    made = template.copy(tmp_path / "cut")
+    made = crowd.copy(tmp_path / "cut")
     before = made.names()
     broken = FaultStore(open_store(made.root), Fail(kind="delete", first=number))
     with pytest.raises(StorageError):
@@ -63,8 +64,8 @@ def test_a_cut_at_any_delete(template: SidecarTable, tmp_path: Path, number: int
     agrees_with_model(made.table)
 
 
-def test_the_answer_is_the_same_before_every_delete(template: SidecarTable, tmp_path: Path) -> None:
-    made = template.copy(tmp_path / "table")
+def test_the_answer_is_the_same_before_every_delete(crowd: SidecarTable, tmp_path: Path) -> None:
+    made = crowd.copy(tmp_path / "table")
     looked = []
 
     def look(attempt: Attempt) -> None:
@@ -77,8 +78,8 @@ def test_the_answer_is_the_same_before_every_delete(template: SidecarTable, tmp_
     assert len(looked) == 10
 
 
-def test_manifests_go_first(template: SidecarTable, tmp_path: Path) -> None:
-    made = template.copy(tmp_path / "table")
+def test_manifests_go_first(crowd: SidecarTable, tmp_path: Path) -> None:
+    made = crowd.copy(tmp_path / "table")
     store = RecordingStore(open_store(made.root))
     vacuum_sidecars(made.root, keep=1, store=store)
     is_manifest = [path.endswith(".manifest.json") for path in store.paths("delete")]
@@ -86,8 +87,8 @@ def test_manifests_go_first(template: SidecarTable, tmp_path: Path) -> None:
     assert sum(is_manifest) == 3
 
 
-def test_a_delete_that_is_done_twice_is_no_error(template: SidecarTable, tmp_path: Path) -> None:
-    made = template.copy(tmp_path / "table")
+def test_a_delete_that_is_done_twice_is_no_error(crowd: SidecarTable, tmp_path: Path) -> None:
+    made = crowd.copy(tmp_path / "table")
 
     def also(attempt: Attempt) -> None:
         if attempt.kind == "delete":
@@ -97,8 +98,8 @@ def test_a_delete_that_is_done_twice_is_no_error(template: SidecarTable, tmp_pat
     assert len(vacuum_sidecars(made.root, keep=1, store=store).deleted) == 10
 
 
-def test_a_reader_at_work_gets_its_answer(template: SidecarTable, tmp_path: Path) -> None:
-    made = template.copy(tmp_path / "table")
+def test_a_reader_at_work_gets_its_answer(crowd: SidecarTable, tmp_path: Path) -> None:
+    made = crowd.copy(tmp_path / "table")
     done = []
 
     def clean(attempt: Attempt) -> None:

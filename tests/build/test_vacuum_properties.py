@@ -6,7 +6,6 @@ import json
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.build.vacuum_tables import BUILT, SidecarTable
@@ -35,11 +34,6 @@ CHECKPOINTS = st.lists(
     ),
     max_size=3,
 )
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> SidecarTable:
-    return SidecarTable.make(tmp_path_factory.mktemp("random") / "table")
 
 
 def put(made: SidecarTable, name: str, content: str, days: float) -> None:
