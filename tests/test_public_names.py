@@ -55,6 +55,7 @@ PUBLIC = [
     "SchemaMismatchError",
     "SidecarError",
     "Snapshot",
+    "SparkSetupError",
     "StorageError",
     "StrictModeError",
     "TableMismatchError",

@@ -27,6 +27,7 @@
         SchemaMismatchError           the columns of a batch do not fit the table's
         TableMismatchError            the table's time bucket is defined in another way
         CommitFailedError             others changed the table's definition meanwhile, again and again
+      SparkSetupError                 Spark cannot run here: no Java, a package is missing, or a session without Delta
       TemporaryFileError              a temporary file could not be written or read back
       StorageError                    the object store did not do what was asked
         AuthenticationError           the store refused the credentials, or there are none
@@ -218,6 +219,10 @@ class TableMismatchError(IngestError):
 
 class CommitFailedError(IngestError):
     """Others changed the table's definition while a batch was written, again and again."""
+
+
+class SparkSetupError(DeltaSidecarError):
+    """Spark cannot run here, or not with Delta: no Java is found, a package is missing, or it does not start."""
 
 
 class TemporaryFileError(DeltaSidecarError):

@@ -1,0 +1,217 @@
+"""Time buckets: the text of the month, day, hour, minute or second that a row belongs to, in UTC.
+
+A bucket is a generated partition column of a Delta table, so the SQL of its expression is part of the table and every
+writer runs it, in whatever time zone its session is. Functions that follow the session's zone are therefore not used:
+not `date_format`, which formats even a date in that zone, and so skips the day that Samoa skipped. What is left are
+the seconds since 1970, whole division, and the text of a date, for which there are no zones:
+
+    cast(date_add(date'1970-01-01', day) as string)
+
+A `timestamp_ntz` has no zone to begin with: it is taken for UTC, and its own text has all the fields.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from delta_sidecar.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Granularity: TypeAlias = Literal["month", "day", "hour", "minute", "second"]
+TimestampKind: TypeAlias = Literal["timestamp", "timestamp_ntz"]
+
+
+@dataclass(frozen=True)
+class TimeBucket:
+    """How rows are put into buckets of time.
+
+    Attributes:
+        granularity: How long a bucket is: month, day, hour, minute or second.
+        column: The partition column that holds the bucket, a text.
+        timestamp_column: The column that the bucket is made of, a timestamp or a timestamp_ntz.
+        format: How the text looks: the fields `yyyy MM dd HH mm ss` down to the granularity in this order, so that
+            texts sort as times, with `-`, `_`, `.`, `:`, a space or `'T'` between them, or nothing. None is the format
+            without separators.
+
+    Raises:
+        OptionError: A value is not valid.
+    """
+
+    granularity: Granularity = "hour"
+    column: str = "_event_hour"
+    timestamp_column: str = "event_ts"
+    format: str = None  # type: ignore[assignment] - it is a text as soon as the object is made
+
+    def __post_init__(self) -> None:
+        if self.granularity not in _FIELDS:
+            msg = f"the granularity of a time bucket must be one of {', '.join(_FIELDS)}, not {self.granularity!r}"
+            raise OptionError(msg)
+        for name, value in (("column", self.column), ("timestamp_column", self.timestamp_column)):
+            if not isinstance(value, str) or not value:
+                msg = f"the {name} of a time bucket must be the name of a column, not {value!r}"
+                raise OptionError(msg)
+        if self.column.lower() == self.timestamp_column.lower():
+            msg = f"the column of a time bucket and its timestamp column are both {self.column!r}"
+            raise OptionError(msg)
+        if self.format is None:
+            object.__setattr__(self, "format", "".join(_FIELDS[self.granularity]))
+        _pieces(self.granularity, self.format)
+
+    def expression(self, kind: TimestampKind = "timestamp") -> str:
+        """Gives the SQL that makes the bucket of the timestamp column.
+
+        Delta takes it in a generated column. It is null for null, and outside of the years 1 to 9999.
+
+        Args:
+            kind: The type of the timestamp column.
+
+        Raises:
+            OptionError: The column has another type.
+        """
+        if kind not in get_args(TimestampKind):
+            msg = (
+                f"a time bucket needs a column of type timestamp or timestamp_ntz; {self.timestamp_column!r} is {kind}"
+            )
+            raise OptionError(msg)
+        column = "`" + self.timestamp_column.replace("`", "``") + "`"
+        if kind == "timestamp":
+            moment = f"cast({column} as bigint)"
+            inside = f"{moment} >= {_FIRST // _SECOND} and {moment} < {_END // _SECOND}"
+            fields = _fields_of_seconds(moment)
+        else:
+            inside = f"{column} >= timestamp_ntz'0001-01-01' and {column} < timestamp_ntz'+10000-01-01'"
+            fields = _fields_of_text(f"cast({column} as string)")
+        pieces = (fields.get(piece, f"'{piece}'") for piece in _pieces(self.granularity, self.format))
+        return f"case when {inside} then concat({', '.join(pieces)}) end"
+
+    def of(self, moment: datetime | None) -> str | None:
+        """Gives the bucket of a moment; None for None, and outside of the years 1 to 9999 in UTC.
+
+        Raises:
+            OptionError: The moment has no time zone.
+        """
+        if moment is None:
+            return None
+        offset = moment.utcoffset()
+        if offset is None:
+            msg = f"{moment!r} has no time zone, so its bucket is not known: give it one, such as datetime.UTC"
+            raise OptionError(msg)
+        # Not by astimezone(), which fails where the moment is in another year 1 or 9999 than that of UTC.
+        return self.of_micros((moment.replace(tzinfo=None) - _EPOCH - offset) // timedelta(microseconds=1))
+
+    def of_micros(self, micros: int | None) -> str | None:
+        """Gives the bucket of micro-seconds since 1970 in UTC; None for None, and outside of the years 1 to 9999."""
+        if micros is None or not _FIRST <= micros < _END:
+            return None
+        # Its text has the fields at the places where that of Spark has them.
+        text = (_EPOCH + timedelta(microseconds=micros)).isoformat(" ", "microseconds")
+        pieces = _pieces(self.granularity, self.format)
+        return "".join(text[slice(*_PLACES[piece])] if piece in _PLACES else piece for piece in pieces)
+
+    def properties(self) -> dict[str, str]:
+        """Gives the properties of a table that keep the definition."""
+        return {
+            _PREFIX + "column": self.column,
+            _PREFIX + "granularity": self.granularity,
+            _PREFIX + "timestampColumn": self.timestamp_column,
+            _PREFIX + "format": self.format,
+        }
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> TimeBucket | None:
+        """Gives the definition that a table's properties keep; None if they keep none.
+
+        A bucket column alone is no definition: readers heed it on tables of any writer.
+
+        Raises:
+            OptionError: The definition is not whole, or not valid.
+        """
+        found = {
+            name: properties.get(_PREFIX + name) for name in ("column", "granularity", "timestampColumn", "format")
+        }
+        column, granularity, timestamp_column, text = found.values()
+        if granularity is None and timestamp_column is None and text is None:
+            return None
+        missing = [_PREFIX + name for name, value in found.items() if value is None]
+        if missing:
+            msg = f"the table's definition of its time bucket is not whole: the property {missing[0]} is missing"
+            raise OptionError(msg)
+        return cls(granularity, column, timestamp_column, text)  # type: ignore[arg-type] - they are checked inside
+
+    def difference(self, other: TimeBucket) -> str | None:
+        """Says in words how another definition differs from this one; None if it does not."""
+        names = {
+            "granularity": "granularity",
+            "column": "column",
+            "timestamp_column": "timestamp column",
+            "format": "format",
+        }
+        parts = [
+            f"{words} {getattr(other, name)!r} instead of {getattr(self, name)!r}"
+            for name, words in names.items()
+            if getattr(other, name) != getattr(self, name)
+        ]
+        return ", ".join(parts) or None
+
+
+_PREFIX = "deltaSidecar.bucket."
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "month": ("yyyy", "MM"),
+    "day": ("yyyy", "MM", "dd"),
+    "hour": ("yyyy", "MM", "dd", "HH"),
+    "minute": ("yyyy", "MM", "dd", "HH", "mm"),
+    "second": ("yyyy", "MM", "dd", "HH", "mm", "ss"),
+}
+
+# Where the fields are in 2026-02-10 22:15:00, the text of a timestamp.
+_PLACES = {"yyyy": (0, 4), "MM": (5, 7), "dd": (8, 10), "HH": (11, 13), "mm": (14, 16), "ss": (17, 19)}
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - in UTC, like everything here
+_SECOND = 1_000_000
+_FIRST = (datetime.min - _EPOCH) // timedelta(microseconds=1)  # noqa: DTZ901
+_END = (datetime.max - _EPOCH) // timedelta(microseconds=1) + 1  # noqa: DTZ901
+
+
+def _pieces(granularity: str, text: str) -> list[str]:
+    """Gives the fields and separators of a format, one by one.
+
+    Raises:
+        OptionError: It does not have exactly the fields of the granularity, in their order.
+    """
+    fields = _FIELDS[granularity]
+    found = (
+        re.fullmatch(r"([-_.: ]|'T'|)".join(f"({field})" for field in fields), text) if isinstance(text, str) else None
+    )
+    if found is None:
+        msg = (
+            f"the format of a time bucket by {granularity} must be {''.join(fields)!r}, with one of - _ . : or a space or "
+            f"'T' in quotes between the fields if wanted, not {text!r}"
+        )
+        raise OptionError(msg)
+    return [piece.strip("'") for piece in found.groups() if piece]
+
+
+def _fields_of_seconds(seconds: str) -> dict[str, str]:
+    """Gives the SQL of each field, of the SQL of seconds since 1970."""
+    in_day = f"pmod({seconds}, 86400)"
+    day = f"cast(date_add(date'1970-01-01', cast(({seconds} - {in_day}) div 86400 as int)) as string)"
+    return {field: text for field, text in _fields_of_text(day).items() if field in _FIELDS["day"]} | {
+        "HH": _two_digits(f"{in_day} div 3600"),
+        "mm": _two_digits(f"pmod({seconds}, 3600) div 60"),
+        "ss": _two_digits(f"pmod({seconds}, 60)"),
+    }
+
+
+def _fields_of_text(text: str) -> dict[str, str]:
+    """Gives the SQL of each field, of the SQL of a text with the fields at their places."""
+    return {field: f"substring({text}, {start + 1}, {end - start})" for field, (start, end) in _PLACES.items()}
+
+
+def _two_digits(number: str) -> str:
+    return f"lpad(cast({number} as string), 2, '0')"
