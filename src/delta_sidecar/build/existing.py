@@ -6,7 +6,8 @@ not be told that there is nothing to do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from delta_sidecar._digest import xxh3_128
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, SidecarError
@@ -17,14 +18,10 @@ from delta_sidecar.sidecar.names import manifest_name
 from delta_sidecar.sidecar.segments import decode_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from delta_sidecar.build.publishing import Levels
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store
-
-_READ_AT_ONCE = 8 << 20
 
 
 class Existing:
@@ -43,8 +40,55 @@ class Existing:
         self.index_bytes = self.stats_bytes = 0
 
 
+class PieceRange(NamedTuple):
+    """A piece of a sidecar, and the digest that it must have.
+
+    Attributes:
+        path: Its file.
+        start: Its first byte.
+        end: The byte after its last.
+        digest: Its digest.
+    """
+
+    path: str
+    start: int
+    end: int
+    digest: str
+
+    def check(self, store: Store) -> None:
+        """Reads the piece.
+
+        Raises:
+            SidecarError: It is not what the manifest says.
+            ObjectNotFoundError: Its file is gone.
+        """
+        if xxh3_128(store.get_range(self.path, self.start, self.end)) != self.digest:
+            msg = f"{self.path} is damaged"
+            raise SidecarError(msg)
+
+
+PieceCheck: TypeAlias = Callable[[Iterator[PieceRange], int], None]
+"""Reads all pieces of a sidecar, of which the bytes in all are told; raises as `PieceRange.check` does."""
+
+
+def check_here(store: Store, checked: Callable[[int, int], None], pieces: Iterator[PieceRange], total: int) -> None:
+    """Reads pieces on this machine, one after another.
+
+    Args:
+        store: The table's store.
+        checked: Is told how many bytes are checked, and of how many.
+        pieces: The pieces.
+        total: Bytes of all of them, about.
+    """
+    done = 0
+    for piece in pieces:
+        piece.check(store)
+        done += piece.end - piece.start
+        checked(done, total)
+
+
 def find_existing(
-    store: Store, facts: Manifest, rows_per_group: int, levels: Levels, checked: Callable[[int, int], None]
+    store: Store, facts: Manifest, rows_per_group: int, levels: Levels, check: PieceCheck
 ) -> Existing | None:
     """Finds a good sidecar of the same version that is laid out the same way; None where there is none.
 
@@ -53,7 +97,7 @@ def find_existing(
         facts: What a build would put into the manifest, but for files and row groups.
         rows_per_group: Rows in a row group.
         levels: When a manifest gets a second level.
-        checked: Is told how many bytes are checked, and of how many.
+        check: Reads the pieces.
     """
     try:
         fetched = store.get(SIDECAR_FOLDER + manifest_name(facts.version), max_bytes=LARGEST_DOCUMENT + 1)
@@ -65,7 +109,7 @@ def find_existing(
         for each in manifest.files:
             if store.head(SIDECAR_FOLDER + each.name).size != each.size:
                 return None
-        _check(store, found, rows_per_group, checked)
+        check(_pieces(store, found, rows_per_group), sum(each.size for each in manifest.files))
     except (SidecarError, ObjectNotFoundError, ObjectTruncatedError):
         return None
     return found
@@ -86,30 +130,21 @@ def _is_laid_out_as(manifest: Manifest, facts: Manifest) -> bool:
     return all(getattr(manifest, name) == getattr(facts, name) for name in same)
 
 
-def _check(store: Store, found: Existing, rows_per_group: int, checked: Callable[[int, int], None]) -> None:
-    """Reads all of it.
+def _pieces(store: Store, found: Existing, rows_per_group: int) -> Iterator[PieceRange]:
+    """All pieces of a sidecar, whose bytes are counted on the way.
 
     Raises:
-        SidecarError: Something is not what the manifest says, or row groups have another size.
+        SidecarError: A segment is not what the manifest says, or row groups have another size.
     """
-    total = sum(each.size for each in found.manifest.files)
-    done = 0
     before: RowGroup | None = None
     for group in _groups(store, found.manifest):
         path = SIDECAR_FOLDER + found.manifest.files[group.file].name
         _check_size(before, group, rows_per_group, is_in_parts=len(found.manifest.files) > 1)
-        for offset, length, digest in (
-            (group.byte_offset, group.byte_length, group.digest),
-            (group.stats_offset, group.stats_length, group.stats_digest),
-        ):
-            if xxh3_128(store.get_range(path, offset, offset + length)) != digest:
-                msg = f"{path} is damaged"
-                raise SidecarError(msg)
-            done += length
         found.index_bytes += group.byte_length
         found.stats_bytes += group.stats_length
+        yield PieceRange(path, group.byte_offset, group.byte_offset + group.byte_length, group.digest)
+        yield PieceRange(path, group.stats_offset, group.stats_offset + group.stats_length, group.stats_digest)
         before = group
-        checked(done, total)
 
 
 def _check_size(before: RowGroup | None, group: RowGroup, rows_per_group: int, *, is_in_parts: bool) -> None:

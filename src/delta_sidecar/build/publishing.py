@@ -27,11 +27,12 @@ from delta_sidecar.sidecar.names import manifest_name, part_name, segments_name,
 from delta_sidecar.sidecar.segments import SEGMENT_ROW_GROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from delta_sidecar.build.layout import PlannedLayout
     from delta_sidecar.build.writing import Pieces
+    from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store
 
@@ -71,24 +72,43 @@ def publish(store: Store, pieces: Pieces, layout: PlannedLayout, facts: Manifest
         facts: Its manifest, but for its files, row groups and segments.
         levels: When the manifest gets a second level.
     """
-    folder = pieces.path.parent
-    body = replace(facts, row_groups=RowGroups(pieces.groups))
-    if len(pieces.groups) > levels.most_row_groups or len(encode_manifest(body)) > LARGEST_DOCUMENT:
-        body = _with_segments(store, folder, pieces, layout, body, levels)
-    manifest = _put_data(store, pieces, layout, body)
+    body = _with_groups(store, pieces.path.parent, pieces.groups, layout, facts, levels)
+    return _published(store, _put_data(store, pieces, layout, body))
+
+
+def publish_parts(
+    store: Store, folder: Path, groups: Sequence[RowGroup], layout: PlannedLayout, facts: Manifest, levels: Levels
+) -> Published:
+    """Makes a sidecar visible whose parts are in the table already.
+
+    Args:
+        store: The table's store.
+        folder: Where a temporary file may be made.
+        groups: The row groups of all parts, in order.
+        layout: Its layout.
+        facts: Its manifest, with the names and sizes of its parts, but without row groups and segments.
+        levels: When the manifest gets a second level.
+    """
+    return _published(store, _with_groups(store, folder, groups, layout, facts, levels))
+
+
+def _published(store: Store, manifest: Manifest) -> Published:
     data = encode_manifest(manifest)
     _put_manifest(store, manifest.version, data)
     return Published(manifest, len(data))
 
 
-def _with_segments(
-    store: Store, folder: Path, pieces: Pieces, layout: PlannedLayout, body: Manifest, levels: Levels
+def _with_groups(
+    store: Store, folder: Path, groups: Sequence[RowGroup], layout: PlannedLayout, facts: Manifest, levels: Levels
 ) -> Manifest:
+    body = replace(facts, row_groups=RowGroups(groups))
+    if len(groups) <= levels.most_row_groups and len(encode_manifest(body)) <= LARGEST_DOCUMENT:
+        return body
     path = folder / "segments.json"
     found = []
     try:
         with path.open("wb") as file:
-            for segment, data in segmented(pieces.groups, layout, levels.groups_per_segment):
+            for segment, data in segmented(groups, layout, levels.groups_per_segment):
                 file.write(data)
                 found.append(segment)
     except OSError as error:

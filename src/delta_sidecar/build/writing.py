@@ -101,6 +101,48 @@ def write_pieces(
     return spool.pieces(path)
 
 
+def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
+    """Joins the pieces of two files into a third one, the row groups of the first in front.
+
+    Args:
+        first: Some pieces.
+        second: Others.
+        folder: Where the file is made.
+
+    Raises:
+        TemporaryFileError: The file cannot be written.
+    """
+    path = folder / "data.parquet"
+    ranges = [(each.path, 0, each.index_bytes) for each in (first, second)]
+    ranges += [(each.path, each.index_bytes, each.stats_bytes) for each in (first, second)]
+    try:
+        with path.open("xb") as file:
+            for source, start, length in ranges:
+                _copy(source, start, length, file)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    in_front = len(first.groups)
+    groups = [replace(group, stats_offset=group.stats_offset + second.index_bytes) for group in first.groups]
+    groups += [
+        replace(
+            group,
+            index=in_front + group.index,
+            byte_offset=first.index_bytes + group.byte_offset,
+            stats_offset=first.index_bytes + first.stats_bytes + group.stats_offset,
+        )
+        for group in second.groups
+    ]
+    return Pieces(
+        path,
+        groups,
+        [*first.index_footers, *second.index_footers],
+        first.index_bytes + second.index_bytes,
+        first.stats_bytes + second.stats_bytes,
+        first.num_rows + second.num_rows,
+        first.kept_texts + second.kept_texts,
+    )
+
+
 def write_footer(pieces: Pieces, layout: PlannedLayout, body: str) -> int:
     """Writes the combined footer behind the pieces, in the place of one that is there.
 
@@ -137,6 +179,14 @@ def unwritable(folder: Path, error: OSError) -> TemporaryFileError:
     """The error for a temporary file that cannot be written."""
     reason = error.strerror or error
     return TemporaryFileError(f"a temporary file in {folder} cannot be written: {reason}; name another temp_directory")
+
+
+def _copy(source: Path, start: int, length: int, file: BinaryIO) -> None:
+    with source.open("rb") as opened:
+        opened.seek(start)
+        while length and (block := opened.read(min(length, _COPIED_AT_ONCE))):
+            file.write(block)
+            length -= len(block)
 
 
 @dataclass(frozen=True, slots=True)
