@@ -45,13 +45,14 @@ class TimeBucket:
     granularity: Granularity = "hour"
     column: str = "_event_hour"
     timestamp_column: str = "event_ts"
-    format: str = None  # type: ignore[assignment] - it is a text as soon as the object is made
+    format: str = None  # type: ignore[assignment]  # it is a text as soon as the object is made
 
     def __post_init__(self) -> None:
         if self.granularity not in _FIELDS:
             msg = f"the granularity of a time bucket must be one of {', '.join(_FIELDS)}, not {self.granularity!r}"
             raise OptionError(msg)
-        for name, value in (("column", self.column), ("timestamp_column", self.timestamp_column)):
+        names: dict[str, object] = {"column": self.column, "timestamp_column": self.timestamp_column}
+        for name, value in names.items():
             if not isinstance(value, str) or not value:
                 msg = f"the {name} of a time bucket must be the name of a column, not {value!r}"
                 raise OptionError(msg)
@@ -115,12 +116,7 @@ class TimeBucket:
 
     def properties(self) -> dict[str, str]:
         """Gives the properties of a table that keep the definition."""
-        return {
-            _PREFIX + "column": self.column,
-            _PREFIX + "granularity": self.granularity,
-            _PREFIX + "timestampColumn": self.timestamp_column,
-            _PREFIX + "format": self.format,
-        }
+        return {_PREFIX + name: getattr(self, attribute) for attribute, name in _PROPERTIES.items()}
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TimeBucket | None:
@@ -131,35 +127,33 @@ class TimeBucket:
         Raises:
             OptionError: The definition is not whole, or not valid.
         """
-        found = {
-            name: properties.get(_PREFIX + name) for name in ("column", "granularity", "timestampColumn", "format")
-        }
-        column, granularity, timestamp_column, text = found.values()
-        if granularity is None and timestamp_column is None and text is None:
+        found = {attribute: properties.get(_PREFIX + name) for attribute, name in _PROPERTIES.items()}
+        if all(value is None for attribute, value in found.items() if attribute != "column"):
             return None
-        missing = [_PREFIX + name for name, value in found.items() if value is None]
-        if missing:
-            msg = f"the table's definition of its time bucket is not whole: the property {missing[0]} is missing"
-            raise OptionError(msg)
-        return cls(granularity, column, timestamp_column, text)  # type: ignore[arg-type] - they are checked inside
+        for attribute, value in found.items():
+            if value is None:
+                name = _PREFIX + _PROPERTIES[attribute]
+                msg = f"the table's definition of its time bucket is not whole: its property {name} is missing"
+                raise OptionError(msg)
+        return cls(**found)  # type: ignore[arg-type]  # they are checked there
 
     def difference(self, other: TimeBucket) -> str | None:
         """Says in words how another definition differs from this one; None if it does not."""
-        names = {
-            "granularity": "granularity",
-            "column": "column",
-            "timestamp_column": "timestamp column",
-            "format": "format",
-        }
         parts = [
-            f"{words} {getattr(other, name)!r} instead of {getattr(self, name)!r}"
-            for name, words in names.items()
-            if getattr(other, name) != getattr(self, name)
+            f"{attribute.replace('_', ' ')} {getattr(other, attribute)!r} instead of {getattr(self, attribute)!r}"
+            for attribute in _PROPERTIES
+            if getattr(other, attribute) != getattr(self, attribute)
         ]
         return ", ".join(parts) or None
 
 
 _PREFIX = "deltaSidecar.bucket."
+_PROPERTIES = {
+    "granularity": "granularity",
+    "column": "column",
+    "timestamp_column": "timestampColumn",
+    "format": "format",
+}
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "month": ("yyyy", "MM"),
@@ -178,20 +172,19 @@ _FIRST = (datetime.min - _EPOCH) // timedelta(microseconds=1)  # noqa: DTZ901
 _END = (datetime.max - _EPOCH) // timedelta(microseconds=1) + 1  # noqa: DTZ901
 
 
-def _pieces(granularity: str, text: str) -> list[str]:
+def _pieces(granularity: str, text: object) -> list[str]:
     """Gives the fields and separators of a format, one by one.
 
     Raises:
         OptionError: It does not have exactly the fields of the granularity, in their order.
     """
     fields = _FIELDS[granularity]
-    found = (
-        re.fullmatch(r"([-_.: ]|'T'|)".join(f"({field})" for field in fields), text) if isinstance(text, str) else None
-    )
+    pattern = r"([-_.: ]|'T'|)".join(f"({field})" for field in fields)
+    found = re.fullmatch(pattern, text) if isinstance(text, str) else None
     if found is None:
         msg = (
-            f"the format of a time bucket by {granularity} must be {''.join(fields)!r}, with one of - _ . : or a space or "
-            f"'T' in quotes between the fields if wanted, not {text!r}"
+            f"the format of a time bucket by {granularity} must be {''.join(fields)!r}, with one of - _ . : or a space "
+            f"or 'T' in quotes between the fields if wanted, not {text!r}"
         )
         raise OptionError(msg)
     return [piece.strip("'") for piece in found.groups() if piece]
