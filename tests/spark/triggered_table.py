@@ -86,6 +86,7 @@ class TriggeredTable:
         if self.broken == "sidecar":
             msg = "An error occurred while calling o1.build.\n: java.io.IOException: sig=abcdef refused\n\tat x"
             raise RuntimeError(msg)
+        assert options["store"].url == str(url)
         summary = build_sidecar(url, version=version, **options)
         self.made.append(f"sidecar {version}")
         return summary

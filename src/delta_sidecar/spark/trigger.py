@@ -110,12 +110,7 @@ class CheckpointTrigger:
         listeners: Iterable[Listener] = (),
         store: Store | None = None,
     ) -> None:
-        if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
-            msg = f"the checkpoint interval must be a whole number from 1 on, not {interval!r}"
-            raise OptionError(msg)
-        if lease < timedelta():
-            msg = f"the lease must be a span of time, zero or more, not {lease!r}"
-            raise OptionError(msg)
+        _check(interval, lease)
         self._spark = spark
         self._table_url = table_url
         self._interval = interval
@@ -195,6 +190,7 @@ class CheckpointTrigger:
             self._table_url,
             version=due,
             storage_options=self._storage_options,
+            store=self._store,
             listeners=self._listeners,
             **self._build_options,
         )
@@ -230,3 +226,12 @@ class CheckpointTrigger:
                 built_sidecar=outcome.sidecar is not None and not outcome.sidecar.already_there,
             )
         )
+
+
+def _check(interval: object, lease: object) -> None:
+    if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
+        msg = f"the checkpoint interval must be a whole number from 1 on, not {interval!r}"
+        raise OptionError(msg)
+    if not isinstance(lease, timedelta) or lease < timedelta():
+        msg = f"the lease must be a span of time, zero or more, not {lease!r}"
+        raise OptionError(msg)
