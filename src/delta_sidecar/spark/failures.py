@@ -1,0 +1,65 @@
+"""What Spark and Delta say when a batch cannot be written, in one line and without the values of rows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from delta_sidecar.errors import IngestError, SchemaMismatchError
+from delta_sidecar.store.redaction import Scrubber
+
+if TYPE_CHECKING:
+    from delta_sidecar.spark.buckets import TimeBucket
+
+SPARK_ERRORS = (PySparkException, Py4JError)
+"""What Spark and Delta raise in Python."""
+
+BAD_TIMESTAMP = "delta-sidecar: a row has no time bucket"
+"""What the plan of a write raises where a row came in without a time bucket after all."""
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] *")
+_LONGEST = 400
+
+
+def condition_of(error: Exception) -> str | None:
+    """The name that Spark or Delta gives to what went wrong; None where it has none."""
+    found = _CONDITION.search(str(error))
+    return found[1] if found else None
+
+
+def is_bad_timestamp(error: Exception) -> bool:
+    """Whether the plan of a write met a row without a time bucket."""
+    return BAD_TIMESTAMP in str(error)
+
+
+def ingest_failure(error: Exception, table: str, bucket: TimeBucket) -> IngestError:
+    """The error for what Spark or Delta raised. Nothing of the batch has been committed."""
+    condition = condition_of(error) or ""
+    if condition.startswith("DELTA_VIOLATE_CONSTRAINT") and "Generated Column" in str(error):
+        msg = (
+            f"{table}: the batch brings a column {bucket.column} whose values are not the time buckets of "
+            f"{bucket.timestamp_column}: leave it out, Delta makes it. {_AGAIN}"
+        )
+        return SchemaMismatchError(msg)
+    return IngestError(f"{table}: the batch was not written: {_line(error)}. {_AGAIN}")
+
+
+_AGAIN = "Nothing of it is in the table; it can be run again"
+
+
+def _line(error: Exception) -> str:
+    """The line that says most, without the traces of the JVM around it."""
+    text = str(error)
+    found = _CONDITION.search(text)
+    if found:
+        text = text[found.start() :]
+    else:
+        # What is told first is the call; what follows is what it raised.
+        text = re.sub(r"^An error occurred while calling [^\n]*\n: ", "", text)
+        causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
+        text = causes[-1] if causes else text
+    line = text.strip().partition("\n")[0].strip().rstrip(".:")
+    return Scrubber().scrub(line[:_LONGEST])

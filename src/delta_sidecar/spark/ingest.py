@@ -1,0 +1,258 @@
+"""`IngestPipeline`: rows into a Delta table whose data files hold one time bucket each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from delta_sidecar.errors import OptionError
+from delta_sidecar.events import BatchWritten, Events
+from delta_sidecar.spark.access import grant, hadoop_url
+from delta_sidecar.spark.buckets import TimeBucket
+from delta_sidecar.spark.settings import BadTimestamps, IngestSettings
+from delta_sidecar.spark.streams import start_stream
+from delta_sidecar.spark.summary import WriteSummary
+from delta_sidecar.spark.writing import BatchWriter, Written
+from delta_sidecar.store import open_store
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from delta_sidecar.events import Listener
+    from delta_sidecar.spark.trigger import CheckpointTrigger
+    from delta_sidecar.store import Store
+
+_HIGHEST_ID = (1 << 63) - 1
+
+
+class IngestPipeline:
+    """Writes batches and streams of rows into a Delta table, each data file with the rows of one time bucket.
+
+        pipeline = IngestPipeline(spark, "abfss://lake@account.dfs.core.windows.net/telemetry")
+        pipeline.write(df, batch_id=7)
+
+    The table is made with the first batch where it is missing: the bucket is a generated column that the table is
+    partitioned by, so that every other writer gets the same buckets too, and its definition is kept in the table's
+    properties `deltaSidecar.bucket.*`. A table whose bucket is defined in another way is refused; one that others made
+    is taken where it is partitioned by a generated column of the same name and expression.
+
+    A batch is written whole or not at all. One with an id is written once, however often it is run: an id that is not
+    above the highest that was written counts as written, so ids grow. Every so many commits a checkpoint and a metadata
+    sidecar are made, by one of the pipelines on the table; when that fails the batch is written all the same, and a
+    later one makes up for it.
+
+    A pipeline may be used by several threads. Making one does not touch the table.
+    """
+
+    def __init__(  # noqa: PLR0913 - a call for people: every option by its name
+        self,
+        spark: SparkSession,
+        table: str | os.PathLike[str],
+        *,
+        bucket: TimeBucket | None = None,
+        checkpoint_interval: int = 10,
+        target_file_size: int | str = "128MB",
+        app_id: str = "delta-sidecar",
+        bad_timestamps: BadTimestamps = "reject",
+        merge_schema: bool = False,
+        change_data_feed: bool = False,
+        deletion_vectors: bool = False,
+        sidecars: bool = True,
+        storage_options: Mapping[str, str] | None = None,
+        listeners: Iterable[Listener] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Makes a pipeline.
+
+        Args:
+            spark: A session with Delta, such as that of `spark_session`.
+            table: The table's root: a path or an address.
+            bucket: The time bucket; None for hours of `event_ts` in the column `_event_hour`.
+            checkpoint_interval: A checkpoint and a metadata sidecar are made every so many commits.
+            target_file_size: The size that data files should have, as a number or a text such as `128MB`. A bucket with
+                more rows in a batch gets several files; one with fewer gets one, however small.
+            app_id: Whose batch ids they are. Two pipelines that write different batches to one table need two.
+            bad_timestamps: What becomes of rows without a timestamp, or with one outside the years 1 to 9999: `reject`
+                refuses the batch; `null_bucket` writes them to the partition of rows that have no bucket.
+            merge_schema: Whether columns that the table does not have are added to it, rather than refused.
+            change_data_feed: Whether a table that is made has a change data feed.
+            deletion_vectors: Whether a table that is made has deletion vectors.
+            sidecars: Whether metadata sidecars are made; without them Delta makes its checkpoints by itself.
+            storage_options: Credentials and settings of the store, for Spark and for this library.
+            listeners: Each is told what happens, as the events of `delta_sidecar.events`.
+            properties: More properties for a table that is made, and the last word on the others.
+
+        Raises:
+            OptionError: The address or an option is not valid.
+            AuthenticationError: There are no credentials, and nowhere to look for any.
+        """
+        if not app_id:
+            msg = f"app_id must be a name, not {app_id!r}"
+            raise OptionError(msg)
+        self._spark = spark
+        self._table = table
+        self._settings = IngestSettings(
+            bucket=bucket or TimeBucket(),
+            checkpoint_interval=checkpoint_interval,
+            target_file_size=target_file_size,
+            bad_timestamps=bad_timestamps,
+            merge_schema=merge_schema,
+            change_data_feed=change_data_feed,
+            deletion_vectors=deletion_vectors,
+            properties=dict(properties or {}),
+        )
+        self._app_id = app_id
+        self._sidecars = sidecars
+        self._options = dict(storage_options or {})
+        self._listeners = tuple(listeners)
+        self._events = Events(self._listeners)
+        self._store: Store = open_store(table, storage_options)
+        self._triggers: dict[str, CheckpointTrigger] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"IngestPipeline({self._store.url!r}, {self._settings.bucket!r})"
+
+    def create(self, schema: StructType) -> None:
+        """Makes the table where it is missing, before there is a batch.
+
+        Args:
+            schema: Its columns, the bucket's not needed.
+
+        Raises:
+            IngestError: It cannot be made.
+            TableMismatchError: The one that is there has another time bucket.
+        """
+        self._writer.prepare(schema)
+
+    def write(self, df: DataFrame, batch_id: int | None = None) -> WriteSummary:
+        """Writes a batch in one commit.
+
+        The rows are read twice: once for their timestamps, which are counted, and once to be written. A batch without
+        rows makes no commit.
+
+        Args:
+            df: The rows.
+            batch_id: A number that grows from batch to batch; the same one twice is written once. None for a batch
+                that is written each time.
+
+        Raises:
+            BadTimestampsError: Rows have no timestamp that has a bucket, and these are to be rejected.
+            SchemaMismatchError: The columns do not fit the table's.
+            TableMismatchError: The table has another time bucket.
+            IngestError: It was not written for another reason. As with the others, nothing of it is in the table.
+            OptionError: The batch id is no whole number from 0 on.
+        """
+        return self._write(df, self._app_id, batch_id)
+
+    def write_stream(
+        self,
+        df: DataFrame,
+        *,
+        checkpoint_location: str | os.PathLike[str],
+        trigger: Mapping[str, Any] | None = None,
+        query_name: str | None = None,
+    ) -> StreamingQuery:
+        """Starts a query that writes a stream, batch after batch.
+
+        A query that is started again with the same checkpoint location goes on where it stopped, and no row is lost or
+        written twice. It stands beside the pipeline's own batches: their ids do not meet.
+
+        Args:
+            df: The stream.
+            checkpoint_location: Where Spark keeps how far the query has come; a folder for this query alone.
+            trigger: When there is a batch, as for Spark's `DataStreamWriter.trigger`: `{"availableNow": True}` or
+                `{"processingTime": "10 seconds"}`. None for one after another.
+            query_name: The query's name.
+
+        Raises:
+            OptionError: It is no stream, or the trigger is not valid.
+        """
+        return start_stream(
+            df,
+            self._write,
+            location=hadoop_url(checkpoint_location, self._options),
+            trigger=trigger,
+            name=query_name,
+        )
+
+    @cached_property
+    def _writer(self) -> BatchWriter:
+        if self._options:
+            grant(self._spark, self._table, self._options)
+        return BatchWriter(self._spark, hadoop_url(self._table, self._options), self._store, self._settings)
+
+    def _write(self, df: DataFrame, app_id: str, batch_id: int | None) -> WriteSummary:
+        is_number = isinstance(batch_id, int) and not isinstance(batch_id, bool) and 0 <= batch_id <= _HIGHEST_ID
+        if batch_id is not None and not is_number:
+            msg = f"a batch id must be a whole number from 0 on, not {batch_id!r}"
+            raise OptionError(msg)
+        began = time.monotonic()
+        written, error = Written(), None
+        try:
+            written = self._writer.write(df, app_id, batch_id)
+        except BaseException as failure:
+            error = type(failure).__name__
+            raise
+        finally:
+            self._tell(written, error, app_id, batch_id, time.monotonic() - began)
+        outcome = self._trigger(app_id).after(written.seen) if self._sidecars else None
+        made = written.committed
+        return WriteSummary(
+            table=self._store.url,
+            batch_id=batch_id,
+            version=made.version if made else None,
+            rows=made.rows if made else 0,
+            files=made.files if made else 0,
+            bytes=made.bytes if made else 0,
+            buckets=made.buckets if made else 0,
+            null_bucket_rows=made.null_bucket_rows if made else 0,
+            skipped=written.skipped,
+            sidecar=outcome,
+            seconds=round(time.monotonic() - began, 3),
+        )
+
+    def _trigger(self, app_id: str) -> CheckpointTrigger:
+        from delta_sidecar.spark.trigger import CheckpointTrigger
+
+        with self._lock:
+            if app_id not in self._triggers:
+                self._triggers[app_id] = CheckpointTrigger(
+                    self._spark,
+                    self._table,
+                    self._settings.checkpoint_interval,
+                    app_id=app_id,
+                    storage_options=self._options,
+                    build_options={"bucket_column": self._settings.bucket.column},
+                    listeners=self._listeners,
+                )
+            return self._triggers[app_id]
+
+    def _tell(self, written: Written, error: str | None, app_id: str, batch_id: int | None, seconds: float) -> None:
+        made = written.committed
+        outcome: Literal["complete", "skipped", "empty", "failed"] = "complete" if made else "empty"
+        if error is not None or written.skipped:
+            outcome = "skipped" if error is None else "failed"
+        self._events(
+            BatchWritten(
+                table=self._store.url,
+                outcome=outcome,
+                error=error,
+                milliseconds=round(seconds * 1000, 3),
+                app_id=app_id,
+                batch_id=batch_id,
+                version=made.version if made else None,
+                rows=made.rows if made else 0,
+                files=made.files if made else 0,
+                bytes=made.bytes if made else 0,
+                buckets=made.buckets if made else 0,
+                null_bucket_rows=made.null_bucket_rows if made else 0,
+            )
+        )

@@ -1,0 +1,190 @@
+"""One batch into the table: looked at, counted, guarded, written, and its commit found again."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from delta.exceptions import DeltaConcurrentModificationException
+
+from delta_sidecar.errors import CommitFailedError
+from delta_sidecar.spark import delta_log
+from delta_sidecar.spark.batch import Batch
+from delta_sidecar.spark.commits import Committed, find_commit, mark_of
+from delta_sidecar.spark.failures import SPARK_ERRORS, ingest_failure, is_bad_timestamp
+from delta_sidecar.spark.files import (
+    TELLING_ROWS,
+    Contents,
+    contents_of,
+    most_rows,
+    row_bytes_in_sample,
+    row_bytes_in_table,
+    spread,
+)
+from delta_sidecar.spark.tables import check_table, columns_of, create_table, read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.spark.settings import IngestSettings
+    from delta_sidecar.store import Store
+
+# Every try meets a change that another made in the meantime.
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of a batch.
+
+    Attributes:
+        committed: Its commit; None where there is none.
+        skipped: Whether it was written before.
+        seen: The newest version of the table that is known to be there; the commit's own where there is one.
+    """
+
+    committed: Committed | None = None
+    skipped: bool = False
+    seen: int = 0
+
+
+class BatchWriter:
+    """Writes batches into one table. It may be used by several threads.
+
+    Args:
+        spark: The session that tables are made in; a batch is written in its own.
+        url: What Spark calls the table.
+        store: The table's store.
+        settings: How to write.
+    """
+
+    def __init__(self, spark: SparkSession, url: str, store: Store, settings: IngestSettings) -> None:
+        self._spark = spark
+        self._url = url
+        self._store = store
+        self._settings = settings
+        self._row_bytes: float | None = None
+
+    def prepare(self, schema: StructType) -> Snapshot:
+        """Gives the table as it is now, and makes it where it is missing.
+
+        Args:
+            schema: The columns of a table that is made.
+
+        Raises:
+            IngestError: It cannot be made.
+            TableMismatchError: The one that is there has another time bucket.
+        """
+        bucket = self._settings.bucket
+        snapshot = read_table(self._store)
+        if snapshot is None:
+            try:
+                create_table(self._spark, self._url, schema, bucket, self._settings.table_properties())
+            except SPARK_ERRORS as error:
+                raise ingest_failure(error, self._store.url, bucket) from error
+            snapshot = read_table(self._store)
+        if snapshot is None:
+            msg = f"{self._store.url}: the table was made and is gone again; another removes it"
+            raise CommitFailedError(msg)
+        check_table(snapshot, bucket)
+        return snapshot
+
+    def write(self, df: DataFrame, app_id: str, batch_id: int | None) -> Written:
+        """Writes a batch, once.
+
+        Args:
+            df: The rows.
+            app_id: Whose batch ids they are.
+            batch_id: The batch's id; None for one that is written each time.
+
+        Raises:
+            IngestError: It was not written, and nothing of it is in the table.
+        """
+        batch = Batch(df, self._settings, self._store.url)
+        for _ in range(_TRIES):
+            snapshot = self.prepare(df.schema)
+            if batch_id is not None and self._is_written(app_id, batch_id):
+                return Written(skipped=True, seen=snapshot.version)
+            batch.check(columns_of(snapshot))
+            try:
+                return self._appended(batch, snapshot, app_id, batch_id)
+            except DeltaConcurrentModificationException as error:
+                conflict = error
+            except SPARK_ERRORS as error:
+                if is_bad_timestamp(error):
+                    raise batch.refusal(contents_of(df, batch.bucket, 1).bad) from error
+                raise batch.mismatch(columns_of(snapshot), error) or self._failure(error) from error
+        msg = (
+            f"{self._store.url}: the batch was not written, for others changed the table's definition meanwhile, "
+            f"{_TRIES} times: run it again when they are through"
+        )
+        raise CommitFailedError(msg) from conflict
+
+    def _appended(self, batch: Batch, snapshot: Snapshot, app_id: str, batch_id: int | None) -> Written:
+        rows_per_file = self._rows_per_file(batch.rows)
+        contents = contents_of(batch.rows, batch.bucket, rows_per_file)
+        batch.check_timestamps(contents.bad)
+        if not contents.rows:
+            return Written(seen=snapshot.version)
+        mark = mark_of(app_id, uuid.uuid4().hex)
+        failure = None
+        try:
+            rows = spread(batch.guarded(), batch.bucket, contents, rows_per_file)
+            self._append(rows, mark, None if batch_id is None else (app_id, batch_id), rows_per_file)
+        except SPARK_ERRORS as error:
+            failure = error
+        # After a failure too: what Delta does after a commit may fail, and the batch is in the table then.
+        committed = self._find(snapshot, mark, contents)
+        if committed is not None:
+            return Written(committed, seen=committed.version)
+        if batch_id is not None and self._is_written(app_id, batch_id):
+            # Another wrote it at the same time.
+            return Written(skipped=True, seen=snapshot.version)
+        if failure is None:
+            msg = f"{self._store.url}: the batch was written, and its commit cannot be found in the log"
+            raise CommitFailedError(msg)
+        raise failure
+
+    def _append(self, df: DataFrame, mark: str, batch: tuple[str, int] | None, rows_per_file: int) -> None:
+        # Each is said, so that no setting of the session decides.
+        options = {
+            "userMetadata": mark,
+            "mergeSchema": str(self._settings.merge_schema).lower(),
+            "maxRecordsPerFile": str(most_rows(rows_per_file)),
+            "optimizeWrite": "false",
+        }
+        if batch is not None:
+            options |= {"txnAppId": batch[0], "txnVersion": str(batch[1])}
+        df.write.format("delta").mode("append").options(**options).save(self._url)
+
+    def _is_written(self, app_id: str, batch_id: int) -> bool:
+        try:
+            last = delta_log.last_transaction(self._spark, self._url, app_id)
+        except SPARK_ERRORS as error:
+            raise self._failure(error) from error
+        return last is not None and last >= batch_id
+
+    def _find(self, snapshot: Snapshot, mark: str, contents: Contents) -> Committed | None:
+        column = self._settings.bucket.column.lower()
+        names = {path[0].lower(): physical[0] for path, physical in snapshot.columns.physical_names.items()}
+        committed = find_commit(self._store, snapshot.version, mark, names[column])
+        if committed is None:
+            return None
+        if not committed.rows:
+            # A table without statistics.
+            committed = replace(committed, rows=contents.rows, null_bucket_rows=contents.bad)
+        if committed.rows >= committed.files * TELLING_ROWS:
+            self._row_bytes = committed.bytes / committed.rows
+        return committed
+
+    def _rows_per_file(self, df: DataFrame) -> int:
+        if self._row_bytes is None:
+            self._row_bytes = row_bytes_in_table(self._store)
+        row_bytes = self._row_bytes or row_bytes_in_sample(df, self._settings.bucket.column)
+        return max(int(self._settings.file_bytes / row_bytes), 1)
+
+    def _failure(self, error: Exception) -> Exception:
+        return ingest_failure(error, self._store.url, self._settings.bucket)
