@@ -22,6 +22,7 @@ SOURCE = Path(delta_sidecar.__file__).parent
 PUBLIC = [
     "AuthenticationError",
     "BadTimestampsError",
+    "BuildError",
     "BuildSummary",
     "CommitFailedError",
     "CorruptCheckpointError",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from delta_sidecar.errors import (
     AuthenticationError,
     BadTimestampsError,
+    BuildError,
     CommitFailedError,
     CorruptCheckpointError,
     CorruptCommitError,
@@ -88,6 +89,7 @@ else:
 __all__ = [
     "AuthenticationError",
     "BadTimestampsError",
+    "BuildError",
     "BuildSummary",
     "CommitFailedError",
     "CorruptCheckpointError",

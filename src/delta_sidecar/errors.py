@@ -22,6 +22,7 @@
         PageTokenExpiredError         what a page token points to is gone: begin at the first page
       ScanClosedError                 a stream that was stopped before its end is taken from
       OptionError                     an unknown option or a bad value for one
+      BuildError                      a distributed build came to no end; nothing of it was published
       IngestError                     a batch was not written; nothing of it is in the table
         BadTimestampsError            rows without a timestamp that has a time bucket, by their number
         SchemaMismatchError           the columns of a batch do not fit the table's
@@ -191,6 +192,10 @@ class ScanClosedError(DeltaSidecarError):
 
 class OptionError(DeltaSidecarError):
     """An option is unknown or its value is not valid."""
+
+
+class BuildError(DeltaSidecarError):
+    """Spark could not build a metadata sidecar. Nothing was published: what was there before is still there."""
 
 
 class IngestError(DeltaSidecarError):

@@ -1,0 +1,209 @@
+"""Building a metadata sidecar on Spark: the work of the local build, spread over executors.
+
+    Delta's live files -> ranges of the sidecar's order -> sorted -> rows -> row groups -> one part a task -> manifest
+
+The driver opens the table, and in the end writes the manifest: it holds what a manifest tells of row groups, never the
+list of files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.build.course import Course, Made, Plan
+from delta_sidecar.build.publishing import Levels, publish, publish_parts
+from delta_sidecar.build.rows import RowMaker
+from delta_sidecar.build.sampling import sample_of, sample_rows
+from delta_sidecar.build.settings import BuildOptions
+from delta_sidecar.build.summary import BuildProgress
+from delta_sidecar.build.writing import write_pieces
+from delta_sidecar.errors import BuildError, OptionError
+from delta_sidecar.events import Events
+from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
+from delta_sidecar.options import whole_number
+from delta_sidecar.spark import delta_log
+from delta_sidecar.spark.access import hadoop_url
+from delta_sidecar.spark.part_records import joined_records
+from delta_sidecar.spark.parts import RECORD, PartWriter, actions_of
+from delta_sidecar.spark.piece_check import check_on_executors
+from delta_sidecar.spark.sort_keys import with_keys
+from delta_sidecar.store import open_store
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from delta_sidecar.build.existing import PieceCheck, PieceRange
+    from delta_sidecar.build.summary import BuildSummary, ProgressListener
+    from delta_sidecar.events import Listener
+    from delta_sidecar.store import Store
+
+ROWS_PER_PART = 250_000
+"""Files in a part, about."""
+
+
+def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its name
+    spark: SparkSession,
+    table_url: str | os.PathLike[str],
+    *,
+    version: int | None = None,
+    sort: str | None = None,
+    summaries: Sequence[str] = (),
+    rows_per_group: int | None = None,
+    bucket_column: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    progress: ProgressListener | None = None,
+    rows_per_part: int | None = None,
+    levels: Levels | None = None,
+    listeners: Iterable[Listener] = (),
+) -> BuildSummary:
+    """Builds the metadata sidecar of a table at a version on Spark, and puts it into `_delta_log/_sidecars/`.
+
+    What is there already and good is not built again. The table stays readable all the while, and other readers do not
+    notice. Executors need this library, and write into the store themselves.
+
+    Args:
+        spark: A session that can reach the table, see `spark_session`.
+        table_url: The table's root.
+        version: The version; None for the newest.
+        sort: Name of the time column, whose bounds are kept beside the paths; it orders the files of a table without
+            partitions. None for the first timestamp with statistics.
+        summaries: Names of other columns whose bounds every row group tells.
+        rows_per_group: Files in a row group: what a reader fetches at once. None for 10,000, or fewer where the table
+            has thousands of columns.
+        bucket_column: The partition column that holds the time bucket; a table need not have it.
+        storage_options: Options of the store, by name.
+        store: A store that is open already, in the place of `table_url`'s. It travels to the executors.
+        progress: Is told how far the build is.
+        rows_per_part: Files in a part, about: what one task sorts and writes. None for 250,000.
+        levels: When the manifest gets a second level.
+        listeners: Are told of events.
+
+    Raises:
+        OptionError: A value is not valid, or a name is no column.
+        TableNotFoundError: There is no Delta table.
+        VersionNotFoundError: The table has no such version.
+        DeltaProtocolError: The table asks its readers for more than this library can do.
+        LogCorruptionError: The log cannot be read.
+        BuildError: Spark could not do it. Nothing was published.
+        StorageError: The store did not do what was asked.
+    """
+    options = BuildOptions(
+        version=version,
+        sort=sort,
+        summaries=summaries,
+        rows_per_group=rows_per_group,
+        bucket_column=bucket_column,
+        levels=levels or Levels(),
+    )
+    try:
+        files = whole_number(1, 1 << 31)(ROWS_PER_PART if rows_per_part is None else rows_per_part)
+    except ValueError as error:
+        msg = f"rows_per_part must be {error}, not {rows_per_part!r}"
+        raise OptionError(msg) from None
+    used = store or open_store(table_url, storage_options)
+    cluster = _Cluster(spark, hadoop_url(table_url, storage_options), used, files)
+    return _Build(cluster, options, progress, Events(listeners)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """Where a build runs.
+
+    Attributes:
+        spark: The session.
+        url: The table as Spark calls it.
+        store: The table's store, as it travels to executors.
+        rows_per_part: Files in a part, about.
+    """
+
+    spark: SparkSession
+    url: str
+    store: Store
+    rows_per_part: int
+
+
+class _Build(Course):
+    """One build of a table's sidecar on Spark."""
+
+    def __init__(
+        self, cluster: _Cluster, options: BuildOptions, progress: ProgressListener | None, events: Events
+    ) -> None:
+        super().__init__(cluster.store, options, progress, events)
+        self._cluster = cluster
+
+    def _piece_check(self) -> PieceCheck:
+        def check(pieces: Iterator[PieceRange], total: int) -> None:
+            self._checked(0, total)
+            check_on_executors(self._cluster.spark, self._cluster.store, pieces)
+
+        return check
+
+    def _make(self, plan: Plan) -> Made:
+        version = plan.snapshot.version
+        state = delta_log.open_snapshot(self._cluster.spark, self._cluster.url, version)
+        try:
+            if state.table_id != plan.snapshot.metadata.id:
+                msg = f"{self._store.url} was replaced by another table while its sidecar was built: build it again"
+                raise BuildError(msg)
+            return self._made(plan, state)
+        finally:
+            state.release()
+
+    def _made(self, plan: Plan, state: delta_log.DeltaSnapshot) -> Made:
+        self._progress(BuildProgress("reading"))
+        total = state.num_files()
+        if not total:
+            return self._nothing(plan)
+        files = state.files()
+        maker = self._maker(plan, files)
+        writer = PartWriter(
+            self._cluster.store,
+            maker,
+            plan.snapshot.version,
+            token_hex(8),
+            self._options.group_rows(plan.layout),
+        )
+        self._progress(BuildProgress("writing", 0, total))
+        parts = joined_records(self._records(files, writer, -(-total // self._cluster.rows_per_part)), plan.facts)
+        if parts.num_rows != total:
+            msg = f"{self._store.url} has {total} files, but the parts have {parts.num_rows}: nothing was published"
+            raise BuildError(msg)
+        self._progress(BuildProgress("publishing", total, total))
+        facts = replace(plan.facts, files=parts.files, num_files=total, stats_format=maker.stats_format)
+        with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
+            published = publish_parts(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
+        return Made(published, parts.index_bytes, parts.stats_bytes, parts.kept_texts)
+
+    def _maker(self, plan: Plan, files: DataFrame) -> RowMaker:
+        snapshot, layout = plan.snapshot, plan.layout
+        table: Any = files.limit(sample_rows(layout)).toArrow()
+        (actions,) = table.combine_chunks().to_batches()
+        sample = sample_of(actions_of(actions), snapshot, layout)
+        return RowMaker(layout, snapshot.columns.instants(), sample.stats_format)
+
+    def _records(self, files: DataFrame, writer: PartWriter, parts: int) -> list[dict[str, Any]]:
+        keyed, keys = with_keys(files, writer.maker.layout.order)
+        ranged = keyed.repartitionByRange(parts, *keys).sortWithinPartitions(*keys).select(*delta_log.FIELDS)
+        with warnings.catch_warnings():
+            # Spark looks whether pandas is there, and finds it too new.
+            warnings.simplefilter("ignore", FutureWarning)
+            written = ranged.mapInArrow(writer.__call__, RECORD)
+        return [row.asDict() for row in written.collect()]
+
+    def _nothing(self, plan: Plan) -> Made:
+        """The sidecar of a table without files: one file, as the local build makes it."""
+        maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), DEFAULT_STATS_FORMAT)
+        facts = replace(plan.facts, stats_format=DEFAULT_STATS_FORMAT)
+        with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
+            pieces = write_pieces((), maker, plan.layout, Path(folder))
+            published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
+        return Made(published, 0, 0, 0)

@@ -1,0 +1,190 @@
+"""Delta's own view of a table's log, through the gateway to the JVM.
+
+This is the only module that calls Delta's classes. What they decide is taken as it is: which version is the newest,
+which files are live, what a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everywhere
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from delta_sidecar.log.actions import DELETION_VECTOR
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+FIELDS = (
+    *("path", "partitionValues", "size", "modificationTime", "stats", "tags", "deletionVector"),
+    *("baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
+)
+"""Fields of an `add` action that are kept."""
+
+
+def latest_version(spark: SparkSession, url: str) -> int:
+    """The newest version of a table.
+
+    Args:
+        spark: A session with Delta.
+        url: The table as Spark calls it, see `hadoop_url`.
+    """
+    return int(_updated(_log(spark, url)).version())
+
+
+def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> None:
+    """Lets Delta write a checkpoint of a version, as it is configured to.
+
+    Args:
+        spark: A session with Delta.
+        url: The table as Spark calls it.
+        version: The version; None for the newest.
+    """
+    snapshot = open_snapshot(spark, url, version)
+    snapshot.log.checkpoint(snapshot.state, _none(spark))
+
+
+def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
+    """The version of the last transaction that an application has committed; None where it has committed none."""
+    found = _updated(_log(spark, url)).transactions().get(app_id)
+    return int(found.get()) if found.isDefined() else None
+
+
+def live_files(spark: SparkSession, url: str, version: int | None = None) -> DataFrame:
+    """The live files of a version, with the fields of their `add` actions. Nothing is collected."""
+    return open_snapshot(spark, url, version).files()
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaSnapshot:
+    """Delta's snapshot of a version.
+
+    Attributes:
+        spark: The session.
+        log: Delta's object for the table's log.
+        state: Delta's object for the snapshot.
+    """
+
+    spark: SparkSession
+    log: Any
+    state: Any
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return int(self.state.version())
+
+    @property
+    def table_id(self) -> str:
+        """The table's own id."""
+        return str(self.state.metadata().id())
+
+    def num_files(self) -> int:
+        """How many files are live. Delta replays the log for it, on the executors, and keeps what it found."""
+        return int(self.state.numOfFiles())
+
+    def files(self) -> DataFrame:
+        """The live files, with the fields of their `add` actions and the paths that the log has."""
+        files = DataFrame(self.state.allFiles().toDF(), self.spark)
+        files = files.withColumn("deletionVector", _nullable(F.col("deletionVector"))).select(*FIELDS)
+        return _with_raw_paths(files, self._respelled()) if self._has_respelled() else files
+
+    def release(self) -> None:
+        """Lets go of what Delta keeps of a version, unless it is the newest one that it knows."""
+        if not self.state.equals(self.log.unsafeVolatileSnapshot()):
+            self.state.uncache()
+
+    def _actions(self) -> DataFrame:
+        """The `add` actions of the log as they are, those of files that are gone among them."""
+        actions = DataFrame(self.state.loadActions(), self.spark)
+        return actions.where("add.path is not null").select("add.path", "add.deletionVector", "version")
+
+    def _has_respelled(self) -> bool:
+        return bool(self._actions().where(_is_respelled(F.col("path"))).limit(1).count())
+
+    def _respelled(self) -> DataFrame:
+        """Paths that Delta spells in its own way: what it makes of them, and what they are in the newest action."""
+        actions = self._actions().where(_is_respelled(F.col("path")))
+        return (
+            actions.select(
+                self._canonical(F.col("path")).alias("canonical"),
+                vector_id(F.col("deletionVector")).alias("vector"),
+                "path",
+                "version",
+            )
+            .groupBy("canonical", "vector")
+            .agg(F.max_by("path", "version").alias("raw"))
+        )
+
+    def _canonical(self, path: Column) -> Column:
+        jvm: Any = self.spark._jvm  # noqa: SLF001
+        function = self.log.getCanonicalPathUdf(True)  # noqa: FBT003 - it runs on executors
+        argument: Any = path
+        return ClassicColumn(function.apply(jvm.PythonUtils.toSeq([argument._jc])))  # noqa: SLF001
+
+
+def open_snapshot(spark: SparkSession, url: str, version: int | None = None) -> DeltaSnapshot:
+    """Opens Delta's snapshot of a version.
+
+    Args:
+        spark: A session with Delta.
+        url: The table as Spark calls it.
+        version: The version; None for the newest.
+    """
+    log = _log(spark, url)
+    newest = _updated(log)
+    if version is None or newest.version() == version:
+        return DeltaSnapshot(spark, log, newest)
+    none = _none(spark)
+    return DeltaSnapshot(spark, log, log.getSnapshotAt(version, none, none, False))  # noqa: FBT003 - any age will do
+
+
+def vector_id(descriptor: Column) -> Column:
+    """What tells deletion vectors apart; the empty text without one. As `delta_sidecar.log.deletion_vectors`."""
+    place = F.coalesce(F.concat(F.lit("@"), descriptor["offset"].cast("string")), F.lit(""))
+    return F.coalesce(F.concat(descriptor["storageType"], descriptor["pathOrInlineDv"], place), F.lit(""))
+
+
+def _log(spark: SparkSession, url: str) -> Any:  # noqa: ANN401 - an object of the JVM
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
+    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, url)  # noqa: SLF001
+
+
+def _updated(log: Any) -> Any:  # noqa: ANN401 - objects of the JVM
+    none = getattr(log, "update$default$2")()
+    return log.update(False, none, none)  # noqa: FBT003 - an argument of Delta's
+
+
+def _none(spark: SparkSession) -> Any:  # noqa: ANN401 - an object of the JVM
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return jvm.scala.Option.empty()
+
+
+def _nullable(descriptor: Column) -> Column:
+    """A deletion vector whose fields may all be null: in Arrow they are, where a file has none."""
+    fields = (descriptor[field.name].alias(field.name) for field in DELETION_VECTOR)
+    return F.when(descriptor.isNotNull(), F.struct(*fields))
+
+
+def _is_respelled(path: Column) -> Column:
+    """Whether Delta may give a path in another spelling than the log's: it qualifies and normalizes them."""
+    return (
+        path.startswith("/")
+        | path.contains("//")
+        | path.contains("./")
+        | path.endswith("/.")
+        | path.endswith("/..")
+        | path.isin(".", "..")
+    )
+
+
+def _with_raw_paths(files: DataFrame, respelled: DataFrame) -> DataFrame:
+    joined = files.withColumn("#vector", vector_id(F.col("deletionVector"))).join(
+        respelled,
+        (F.col("path") == F.col("canonical")) & (F.col("#vector") == F.col("vector")),
+        "left",
+    )
+    return joined.withColumn("path", F.coalesce("raw", "path")).select(*FIELDS)
