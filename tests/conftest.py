@@ -50,3 +50,10 @@ def _no_cloud_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT"):
         monkeypatch.setenv(name, "127.0.0.1:9")
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")
+
+
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees how wide the terminal is that it was started from."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("LINES", raising=False)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.build.reading_back import read_back, scanned_files
 from tests.cli.tables import TELEMETRY
-from tests.cli.test_terminal import CONTROL, HIDE_CURSOR, PATIENCE, SHOW_CURSOR, Terminal
+from tests.cli.test_terminal import CONTROL, HIDE_CURSOR, PATIENCE, PATIENT_COMMAND, SHOW_CURSOR, Terminal
 
 from delta_sidecar.build import BuildSummary
 from delta_sidecar.cli import main
@@ -134,8 +134,8 @@ def test_a_bar_moves_while_it_is_built(tmp_path: Path) -> None:
 
 
 def test_a_quick_build_shows_no_bar(small: TableBuilder) -> None:
-    with Terminal() as terminal, terminal.run("build", small.root) as process:
-        process.communicate(timeout=PATIENCE)
+    with Terminal() as terminal, terminal.run("build", small.root, command=PATIENT_COMMAND) as process:
+        assert b"Built in" in process.communicate(timeout=PATIENCE)[0]
     assert "%" not in terminal.text
     assert "reading" not in CONTROL.sub("", terminal.text)
 

@@ -16,10 +16,17 @@ import pytest
 from tests.cli.tables import TELEMETRY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "delta_sidecar.cli"]
+PATIENT_COMMAND = [
+    *(sys.executable, "-c"),
+    "from delta_sidecar.cli import build_progress, main, progress as scan_progress\n"
+    "build_progress._PATIENCE = scan_progress._PATIENCE = 60\n"
+    "main()",
+]
+"""Shows no progress before a minute: on a busy machine nothing is as quick as it should be."""
 PATIENCE = 30
 PROGRESS = re.compile(r"[\d,]+ files  \d+ commits, \d+ row groups?, [\d.]+\w*B by \d+ requests  \d+ s")
 SUMMARY = re.compile(r"20,030 files of version 2003; read \d commits, \d row groups?, .* requests in [\d.]+ s")
@@ -51,7 +58,8 @@ def test_lines_and_progress_share_a_terminal(telemetry: Path) -> None:
 
 
 def test_a_quick_answer_shows_no_progress(telemetry: Path) -> None:
-    with Terminal() as terminal, terminal.run("files", telemetry, "--limit", "0", "--no-summary") as process:
+    arguments = ("files", telemetry, "--limit", "0", "--no-summary")
+    with Terminal() as terminal, terminal.run(*arguments, command=PATIENT_COMMAND) as process:
         assert process.communicate(timeout=PATIENCE)[0] == b""
     assert CONTROL.sub("", terminal.text).strip() == ""
 
@@ -133,10 +141,12 @@ class Terminal:
         os.close(self._ours)
 
     @contextlib.contextmanager
-    def run(self, *arguments: object, both: bool = False) -> Iterator[subprocess.Popen[bytes]]:
+    def run(
+        self, *arguments: object, both: bool = False, command: Sequence[str] = COMMAND
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """Runs the command with stderr on the terminal, and stdout too or in a pipe."""
         with subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
+            [*command, *map(str, arguments)],
             stdin=self._theirs,
             stdout=self._theirs if both else subprocess.PIPE,
             stderr=self._theirs,
