@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "delta_sidecar.cli"]
-PATIENT_COMMAND = [
-    *(sys.executable, "-c"),
-    "from delta_sidecar.cli import build_progress, main, progress as scan_progress\n"
-    "build_progress._PATIENCE = scan_progress._PATIENCE = 60\n"
-    "main()",
-]
+PATIENT = """
+from delta_sidecar.cli import build_progress, main, progress
+build_progress._PATIENCE = progress._PATIENCE = 60
+main()
+"""
+PATIENT_COMMAND = [sys.executable, "-c", PATIENT]
 """Shows no progress before a minute: on a busy machine nothing is as quick as it should be."""
 PATIENCE = 30
 PROGRESS = re.compile(r"[\d,]+ files  \d+ commits, \d+ row groups?, [\d.]+\w*B by \d+ requests  \d+ s")
