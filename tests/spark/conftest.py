@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from delta_sidecar.spark.access import grant
-from delta_sidecar.spark.session import hadoop_version, spark_session
+from delta_sidecar.spark.session import hadoop_package, spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session of all tests."""
-    azure = f"org.apache.hadoop:hadoop-azure:{hadoop_version()}"
+    azure = hadoop_package("hadoop-azure")
     session = spark_session(name="tests", master="local[2]", settings=SETTINGS, packages=[azure])
     yield session
     session.stop()

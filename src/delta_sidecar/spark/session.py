@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyspark
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from delta_sidecar.spark.access import grant
+from delta_sidecar.errors import OptionError, SparkSetupError
+from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_url
+from delta_sidecar.spark.installed import INSTALL
 from delta_sidecar.spark.java import java_for_spark
+from delta_sidecar.spark.launching import launch
 from delta_sidecar.store.address import parse_address
 
 if TYPE_CHECKING:
@@ -31,41 +37,164 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     packages: Iterable[str] = (),
 ) -> SparkSession:
-    """Gives a session that reads and writes Delta tables."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    all_packages = [delta_package(), *packages]
-    kind = parse_address(table_url).kind if table_url is not None else "local"
-    if kind == "azure":
-        all_packages.append(f"org.apache.hadoop:hadoop-azure:{hadoop_version()}")
-    builder: Any = SparkSession.builder
-    builder = builder.appName(name)
-    if master is not None:
-        builder = builder.master(master)
-    values = {
-        "spark.sql.extensions": DELTA_EXTENSION,
-        "spark.sql.catalog.spark_catalog": DELTA_CATALOG,
-        "spark.jars.packages": ",".join(all_packages),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-    } | dict(settings or {})
-    for key, value in values.items():
-        builder = builder.config(key, value)
-    with java_for_spark():
-        spark: SparkSession = builder.getOrCreate()
+    """Gives a session of Spark that reads and writes Delta tables: the one that runs, or a new one.
+
+    A new one finds a Java, fetches Delta's jars with Spark's own Ivy, has neither a web page nor a progress bar, and
+    logs errors alone. Credentials are given to it once it runs; they are on no command line.
+
+    Args:
+        table_url: A table that the session is for; it decides which jars and credentials are needed.
+        name: The application's name, of a new session.
+        master: Where a new session runs, such as `local[4]`; None for what Spark's own configuration says, which is
+            `local[*]` if it says nothing.
+        storage_options: The table's storage options.
+        settings: Settings of Spark for a new session; they hold before ours.
+        packages: More jars for a new session, by their Maven names (`group:artifact:version`).
+
+    Raises:
+        SparkSetupError: There is no Java, a package is missing, Spark does not start, or the session that runs does
+            not have what the table needs.
+        OptionError: A setting is a credential, or the address or an option cannot be understood.
+    """
+    settings = dict(settings or {})
+    _refuse_credentials(settings)
     if table_url is not None:
+        # What is wrong with the address or the options is told before the JVM starts.
+        hadoop_url(table_url, storage_options)
+    spark = _running()
+    if spark is None:
+        spark = _start(table_url, name, master, settings, packages)
+    else:
+        _check_delta(spark)
+    if table_url is not None:
+        _check_file_system(spark, hadoop_url(table_url, storage_options))
         grant(spark, table_url, storage_options)
     return spark
 
 
 def delta_package() -> str:
-    """Gives the Maven name of Delta's connector for the installed Spark."""
+    """Gives the Maven name of Delta's connector for the installed Spark.
+
+    Raises:
+        SparkSetupError: delta-spark is not installed.
+    """
+    try:
+        delta = version("delta-spark")
+    except PackageNotFoundError:
+        msg = f"delta-spark is not installed: {INSTALL}"
+        raise SparkSetupError(msg) from None
     spark = ".".join(pyspark.__version__.split(".")[:2])
-    return f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}"
+    return f"io.delta:delta-spark_{spark}_2.13:{delta}"
 
 
-def hadoop_version() -> str:
-    """Gives the version of Hadoop that comes with the installed Spark."""
-    jars = Path(pyspark.__file__).parent / "jars"
-    found = next(jars.glob("hadoop-client-api-*.jar"), None)
-    return found.stem.removeprefix("hadoop-client-api-") if found else ""
+def hadoop_package(artifact: str) -> str:
+    """Gives the Maven name of a part of Hadoop, such as `hadoop-azure`, in the version that Spark comes with."""
+    found = next(_jars().glob("hadoop-client-api-*.jar"), None)
+    if found is None:
+        msg = f"there is no Hadoop among Spark's jars in {_jars()}: install Spark with it ({INSTALL})"
+        raise SparkSetupError(msg)
+    return f"org.apache.hadoop:{artifact}:{found.stem.removeprefix('hadoop-client-api-')}"
+
+
+# What a table's address needs besides Delta. Hadoop knows local folders by itself.
+_ARTIFACTS = {"azure": "hadoop-azure", "s3": "hadoop-aws"}
+
+_ADVICE = {
+    "abfs": "start it with the package org.apache.hadoop:hadoop-azure",
+    "abfss": "start it with the package org.apache.hadoop:hadoop-azure",
+    "s3a": "start it with the package org.apache.hadoop:hadoop-aws",
+    "gs": "Google's connector is none of ours: start the session with it, by `packages` or the setting spark.jars, and "
+    "with its credentials",
+}
+
+# Spark replaces the values of such settings where it shows them. Its own pattern has no name of Azure's in it.
+_REDACTED = r"(?i)secret|password|passphrase|token|access[.]?key|account[.]key|[.]sas[.]|client-provided-key"
+
+# Credentials of file systems, whoever spells them as a setting of Spark.
+_CREDENTIAL = re.compile(r"\bfs\.(?:azure|s3a|s3n?|gs|adl)\..*(?:key|secret|token|password|sas)(?!.*(?:provider|file))")
+
+
+def _refuse_credentials(settings: Mapping[str, str]) -> None:
+    for name in settings:
+        if _CREDENTIAL.search(name):
+            msg = (
+                f"the setting {name} is a credential, and settings are on the JVM's command line for everybody to see: "
+                "give it as a storage option"
+            )
+            raise OptionError(msg)
+
+
+def _running() -> SparkSession | None:
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 - there is no public way to ask
+        return None
+    active: SparkSession | None = SparkSession.getActiveSession()
+    return active or SparkSession.builder.getOrCreate()
+
+
+def _start(
+    table_url: str | os.PathLike[str] | None,
+    name: str,
+    master: str | None,
+    settings: dict[str, str],
+    packages: Iterable[str],
+) -> SparkSession:
+    wanted = [] if _bundled("delta-spark") else [delta_package()]
+    artifact = _ARTIFACTS.get(parse_address(table_url).kind) if table_url is not None else None
+    if artifact is not None and not _bundled(artifact):
+        wanted.append(hadoop_package(artifact))
+    extensions = [DELTA_EXTENSION, *settings.pop("spark.sql.extensions", "").split(",")]
+    values = {
+        "spark.app.name": name,
+        "spark.sql.catalog.spark_catalog": DELTA_CATALOG,
+        "spark.jars.packages": ",".join(dict.fromkeys([*wanted, *packages])),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.redaction.regex": _REDACTED,
+        **({"spark.master": master} if master is not None else {}),
+        **settings,
+        "spark.sql.extensions": ",".join(dict.fromkeys(filter(None, map(str.strip, extensions)))),
+    }
+    values = {key: value for key, value in values.items() if value}
+    if values.get("spark.master", "local").startswith("local"):
+        # Workers of this machine are of this Python; those of others are not.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with java_for_spark():
+        return launch(values)
+
+
+def _check_delta(spark: SparkSession) -> None:
+    """Refuses a session that runs without Delta: it cannot be added any more."""
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return
+    wanted = {"spark.sql.extensions": DELTA_EXTENSION, "spark.sql.catalog.spark_catalog": DELTA_CATALOG}
+    for name, value in wanted.items():
+        if value not in (spark.conf.get(name, "") or "").split(","):
+            msg = (
+                f"a session of Spark is running without Delta: its setting {name} lacks {value}. Start it with that, "
+                "or stop it and have delta_sidecar.spark.spark_session start one"
+            )
+            raise SparkSetupError(msg)
+
+
+def _check_file_system(spark: SparkSession, url: str) -> None:
+    """Refuses a session that has no file system for an address."""
+    scheme = url.partition(":")[0]
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop_configuration(spark))
+    except Exception as error:
+        if not isinstance(error, PySparkException) and type(error).__name__ != "Py4JJavaError":
+            raise
+        advice = _ADVICE.get(scheme, "start it with a connector for it")
+        msg = f"the session of Spark has no file system for {scheme}:// addresses: {advice}"
+        raise SparkSetupError(msg) from None
+
+
+def _bundled(artifact: str) -> bool:
+    """Whether Spark's own folder has a jar already, as in images that are made with it."""
+    return any(_jars().glob(f"{artifact}[-_]*.jar"))
+
+
+def _jars() -> Path:
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
