@@ -182,9 +182,9 @@ class BatchWriter:
 
     def _rows_per_file(self, df: DataFrame) -> int:
         if self._row_bytes is None:
-            self._row_bytes = row_bytes_in_table(self._store)
-        row_bytes = self._row_bytes or row_bytes_in_sample(df, self._settings.bucket.column)
-        return max(int(self._settings.file_bytes / row_bytes), 1)
+            known = row_bytes_in_table(self._store)
+            self._row_bytes = known or row_bytes_in_sample(df, self._settings.bucket.column)
+        return max(int(self._settings.file_bytes / self._row_bytes), 1)
 
     def _failure(self, error: Exception) -> Exception:
         return ingest_failure(error, self._store.url, self._settings.bucket)
