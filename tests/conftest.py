@@ -9,13 +9,31 @@ import pytest
 from hypothesis import settings
 from tests import azurite as emulator
 from tests import moto_server
+from tests.distribution import FilesTogether, long_ones_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from xdist.remote import Producer
+
 # No test asserts seconds: the first example of a property may well take longer than the others.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """The whole suite runs in two processes, anything else in this one."""
+    return 2 if config.args == config.getini("testpaths") else 0
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether:
+    """Tells who runs what, where there are several processes."""
+    return FilesTogether(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with what takes long, so that no process has it left at the end."""
+    long_ones_first(items)
 
 
 @pytest.fixture(scope="session")
