@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -55,11 +54,7 @@ class SidecarTable:
 
     def copy(self, root: Path) -> SidecarTable:
         """Gives a copy that can be changed; ages stay."""
-        shutil.copytree(self.root, root)
-        other = SidecarTable(TableBuilder(root))
-        other.table.commits = [list(commit) for commit in self.table.commits]
-        other.table.checkpoints = list(self.table.checkpoints)
-        return other
+        return SidecarTable(self.table.copy(root))
 
     def names(self) -> set[str]:
         """Gives the names of all files in the folder."""

@@ -169,7 +169,7 @@ def test_several_threads_look_keys_up(monkeypatch: pytest.MonkeyPatch, *, has_pr
     def look_up(thread: int) -> bool:
         return all(
             seen.contains(numbered(range(start - 30, start + 30))).tolist() == [start > 0] * 30 + [True] * 30
-            for start in range(0, 19_000, 97 + thread)
+            for start in range(0, 19_000, 397 + thread)
         )
 
     with ThreadPoolExecutor(6) as pool:

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> TableBuilder:
+    return large_table(tmp_path_factory.mktemp("trips"))
+
+
+@pytest.fixture
+def table(template: TableBuilder, tmp_path: Path) -> TableBuilder:
+    return template.copy(tmp_path)
+
+
 def trips_to_the_first_file(table: TableBuilder, **config: object) -> int:
     reader = scanner(table, **{"strategy": "reverse", **config})
     files = reader.scan_files()
@@ -25,8 +35,7 @@ def trips_to_the_first_file(table: TableBuilder, **config: object) -> int:
 
 
 @pytest.mark.parametrize("tail", [1, 5, 10])
-def test_two_trips_with_a_checksum_file_and_a_tail_within_the_speculation(tmp_path: Path, tail: int) -> None:
-    table = large_table(tmp_path)
+def test_two_trips_with_a_checksum_file_and_a_tail_within_the_speculation(table: TableBuilder, tail: int) -> None:
     table.checksum()
     append(table, tail)
     assert trips_to_the_first_file(table) == 2
@@ -34,8 +43,9 @@ def test_two_trips_with_a_checksum_file_and_a_tail_within_the_speculation(tmp_pa
 
 @pytest.mark.parametrize("tail", [11, 25])
 @pytest.mark.parametrize("every_checksum", [False, True])
-def test_three_trips_with_a_checksum_file_and_a_longer_tail(tmp_path: Path, tail: int, *, every_checksum: bool) -> None:
-    table = large_table(tmp_path)
+def test_three_trips_with_a_checksum_file_and_a_longer_tail(
+    table: TableBuilder, tail: int, *, every_checksum: bool
+) -> None:
     table.checksum()
     for _ in range(tail):
         append(table, 1)
@@ -44,8 +54,8 @@ def test_three_trips_with_a_checksum_file_and_a_longer_tail(tmp_path: Path, tail
     assert trips_to_the_first_file(table) <= 3
 
 
-def test_three_trips_without_the_hint_but_with_a_checksum_file(tmp_path: Path) -> None:
-    table = large_table(tmp_path, last_checkpoint=False)
+def test_three_trips_without_the_hint_but_with_a_checksum_file(table: TableBuilder) -> None:
+    table.last_checkpoint(None)
     append(table, 5)
     table.checksum()
     assert trips_to_the_first_file(table) <= 3
@@ -59,14 +69,14 @@ def test_three_trips_without_a_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hint", [True, False])
 @pytest.mark.parametrize("tail", [0, 5, 25])
-def test_at_most_two_more_trips_for_the_checkpoint(tmp_path: Path, *, hint: bool, tail: int) -> None:
-    table = large_table(tmp_path, last_checkpoint=hint)
+def test_at_most_two_more_trips_for_the_checkpoint(table: TableBuilder, *, hint: bool, tail: int) -> None:
+    if not hint:
+        table.last_checkpoint(None)
     append(table, tail)
     assert trips_to_the_first_file(table) <= 3 + 2
 
 
-def test_a_checkpoint_without_a_tail_takes_two_more_trips(tmp_path: Path) -> None:
-    table = large_table(tmp_path)
+def test_a_checkpoint_without_a_tail_takes_two_more_trips(table: TableBuilder) -> None:
     table.checksum()
     assert trips_to_the_first_file(table) <= 2 + 2
 
@@ -75,24 +85,25 @@ def test_a_checkpoint_without_a_tail_takes_two_more_trips(tmp_path: Path) -> Non
 @pytest.mark.parametrize("hint", [True, False])
 @pytest.mark.parametrize("tail", [0, 5, 25])
 @pytest.mark.parametrize("strategy", ["auto", "forward"])
-def test_all_files_with_the_base_first(tmp_path: Path, strategy: str, tail: int, *, hint: bool, checksum: bool) -> None:
-    table = large_table(tmp_path, last_checkpoint=hint)
+def test_all_files_with_the_base_first(
+    table: TableBuilder, strategy: str, tail: int, *, hint: bool, checksum: bool
+) -> None:
+    if not hint:
+        table.last_checkpoint(None)
     append(table, tail)
     if checksum:
         table.checksum()
     assert trips_to_the_first_file(table, strategy=strategy) <= (4 if checksum else 5)
 
 
-def test_the_footer_of_the_base_is_asked_for_beside_the_tail(tmp_path: Path) -> None:
-    table = large_table(tmp_path)
+def test_the_footer_of_the_base_is_asked_for_beside_the_tail(table: TableBuilder) -> None:
     append(table, 25)
     table.checksum()
     # Hint, listing, checksum file with all commits and the footer, row group.
     assert trips_to_the_first_file(table, strategy="forward") == 4
 
 
-def test_a_snapshot_asks_for_no_footer(tmp_path: Path) -> None:
-    table = large_table(tmp_path)
+def test_a_snapshot_asks_for_no_footer(table: TableBuilder) -> None:
     append(table, 25)
     table.checksum()
     store = RecordingStore(store_of(table))
@@ -102,9 +113,10 @@ def test_a_snapshot_asks_for_no_footer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hint", [True, False])
 @pytest.mark.parametrize("tail", [0, 5, 25])
-def test_without_a_checksum_file_and_a_match_in_the_tail(tmp_path: Path, *, hint: bool, tail: int) -> None:
+def test_without_a_checksum_file_and_a_match_in_the_tail(table: TableBuilder, *, hint: bool, tail: int) -> None:
     """Protocol and metadata and the first match are both in the checkpoint, in row groups of their own."""
-    table = large_table(tmp_path, last_checkpoint=hint)
+    if not hint:
+        table.last_checkpoint(None)
     append(table, tail)
     reader = scanner(table, predicate="day = '2026-02-01'", strategy="reverse")
     next(reader.scan_files())
