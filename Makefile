@@ -13,15 +13,18 @@ export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format types bench docs lock clean
+.PHONY: help setup demo telemetry test lint format types bench docs lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(VENV)/.installed ## make .venv with the locked versions and the project in it
 
 demo: setup ## a table log of a million files, read before and after a metadata sidecar is built
 	$(PY) examples/demo.py $(ARGS)
+
+telemetry: setup ## telemetry is streamed in by Spark, and the last hour asked for while it streams
+	$(PY) examples/telemetry/stream.py $(ARGS)
 
 test: setup ## run every test (ARGS='-k name' for some)
 	$(PY) -m pytest $(ARGS)

@@ -1,7 +1,21 @@
-"""The writer side, on PySpark with Delta's own connector."""
+"""The writer side, on PySpark with Delta's own connector: the extra `spark`.
+
+    from delta_sidecar.spark import IngestPipeline, spark_session
+
+Tables are written with one time bucket a file, and get a checkpoint and a metadata sidecar every so many commits.
+"""
 
 from __future__ import annotations
 
 from delta_sidecar.spark.installed import check_installed
 
 check_installed()
+
+from delta_sidecar.spark.buckets import TimeBucket  # noqa: E402 - says first what is missing
+from delta_sidecar.spark.building import build_sidecar  # noqa: E402
+from delta_sidecar.spark.ingest import IngestPipeline  # noqa: E402
+from delta_sidecar.spark.session import spark_session  # noqa: E402
+from delta_sidecar.spark.summary import WriteSummary  # noqa: E402
+from delta_sidecar.spark.trigger import TriggerOutcome  # noqa: E402
+
+__all__ = ["IngestPipeline", "TimeBucket", "TriggerOutcome", "WriteSummary", "build_sidecar", "spark_session"]
