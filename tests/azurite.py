@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import datetime as dt
+import fcntl
 import hashlib
 import hmac
 import importlib.util
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 VERSION = "3.37.0"
 CACHE = Path(__file__).parent.parent / ".cache" / "azurite"
 
-# Telemetry is off, so any version of its client does; this one has few dependencies.
+# What it imports for telemetry and databases is never used: half of its packages are of these.
+UNUSED = ("applicationinsights", "mysql2", "tedious")
 PACKAGE = {
     "private": True,
     "dependencies": {"azurite": VERSION},
-    "overrides": {"applicationinsights": "2.9.8"},
+    "overrides": dict.fromkeys(UNUSED, "file:./nothing"),
 }
 
 
@@ -176,19 +178,29 @@ def _install() -> Path:
     if _installed_version(CACHE) == VERSION:
         return CACHE
     CACHE.parent.mkdir(parents=True, exist_ok=True)
+    # Tests may run in several processes: one of them installs, the others wait.
+    with (CACHE.parent / "azurite.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _installed_version(CACHE) != VERSION:
+            _install_anew()
+    return CACHE
+
+
+def _install_anew() -> None:
     _, npm = _node()
-    # Made beside the cache and moved there whole, so that an interrupted or a second install does no harm.
+    # Made beside the cache and moved there whole, so that an interrupted install does no harm.
     draft = Path(tempfile.mkdtemp(prefix="azurite-", dir=CACHE.parent))
     try:
         (draft / "package.json").write_text(json.dumps(PACKAGE))
+        (draft / "nothing").mkdir()
+        (draft / "nothing" / "package.json").write_text(json.dumps({"name": "nothing", "version": "1.0.0"}))
+        (draft / "nothing" / "index.js").write_text("")
         flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
         subprocess.run([*npm, "install", "--prefix", draft, *flags], check=True, cwd=draft)
-        if _installed_version(CACHE) != VERSION:
-            shutil.rmtree(CACHE, ignore_errors=True)
-            draft.rename(CACHE)
+        shutil.rmtree(CACHE, ignore_errors=True)
+        draft.rename(CACHE)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return CACHE
 
 
 def _installed_version(folder: Path) -> str | None:

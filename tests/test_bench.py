@@ -27,9 +27,11 @@ from bench.questions import (
 )
 from bench.readers import build, lazy
 from bench.report import verdict
-from bench.tables import table
+from bench.tables import BenchTable, table
 
 ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_small_run(tmp_path: Path) -> None:
@@ -59,16 +61,21 @@ def test_a_small_run_with_sidecars_and_without_peers(tmp_path: Path) -> None:
     assert f"of {len(judged)} budgets are met" in text
     assert (tmp_path / "v1-spark-sidecar-5000/_delta_log/_sidecars").exists()
     assert not (tmp_path / "v1-spark-5000/_delta_log/_sidecars").exists(), "the log is shared, the sidecar is not"
-    _, found = run(tmp_path, *layouts, "--keep-sidecars")
+    _, found = run(tmp_path, "--layouts", "sidecar", "--keep-sidecars")
+    assert found["results"]
     assert not [each for each in found["results"] if each["question"] == BUILD]
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("layout", ["spark", "sidecar"])
-def test_a_wrong_answer_is_no_result(tmp_path: Path, layout: str, question: str) -> None:
-    made = table(layout, 3000, tmp_path)
-    if layout == "sidecar":
+@pytest.fixture(scope="module", params=["spark", "sidecar"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BenchTable:
+    made = table(request.param, 3000, tmp_path_factory.mktemp("bench"))
+    if request.param == "sidecar":
         measured(build, table=str(made.path), version=made.log.checkpoint_version)
+    return made
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_wrong_answer_is_no_result(made: BenchTable, question: str) -> None:
     right = measured(lazy, table=str(made.path), **lazy_arguments(question, made))
     check(question, made, right)
     decides = {
@@ -77,7 +84,7 @@ def test_a_wrong_answer_is_no_result(tmp_path: Path, layout: str, question: str)
         LAST_HOUR_PATHS: ["paths", "files"],
         ALL_FILES: ["files", "size"],
     }[question]
-    if layout == "sidecar" and question != FIRST_FILE:
+    if made.layout == "sidecar" and question != FIRST_FILE:
         decides = [*decides, "tier"]
     for key, wrong in {"first_path": "x", "paths": "x", "files": 1_249, "size": 1, "tier": 3}.items():
         other: Measurement = replace(right, answer=right.answer | {key: wrong})

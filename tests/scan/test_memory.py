@@ -107,10 +107,16 @@ def hoard(size: int) -> Callable[[], dict[str, int]]:
 
 
 def last_hour(log: TelemetryLog, path: Path) -> float:
-    """Asks for the newest hour, checks the answer, and gives the middle one of three peaks: allocators are moody."""
+    """Asks for the newest hour, checks the answer, and gives the peak: the middle one of three where two differ.
+
+    Allocators are moody.
+    """
     log.write(path)
-    runs = [measured(lazy, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'") for _ in range(3)]
-    for found in runs:
+    paths = digest(log.live_paths(log.newest_hour))
+    peaks: list[int] = []
+    while len(peaks) < 2 or (len(peaks) == 2 and abs(peaks[0] - peaks[1]) > MB):
+        found = measured(lazy, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'")
         assert found.answer["files"] == log.expected_hour(log.newest_hour)
-        assert found.answer["paths"] == digest(log.live_paths(log.newest_hour))
-    return median(found.peak_bytes for found in runs)
+        assert found.answer["paths"] == paths
+        peaks.append(found.peak_bytes)
+    return median(peaks)
