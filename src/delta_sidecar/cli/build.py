@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +32,7 @@ Examples:
   delta-sidecar build ./telemetry --version 41
   delta-sidecar build ./events --sort event_ts --summaries device_id,temperature
   delta-sidecar build ./telemetry --output json | jq .files
+  delta-sidecar build abfss://lake@account.dfs.core.windows.net/telemetry --engine spark
 """
 
 
@@ -71,17 +72,33 @@ def _names(ctx: click.Context, param: click.Parameter, given: str | None) -> tup
     help="Files in a row group: what a reader fetches at once. [default: 10000]",
 )
 @click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="What builds it: this machine, or Spark, which spreads the work and writes parts.",
+)
+@click.option(
     "--memory-limit",
     metavar="SIZE",
-    default="1GB",
-    show_default=True,
-    help="Most memory to sort in; the rest is on disk. About 0.5GB are needed besides.",
+    help="local: most memory to sort in; the rest is on disk. About 0.5GB are needed besides. [default: 1GB]",
 )
 @click.option(
     "--temp-directory",
     metavar="FOLDER",
     type=click.Path(file_okay=False),
-    help="Where temporary files go. [default: the machine's own]",
+    help="local: where temporary files go. [default: the machine's own]",
+)
+@click.option(
+    "--rows-per-part",
+    type=click.IntRange(1, 1 << 31),
+    metavar="N",
+    help="spark: files in a part, about: what one task sorts and writes. [default: 250000]",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="spark: where it runs, such as local[4] or yarn. [default: as Spark is configured, else this machine]",
 )
 @output_option
 @storage_option
@@ -92,8 +109,11 @@ def build(  # noqa: PLR0913 - the flags of the command
     sort: str | None,
     summaries: tuple[str, ...],
     rows_per_group: int | None,
-    memory_limit: str,
+    engine: str,
+    memory_limit: str | None,
     temp_directory: str | None,
+    rows_per_part: int | None,
+    master: str | None,
     output: str,
     storage_options: dict[str, str],
 ) -> None:
@@ -103,28 +123,59 @@ def build(  # noqa: PLR0913 - the flags of the command
     one that is there already and good is not built again.
     """
     only_one_table()
+    local: dict[str, Any] = {"memory_limit": memory_limit, "temp_directory": temp_directory}
+    distributed: dict[str, Any] = {"rows_per_part": rows_per_part, "master": master}
+    _refuse(distributed if engine == "local" else local, engine)
+    asked: dict[str, Any] = {"version": version, "sort": sort, "summaries": summaries, "rows_per_group": rows_per_group}
     with ending():
-        from delta_sidecar.build import build_sidecar
         from delta_sidecar.cli.build_progress import build_progress
 
+        build = _build_on_spark if engine == "spark" else _build_here
+        chosen = distributed if engine == "spark" else local
         with build_progress() as progress:
-            summary = build_sidecar(
-                table,
-                version=version,
-                sort=sort,
-                summaries=summaries,
-                rows_per_group=rows_per_group,
-                memory_limit=memory_limit,
-                temp_directory=temp_directory,
-                storage_options=storage_options,
-                progress=progress,
-            )
+            given = {name: value for name, value in chosen.items() if value is not None}
+            summary = build(table, storage_options=storage_options, progress=progress, **asked, **given)
         if output == "json":
             # Whatever is no ASCII letter is escaped: nothing in a name can steer a terminal.
             click.echo(json.dumps(summary.as_dict(), indent=2))
             return
         for line in summary_lines(summary):
             click.echo(line, color=False if is_colourless() else None)
+
+
+def _refuse(others: dict[str, Any], engine: str) -> None:
+    """Refuses options of the other engine: silence would be a wish unfulfilled."""
+    for name, value in others.items():
+        if value is not None:
+            other = "spark" if engine == "local" else "local"
+            msg = f"--{name.replace('_', '-')} is for --engine {other}"
+            raise click.UsageError(msg)
+
+
+def _build_here(table: str, **options: Any) -> BuildSummary:  # noqa: ANN401 - options of the build
+    from delta_sidecar.build import build_sidecar
+
+    return build_sidecar(table, **{"memory_limit": "1GB", **options})
+
+
+def _build_on_spark(
+    table: str,
+    *,
+    master: str | None = None,
+    storage_options: dict[str, str],
+    **options: Any,  # noqa: ANN401
+) -> BuildSummary:
+    try:
+        from delta_sidecar.spark.building import build_sidecar
+        from delta_sidecar.spark.session import spark_session
+    except ImportError:
+        msg = "--engine spark needs Spark, which is not installed: pip install 'delta-sidecar[spark]'"
+        raise click.UsageError(msg) from None
+    spark = spark_session(table, name="delta-sidecar build", master=master, storage_options=storage_options)
+    try:
+        return build_sidecar(spark, table, storage_options=storage_options, **options)
+    finally:
+        spark.stop()
 
 
 def summary_lines(summary: BuildSummary) -> Iterator[str]:

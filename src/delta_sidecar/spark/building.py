@@ -28,6 +28,7 @@ from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import hadoop_url
+from delta_sidecar.spark.build_failures import told_in_our_words
 from delta_sidecar.spark.part_records import joined_records
 from delta_sidecar.spark.parts import RECORD, PartWriter, actions_of
 from delta_sidecar.spark.piece_check import check_on_executors
@@ -143,20 +144,21 @@ class _Build(Course):
     def _piece_check(self) -> PieceCheck:
         def check(pieces: Iterator[PieceRange], total: int) -> None:
             self._checked(0, total)
-            check_on_executors(self._cluster.spark, self._cluster.store, pieces)
+            with told_in_our_words(self._store.url):
+                check_on_executors(self._cluster.spark, self._cluster.store, pieces)
 
         return check
 
     def _make(self, plan: Plan) -> Made:
-        version = plan.snapshot.version
-        state = delta_log.open_snapshot(self._cluster.spark, self._cluster.url, version)
-        try:
-            if state.table_id != plan.snapshot.metadata.id:
-                msg = f"{self._store.url} was replaced by another table while its sidecar was built: build it again"
-                raise BuildError(msg)
-            return self._made(plan, state)
-        finally:
-            state.release()
+        with told_in_our_words(self._store.url):
+            state = delta_log.open_snapshot(self._cluster.spark, self._cluster.url, plan.snapshot.version)
+            try:
+                if state.table_id != plan.snapshot.metadata.id:
+                    msg = f"{self._store.url} was replaced by another table while its sidecar was built: build it again"
+                    raise BuildError(msg)
+                return self._made(plan, state)
+            finally:
+                state.release()
 
     def _made(self, plan: Plan, state: delta_log.DeltaSnapshot) -> Made:
         self._progress(BuildProgress("reading"))

@@ -48,8 +48,17 @@ def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> Non
 
 
 def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
-    """The version of the last transaction that an application has committed; None where it has committed none."""
-    found = _updated(_log(spark, url)).transactions().get(app_id)
+    """The version of the last transaction that an application has committed; None where it has committed none.
+
+    A checksum file may tell; otherwise Delta replays the log for it.
+    """
+    snapshot = _updated(_log(spark, url))
+    checksum = snapshot.checksumOpt()
+    told = checksum.get().setTransactions() if checksum.isDefined() else checksum
+    if told.isDefined():
+        listed = [told.get().apply(number) for number in range(told.get().size())]
+        return next((int(each.version()) for each in listed if each.appId() == app_id), None)
+    found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
 
 

@@ -1,0 +1,309 @@
+"""A sidecar that Spark builds has the rows, the order and the schema of one that is built locally."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
+from tests.spark.both_builds import Table, both
+
+from delta_sidecar.build.publishing import Levels
+from delta_sidecar.errors import OptionError, TableNotFoundError, VersionNotFoundError
+from delta_sidecar.events import BuildEnded, Event
+from delta_sidecar.spark.building import build_sidecar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+    from tests.spark.conftest import Lake
+
+HOURS = {"id": "long", "at": "timestamp", "_event_hour": "string"}
+
+
+@pytest.fixture
+def local(local_lake: Lake) -> Table:
+    """A local table of one's own."""
+    return Table(local_lake.new_url(), {})
+
+
+def hours(root: Path, count: int = 25, **options: Any) -> TableBuilder:
+    """A table with a time bucket, files in no particular order, and some without bucket or statistics."""
+    table = TableBuilder(root, schema=HOURS, partition_columns=["_event_hour"], **options)
+    for number in range(count):
+        hour = number * 7 % 10
+        moment = dt.datetime(2026, 2, 10, hour, 30, tzinfo=dt.UTC)
+        row = {"id": number, "at": moment, "_event_hour": f"20260210{hour:02}"}
+        values = {"_event_hour": row["_event_hour"]}
+        table.commit([add(f"_event_hour=20260210{hour:02}/{number}.parquet", partition_values=values, rows=[row])])
+    table.commit(
+        [
+            add("odd/nowhere.parquet", partition_values={"_event_hour": None}),
+            add("odd/empty.parquet", partition_values={"_event_hour": ""}),
+            add("odd/silent.parquet", partition_values={"_event_hour": "2026021003"}),
+        ]
+    )
+    return table
+
+
+def test_a_table_that_spark_wrote(spark: SparkSession, lake: Lake) -> None:
+    table = Table(lake.new_url(), lake.options)
+    spark.sql(
+        f"create table delta.`{table.url}` (id bigint, at timestamp, v double, _event_hour string) using delta "
+        "partitioned by (_event_hour) tblproperties ('delta.checkpointInterval' = '2')"
+    )
+    frame = spark.range(40).selectExpr(
+        "id",
+        "timestamp_seconds(1770000000 + id * 900) at",
+        "cast(id as double) / 3 v",
+        "if(id = 7, null, date_format(timestamp_seconds(1770000000 + id * 900), 'yyyyMMddHH')) _event_hour",
+    )
+    for _ in range(2):
+        frame.repartition(2).write.format("delta").mode("append").save(table.url)
+    spark.sql(f"delete from delta.`{table.url}` where id = 11")
+    summary, found, _ = both(spark, table, rows_per_part=10, rows_per_group=4)
+    assert summary.sorted_by == "time bucket _event_hour"
+    assert len(found.manifest.files) > 3
+    assert found.manifest.num_files == spark.read.format("delta").load(table.url).inputFiles().__len__()
+    assert summary.kept_texts == 0
+
+
+def test_many_row_groups_over_several_parts(spark: SparkSession, local: Table) -> None:
+    hours(Path(local.url), 230).checkpoint()
+    for levels in (None, Levels(3, 2)):
+        summary, found, _ = both(spark, local, rows_per_part=50, rows_per_group=10, levels=levels)
+        assert len(found.manifest.files) == 5
+        assert [each.name.split(".")[2].split("-")[0] for each in found.manifest.files] == [
+            f"{part:05}" for part in range(5)
+        ]
+        assert (found.manifest.segments_file is None) == (levels is None)
+        # Incomplete files come first, from whichever part.
+        flags = [group.first_key[0] for group in found.groups]
+        assert flags == sorted(flags)
+        assert {group.file for group, flag in zip(found.groups, flags, strict=True) if not flag} <= {0, 1, 2}
+        assert summary.files == 233
+
+
+def test_few_files_are_one_part(spark: SparkSession, local: Table) -> None:
+    hours(Path(local.url), 20)
+    _, found, other = both(spark, local, rows_per_group=10)
+    assert len(found.manifest.files) == 1
+    assert [group.num_rows for group in found.groups] == [group.num_rows for group in other.groups] == [3, 10, 10]
+
+
+def test_one_file_and_none(spark: SparkSession, local: Table) -> None:
+    root = Path(local.url)
+    table = TableBuilder(root, schema=HOURS, partition_columns=["_event_hour"])
+    table.commit([add("a", partition_values={"_event_hour": "2026021003"})])
+    table.commit([remove("a")])
+    summary, found, _ = both(spark, local)
+    assert (summary.files, summary.row_groups, summary.file) == (0, 0, "v1.parquet")
+    assert found.rows.num_rows == 0
+    summary, *_ = both(spark, local, version=0)
+    assert (summary.version, summary.files, summary.row_groups) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    [{"kind": "v1"}, {"kind": "v1-multipart"}, {"kind": "v2-parquet", "sidecars": 3}],
+    ids=lambda form: form["kind"],
+)
+def test_every_kind_of_checkpoint(spark: SparkSession, local: Table, checkpoint: dict[str, Any]) -> None:
+    features = ["v2Checkpoint"] if checkpoint["kind"].startswith("v2") else []
+    table = hours(Path(local.url), 12, protocol=protocol(features=features) if features else None)
+    table.checkpoint(**checkpoint)
+    table.commit([remove("_event_hour=2026021000/0.parquet"), add("z", partition_values={"_event_hour": "2026021009"})])
+    both(spark, local, rows_per_part=5, rows_per_group=3)
+
+
+def test_statistics_that_a_checkpoint_has_as_a_struct_only(spark: SparkSession, local: Table) -> None:
+    table = hours(Path(local.url), 12)
+    table.checkpoint(kind="v1", struct_stats=True, json_stats=False)
+    summary = build_sidecar(spark, local.url, rows_per_part=5, rows_per_group=3)
+    distributed = local.read(summary.version)
+    local.clear()
+    both_read = _locally(local, rows_per_group=3)
+    # The texts are made by Delta there and by us here: of what they say nothing differs.
+    assert distributed.rows.to_pylist() == both_read.rows.to_pylist()
+    assert distributed.manifest.schema_hash == both_read.manifest.schema_hash
+    assert summary.kept_texts == 0
+
+
+def _locally(table: Table, **options: Any) -> Any:
+    from delta_sidecar import build_sidecar as build_locally
+    from tests.spark.both_builds import LOCAL
+
+    return table.read(build_locally(table.url, **options, **LOCAL).version)
+
+
+def test_a_table_without_partitions_is_in_the_order_of_time(spark: SparkSession, local: Table) -> None:
+    table = TableBuilder(Path(local.url), schema={"at": "timestamp", "v": "double"})
+    for number in range(30):
+        moment = dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=number * 17 % 30)
+        rows = [{"at": moment if number % 7 else None, "v": number / 3 if number % 5 else float("nan")}]
+        table.commit([add(f"{number}.parquet", rows=rows)])
+    table.commit([add("silent.parquet"), add("half.parquet", stats='{"numRecords":1,"minValues":{"at":"no time"}}')])
+    summary, found, _ = both(spark, local, rows_per_part=8, rows_per_group=4, summaries=["v"])
+    assert summary.sorted_by == "lower bound of at"
+    assert len(found.manifest.files) == 4
+
+
+KINDS: dict[str, list[str | None]] = {
+    "integer": ["10", "9", "-3", None, "", "x", "2147483648"],
+    "date": ["2026-01-01", "1969-12-31", "0001-01-01", None, "no day"],
+    "timestamp": ["2026-01-01 00:00:00", "2026-01-01T00:00:00.5Z", "1969-12-31 23:59:59.999999", None, "never"],
+    "timestamp_ntz": ["2026-01-01 00:00:00", "1969-12-31 23:59:59.999999", None],
+    "decimal(10,2)": ["10.00", "9.5", "-3.25", None, "1e3"],
+    "double": ["10.5", "-0.0", "0.0", "NaN", "-Infinity", "1e300", None],
+    "boolean": ["true", "false", None, "maybe"],
+    "string": ["a b", "é", "ÿ", "\U0001f600", "\uffff", "Z", "", None, "a/b", "a%2Fb", "'", '"', "\\", "\t"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_typed_partitions(spark: SparkSession, local: Table, kind: str) -> None:
+    features = ["timestampNtz"] if kind == "timestamp_ntz" else []
+    table = TableBuilder(
+        Path(local.url),
+        schema={"p": kind, "q": "string"},
+        partition_columns=["p", "q"],
+        protocol=protocol(features=features) if features else None,
+    )
+    for place, text in enumerate(KINDS[kind]):
+        table.commit([add(f"{place}-{q}", partition_values={"p": text, "q": q}) for q in ("2", "10")])
+    both(spark, local, rows_per_part=4, rows_per_group=2)
+
+
+def test_column_mapping(spark: SparkSession, local: Table) -> None:
+    spark.sql(
+        f"create table delta.`{local.url}` (id bigint, `a.b` timestamp, `q``d ü` struct<x: int, `y.z`: string>, "
+        "`hour of` string) using delta partitioned by (`hour of`) tblproperties "
+        "('delta.columnMapping.mode' = 'name', 'deltaSidecar.bucket.column' = 'hour of')"
+    )
+    rows = spark.range(12).selectExpr(
+        "id",
+        "timestamp_seconds(id * 3000) `a.b`",
+        "named_struct('x', cast(id as int), 'y.z', 'é') `q``d ü`",
+        "cast(id % 5 as string) `hour of`",
+    )
+    rows.repartition(2).write.format("delta").mode("append").save(local.url)
+    spark.sql(f"alter table delta.`{local.url}` rename column id to number")
+    summary, found, _ = both(spark, local, rows_per_part=4, rows_per_group=2)
+    assert summary.sorted_by == "time bucket hour of"
+    assert found.manifest.bucket_column != "hour of"
+
+
+def test_deletion_vectors_and_row_tracking(spark: SparkSession, local: Table) -> None:
+    spark.sql(
+        f"create table delta.`{local.url}` (id bigint, at timestamp) using delta tblproperties "
+        "('delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true')"
+    )
+    frame = spark.range(0, 40, 1, 4).selectExpr("id", "timestamp_seconds(id) at")
+    frame.write.format("delta").mode("append").save(local.url)
+    spark.sql(f"delete from delta.`{local.url}` where id in (3, 33)")
+    _, found, _ = both(spark, local, rows_per_part=2, rows_per_group=1)
+    assert found.rows.column("dv.cardinality").to_pylist().count(1) == 2
+    assert found.rows.column("base_row_id").null_count == 0
+    # The same file with two vectors can be live at once, by the letter of the protocol.
+    root = Path(f"{local.url}-by-hand")
+    table = TableBuilder(root, protocol=protocol(features=["deletionVectors"]))
+    inline: dict[str, Any] = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
+    inline |= {"sizeInBytes": 40, "cardinality": 6}
+    stored = [deletion_vector("a"), deletion_vector("a", offset=9), deletion_vector("b", offset=None)]
+    table.commit([add("same", dv=dv) for dv in (None, inline, *stored)])
+    both(spark, Table(str(root), {}), rows_per_part=1, rows_per_group=1)
+
+
+def test_some_files_without_statistics(spark: SparkSession, local: Table) -> None:
+    spark.sql(
+        f"create table delta.`{local.url}` (id bigint, at timestamp, _event_hour string) using delta "
+        "partitioned by (_event_hour) tblproperties ('delta.dataSkippingNumIndexedCols' = '0')"
+    )
+    frame = spark.range(12).selectExpr("id", "timestamp_seconds(id) at", "cast(id % 3 as string) _event_hour")
+    frame.repartition(2).write.format("delta").mode("append").save(local.url)
+    spark.sql(f"alter table delta.`{local.url}` set tblproperties ('delta.dataSkippingNumIndexedCols' = '32')")
+    frame.repartition(2).write.format("delta").mode("append").save(local.url)
+    _, found, _ = both(spark, local, rows_per_part=3, rows_per_group=2)
+    flags = [group.first_key[0] for group in found.groups]
+    assert flags == sorted(flags)
+    assert set(flags) == {0, 1}
+    # Every part has some of both kinds.
+    assert len(found.manifest.files) == 3
+
+
+HOSTILE = [
+    "a b.parquet",
+    "a%20b.parquet",
+    "a%2Fb.parquet",
+    "%C3%A9.parquet",
+    "é.parquet",
+    "\U0001f600.parquet",
+    "p=x%253Ay/1.parquet",
+    "'\";--.parquet".replace('"', "%22"),
+    "a&b=c,d+e~f!g@h$i(j)*.parquet",
+    "double//slash.parquet",
+    "./here.parquet",
+    "x/../there.parquet",
+    "x/./y.parquet",
+    "/absolute/f.parquet",
+    "file:/other/f.parquet",
+    "file:///third/f.parquet",
+    "abfss://lake@account.dfs.core.windows.net/f.parquet",
+    "s3://bucket/%20.parquet",
+]
+
+
+def test_hostile_names(spark: SparkSession, local: Table) -> None:
+    table = TableBuilder(Path(local.url))
+    table.commit([add(name, rows=[{"id": 1, "value": name}]) for name in HOSTILE if " " not in name])
+    table.commit([remove("/absolute/f.parquet"), remove("x/./y.parquet"), remove("double//slash.parquet")])
+    table.commit([add("file:///absolute/f.parquet"), add("x/./y.parquet", tags={"a": "é", "b": None})])
+    table.checkpoint()
+    table.commit([add("late//1.parquet"), add("late/%41.parquet", tags={})])
+    _, found, _ = both(spark, local, rows_per_part=6, rows_per_group=2)
+    paths = found.rows.column("path").to_pylist()
+    assert "./here.parquet" in paths
+    assert "late//1.parquet" in paths
+    assert "file:///absolute/f.parquet" in paths
+    assert "/absolute/f.parquet" not in paths
+
+
+def test_an_older_version(spark: SparkSession, local: Table) -> None:
+    hours(Path(local.url), 8)
+    summary, *_ = both(spark, local, version=3, rows_per_part=2)
+    assert (summary.version, summary.files) == (3, 4)
+
+
+def test_events_progress_and_summary(spark: SparkSession, local: Table) -> None:
+    hours(Path(local.url), 8)
+    told: list[Event] = []
+    stages: list[str] = []
+    options: dict[str, Any] = {"listeners": [told.append], "progress": lambda each: stages.append(each.stage)}
+    summary = build_sidecar(spark, local.url, **options)
+    build_sidecar(spark, local.url, **options)
+    ended = [event for event in told if isinstance(event, BuildEnded)]
+    assert [(event.outcome, event.files, event.sidecar_bytes) for event in ended] == [
+        ("complete", 11, summary.bytes),
+        ("already_there", 11, summary.bytes),
+    ]
+    assert list(dict.fromkeys(stages)) == ["opening", "reading", "writing", "publishing", "checking"]
+    assert json.dumps(summary.as_dict())
+
+
+@pytest.mark.parametrize("rows_per_part", [0, -1, "many", 1.5])
+def test_bad_options(spark: SparkSession, local: Table, rows_per_part: Any) -> None:
+    with pytest.raises(OptionError, match="rows_per_part"):
+        build_sidecar(spark, local.url, rows_per_part=rows_per_part)
+
+
+def test_no_table_and_no_version(spark: SparkSession, local: Table) -> None:
+    with pytest.raises(TableNotFoundError):
+        build_sidecar(spark, local.url)
+    hours(Path(local.url), 2)
+    with pytest.raises(VersionNotFoundError):
+        build_sidecar(spark, local.url, version=9)
+    assert local.sidecar_files() == {}
