@@ -14,6 +14,7 @@ import click
 from delta_sidecar.cli.build import build
 from delta_sidecar.cli.explain import explain
 from delta_sidecar.cli.files import files
+from delta_sidecar.cli.ingest import ingest
 from delta_sidecar.cli.inspect import inspect
 from delta_sidecar.cli.interrupts import InterruptWatch
 from delta_sidecar.cli.log import logging_to_stderr
@@ -59,6 +60,7 @@ main.add_command(files)
 main.add_command(explain)
 main.add_command(inspect)
 main.add_command(build)
+main.add_command(ingest)
 main.add_command(vacuum)
 
 

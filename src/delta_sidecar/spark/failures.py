@@ -44,13 +44,13 @@ def ingest_failure(error: Exception, table: str, bucket: TimeBucket) -> IngestEr
             f"{bucket.timestamp_column}: leave it out, Delta makes it. {_AGAIN}"
         )
         return SchemaMismatchError(msg)
-    return IngestError(f"{table}: the batch was not written: {_line(error)}. {_AGAIN}")
+    return IngestError(f"{table}: the batch was not written: {line_of(error)}. {_AGAIN}")
 
 
 _AGAIN = "Nothing of it is in the table; it can be run again"
 
 
-def _line(error: Exception) -> str:
+def line_of(error: Exception) -> str:
     """The line that says most, without the traces of the JVM around it."""
     text = str(error)
     found = _CONDITION.search(text)

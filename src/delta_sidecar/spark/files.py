@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql import types as T  # noqa: N812 - as above
 
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.scanner import LazyDeltaScanner
+from delta_sidecar.spark.failures import SPARK_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,8 +29,9 @@ TELLING_ROWS = 1000
 """Files with fewer rows say little of the size of a row: what every file has besides rows outweighs them."""
 
 _NEWEST_FILES = 16
-_SAMPLE_ROWS = 10_000
-_UNKNOWN_ROW_BYTES = 256.0
+# Few enough for the driver, however wide they are.
+_SAMPLE_ROWS = 2000
+_UNKNOWN_ROW_BYTES = 1000.0
 
 # Rows are spread by a hash, so that tasks get a little more or less than their share. A file is cut only above this,
 # for a cut at the share itself would leave a crumb beside every second file.
@@ -123,8 +124,8 @@ def row_bytes_in_sample(df: DataFrame, bucket_column: str) -> float:
         half = sample.num_rows // 2
         more = _parquet_bytes(sample, codec) - _parquet_bytes(sample.slice(0, half), codec)
         return max(more / (sample.num_rows - half), 1.0) if sample.num_rows else _UNKNOWN_ROW_BYTES
-    except (pa.ArrowException, PySparkException, TypeError, ValueError):
-        # A type that Arrow does not know.
+    except (pa.ArrowException, TypeError, ValueError, *SPARK_ERRORS):
+        # A type that Arrow does not know, or rows too wide for the driver; of a broken source the count will tell.
         return _UNKNOWN_ROW_BYTES
 
 

@@ -148,7 +148,9 @@ class IngestPipeline:
             SchemaMismatchError: The columns do not fit the table's.
             TableMismatchError: The table has another time bucket.
             IngestError: It was not written for another reason. As with the others, nothing of it is in the table.
-            OptionError: The batch id is no whole number from 0 on.
+            StorageError: The table's log could not be read, before or after the write. Whether the batch is in the
+                table is not known; one with an id can be run again.
+            OptionError: The rows are a stream, or the batch id is no whole number from 0 on.
         """
         return self._write(df, self._app_id, batch_id)
 
@@ -194,15 +196,16 @@ class IngestPipeline:
         if batch_id is not None and not is_number:
             msg = f"a batch id must be a whole number from 0 on, not {batch_id!r}"
             raise OptionError(msg)
+        if df.isStreaming:
+            msg = "the rows are a stream: write_stream takes it"
+            raise OptionError(msg)
         began = time.monotonic()
-        written, error = Written(), None
         try:
             written = self._writer.write(df, app_id, batch_id)
-        except BaseException as failure:
-            error = type(failure).__name__
+        except Exception as failure:
+            self._tell(Written(), type(failure).__name__, app_id, batch_id, time.monotonic() - began)
             raise
-        finally:
-            self._tell(written, error, app_id, batch_id, time.monotonic() - began)
+        self._tell(written, None, app_id, batch_id, time.monotonic() - began)
         outcome = self._trigger(app_id).after(written.seen) if self._sidecars else None
         made = written.committed
         return WriteSummary(

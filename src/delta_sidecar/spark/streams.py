@@ -6,12 +6,14 @@ may come again; by these two Delta knows it, and it is not written again.
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import IngestError, OptionError
+from delta_sidecar.spark.failures import SPARK_ERRORS, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,6 +58,23 @@ def start_stream(
     query = writer.start()
     batches.known(query.id)
     return query
+
+
+def wait_for(query: StreamingQuery) -> None:
+    """Waits until a query ends.
+
+    Raises:
+        IngestError: It failed; what its batches had written before is in the table.
+    """
+    try:
+        query.awaitTermination()
+    except SPARK_ERRORS as error:
+        found = _OWN_ERROR.search(str(error))
+        raise IngestError(found[1] if found else f"the stream ended: {line_of(error)}") from error
+
+
+# What a batch raised in Python is in the middle of what Java makes of it.
+_OWN_ERROR = re.compile(r"delta_sidecar\.errors\.\w+: ([^\n]+)")
 
 
 class _Batches:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from delta_sidecar.spark.trigger import TriggerOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +37,10 @@ class WriteSummary:
     buckets: int
     null_bucket_rows: int
     skipped: bool
-    sidecar: Any
+    sidecar: TriggerOutcome | None
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for JSON."""
         fields = {name: getattr(self, name) for name in self.__slots__}
-        return fields | {"sidecar": _plain(self.sidecar)}
-
-
-def _plain(value: object) -> object:
-    if hasattr(value, "as_dict"):
-        return value.as_dict()
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        return fields | {"sidecar": None if self.sidecar is None else self.sidecar.as_dict()}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 # Every try meets a change that another made in the meantime.
 _TRIES = 10
+_ANY_NUMBER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class BatchWriter:
                 conflict = error
             except SPARK_ERRORS as error:
                 if is_bad_timestamp(error):
-                    raise batch.refusal(contents_of(df, batch.bucket, 1).bad) from error
+                    raise batch.refusal(contents_of(df, batch.bucket, _ANY_NUMBER).bad) from error
                 raise batch.mismatch(columns_of(snapshot), error) or self._failure(error) from error
         msg = (
             f"{self._store.url}: the batch was not written, for others changed the table's definition meanwhile, "

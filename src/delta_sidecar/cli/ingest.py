@@ -1,0 +1,276 @@
+"""`delta-sidecar ingest`: files into a Delta table whose data files hold one time bucket each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from delta_sidecar.cli.ending import ending, is_colourless
+from delta_sidecar.cli.ingest_progress import Tally, ingest_progress
+from delta_sidecar.cli.options import output_option, storage_option, table_argument
+from delta_sidecar.cli.rendering import counted, human_size, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from delta_sidecar.spark.ingest import IngestPipeline
+    from delta_sidecar.spark.sources import Source
+    from delta_sidecar.spark.summary import WriteSummary
+
+_LABEL = 12
+
+# The mark keeps the lines as they are.
+_EXAMPLES = """\b
+Examples:
+  delta-sidecar ingest readings.json ./telemetry --timestamp-column event_ts
+  delta-sidecar ingest 'day/*.csv' ./telemetry --timestamp-column at --batch-id 41
+  delta-sidecar ingest ./arriving ./telemetry --timestamp-column event_ts --format json \\
+      --stream --checkpoint-location ./telemetry-stream
+"""
+
+_FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet"}
+
+
+@click.command(
+    context_settings={"allow_extra_args": True},
+    epilog=_EXAMPLES,
+    short_help="Write files into a Delta table, one time bucket a data file.",
+)
+@click.argument("source")
+@table_argument
+@click.option("--timestamp-column", metavar="COLUMN", required=True, help="The column that time buckets come from.")
+@click.option(
+    "--timestamp-format",
+    metavar="FORMAT",
+    help="How it is written: a pattern of Spark's such as 'dd.MM.yyyy HH:mm', or epoch-s, epoch-ms, epoch-us for "
+    "numbers. In UTC where it names no zone. [default: ISO 8601]",
+)
+@click.option(
+    "--format",
+    "source_format",
+    type=click.Choice(["json", "csv", "parquet"]),
+    help="What the files are; JSON has one object a line, CSV has names in its first. [default: by their names]",
+)
+@click.option(
+    "--granularity",
+    type=click.Choice(["month", "day", "hour", "minute", "second"]),
+    default="hour",
+    show_default=True,
+    help="How long a time bucket is.",
+)
+@click.option("--bucket-column", metavar="COLUMN", help="The partition column. [default: _event_hour, _event_day, ...]")
+@click.option(
+    "--bad-timestamps",
+    type=click.Choice(["reject", "null-bucket"]),
+    default="reject",
+    show_default=True,
+    help="Rows without a timestamp, or with one outside the years 1 to 9999: nothing is written, or they go into the "
+    "partition of rows without a bucket.",
+)
+@click.option(
+    "--batch-id",
+    type=click.IntRange(0, (1 << 63) - 1),
+    metavar="N",
+    help="A number that grows from batch to batch; one that is not above the last is not written again.",
+)
+@click.option(
+    "--app-id",
+    metavar="NAME",
+    default="delta-sidecar",
+    show_default=True,
+    help="Whose batch ids they are.",
+)
+@click.option("--target-size", metavar="SIZE", default="128MB", show_default=True, help="Size of large data files.")
+@click.option(
+    "--interval",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Every N commits get a checkpoint and a metadata sidecar.",
+)
+@click.option("--merge-schema", is_flag=True, help="Add columns to the table that it does not have.")
+@click.option("--no-sidecars", is_flag=True, help="Make no metadata sidecars.")
+@click.option("--stream", "as_stream", is_flag=True, help="Go on with files that arrive, until it is interrupted.")
+@click.option("--once", is_flag=True, help="With --stream: take what is new since the last time, and end.")
+@click.option(
+    "--checkpoint-location",
+    metavar="FOLDER",
+    help="With --stream: where it is kept how far it has come; the same again goes on from there.",
+)
+@click.option("--master", metavar="URL", help="Where Spark runs. [default: on this machine]")
+@output_option
+@storage_option
+def ingest(*, source: str, table: str, output: str, **given: Any) -> None:  # noqa: ANN401 - the flags of the command
+    """Write the files at SOURCE into the Delta table at TABLE, with Spark.
+
+    SOURCE is a file, a folder or a pattern. The table is made where it is missing, partitioned by the time bucket of
+    each row, so that a data file holds rows of one bucket alone. Nothing is written of files that cannot be read.
+    """
+    ctx = click.get_current_context()
+    if ctx.args:
+        msg = f"SOURCE and TABLE are expected, and {len(ctx.args)} more arguments were given"
+        raise click.UsageError(msg, ctx)
+    _check_stream(ctx, **given)
+    given["source_format"] = given["source_format"] or _format_of(ctx, source)
+    tally = Tally()
+    with ending():
+        if given["as_stream"]:
+            lines, told = _streamed(source, table, tally, given)
+        else:
+            summary = _written(source, table, tally, given)
+            lines, told = summary_lines(summary, given["granularity"]), summary.as_dict()
+        if output == "json":
+            # Whatever is no ASCII letter is escaped: nothing in a name can steer a terminal.
+            click.echo(json.dumps(told, indent=2))
+            return
+        _show(lines)
+
+
+def summary_lines(summary: WriteSummary, granularity: str) -> Iterator[str]:
+    """What became of a batch."""
+    taken = f"{summary.seconds:.1f} s"
+    if summary.version is None:
+        yield _line("table", summary.table)
+        yield ""
+        why = f"Batch {summary.batch_id} was written before" if summary.skipped else "There are no rows"
+        yield click.style(f"{why}: nothing was written ({taken}).", bold=True)
+        return
+    yield _line("table", f"{summary.table}, version {summary.version}")
+    files = f"{counted(summary.rows, 'row')} in {counted(summary.files, 'file')}, {human_size(summary.bytes)}"
+    yield _line("written", files)
+    named = summary.buckets - bool(summary.null_bucket_rows)
+    yield _line("buckets", counted(named, granularity))
+    if summary.null_bucket_rows:
+        yield _line("", f"{counted(summary.null_bucket_rows, 'row')} in none, for want of a timestamp")
+    yield _line("sidecar", _sidecar(summary.sidecar))
+    yield ""
+    yield click.style(f"Written in {taken}.", bold=True)
+
+
+def stream_lines(table: str, tally: Tally) -> Iterator[str]:
+    """What became of a stream."""
+    yield _line("table", table if tally.version is None else f"{table}, version {tally.version}")
+    yield _line("written", f"{tally.text()}, in {counted(tally.batches, 'batch').replace('batchs', 'batches')}")
+    if tally.null_bucket_rows:
+        yield _line("", f"{counted(tally.null_bucket_rows, 'row')} in no time bucket, for want of a timestamp")
+    sidecar = "none was due" if tally.sidecar_version is None else f"of version {tally.sidecar_version}"
+    if tally.sidecar_failures:
+        sidecar += f"; failed {counted(tally.sidecar_failures, 'time')} (--log text says why)"
+    yield _line("sidecar", sidecar)
+
+
+def _sidecar(outcome: Any) -> str:  # noqa: ANN401 - of a room that is not imported here
+    if outcome is None:
+        return "none was due"
+    at = f"version {outcome.version}"
+    if outcome.outcome == "complete" and outcome.sidecar is not None:
+        built = f"{counted(outcome.sidecar.files, 'file')}, {human_size(outcome.sidecar.bytes)}"
+        return f"of {at}: {built}, in {outcome.seconds:.1f} s"
+    return {
+        "already_there": f"of {at} is there already",
+        "left_to_another": f"of {at} is left to pipeline {outcome.pipeline}",
+        "failed": f"of {at} could not be made, and a later batch tries again: {outcome.error}",
+    }.get(outcome.outcome, f"none of {at} is needed")
+
+
+def _check_stream(ctx: click.Context, *, as_stream: bool, checkpoint_location: str | None, **others: Any) -> None:  # noqa: ANN401
+    if as_stream and not checkpoint_location:
+        msg = "--stream needs --checkpoint-location FOLDER, where it is kept how far it has come"
+        raise click.UsageError(msg, ctx)
+    if as_stream and others["batch_id"] is not None:
+        msg = "--batch-id is for one batch; those of a stream have ids by themselves"
+        raise click.UsageError(msg, ctx)
+    if not as_stream and (others["once"] or checkpoint_location):
+        msg = "--once and --checkpoint-location belong to --stream"
+        raise click.UsageError(msg, ctx)
+
+
+def _format_of(ctx: click.Context, source: str) -> str:
+    """What files are by their name."""
+    suffixes = PurePosixPath(source.rstrip("/")).suffixes
+    found = next((_FORMATS[each.lower()] for each in reversed(suffixes) if each.lower() in _FORMATS), None)
+    if found is None:
+        msg = "--format is needed: the name of SOURCE does not tell what its files are"
+        raise click.UsageError(msg, ctx)
+    return found
+
+
+def _written(source: str, table: str, tally: Tally, given: dict[str, Any]) -> WriteSummary:
+    with ingest_progress(tally) as stage:
+        spark, pipeline, files, store = _opened(source, table, tally, given)
+        stage("reading")
+        rows = files.rows(spark, store)
+        stage("writing")
+        return pipeline.write(rows, batch_id=given["batch_id"])
+
+
+def _streamed(source: str, table: str, tally: Tally, given: dict[str, Any]) -> tuple[Iterator[str], dict[str, Any]]:
+    from delta_sidecar.spark.streams import wait_for
+
+    try:
+        with ingest_progress(tally) as stage:
+            spark, pipeline, files, store = _opened(source, table, tally, given)
+            stage("reading")
+            rows = files.stream(spark, store)
+            stage("streaming")
+            trigger = {"availableNow": True} if given["once"] else None
+            location = given["checkpoint_location"]
+            wait_for(pipeline.write_stream(rows, checkpoint_location=location, trigger=trigger))
+    except KeyboardInterrupt:
+        # The usual end of a stream. There is half a second to say what it did.
+        _show(stream_lines(table, tally))
+        raise
+    told = {name: getattr(tally, name) for name in Tally.__slots__ if name != "changed"}
+    return stream_lines(table, tally), {"table": table, **told}
+
+
+def _opened(
+    source: str, table: str, tally: Callable[[Any], None], given: dict[str, Any]
+) -> tuple[Any, IngestPipeline, Source, Any]:
+    """The session, the pipeline, the files and the table's store."""
+    from delta_sidecar.spark import IngestPipeline, TimeBucket, spark_session
+    from delta_sidecar.spark.access import grant, hadoop_url
+    from delta_sidecar.spark.sources import Source
+    from delta_sidecar.store import open_store
+
+    granularity, options = given["granularity"], given["storage_options"]
+    bucket = TimeBucket(granularity, given["bucket_column"] or f"_event_{granularity}", given["timestamp_column"])
+    files = Source(
+        hadoop_url(source, options), given["source_format"], given["timestamp_column"], given["timestamp_format"]
+    )
+    store = open_store(table, options)
+    spark = spark_session(
+        table,
+        master=given["master"],
+        storage_options=options,
+        # Timestamps that name no zone are in UTC.
+        settings={"spark.sql.session.timeZone": "UTC"},
+    )
+    grant(spark, source, options)
+    pipeline = IngestPipeline(
+        spark,
+        table,
+        bucket=bucket,
+        checkpoint_interval=given["interval"],
+        target_file_size=given["target_size"],
+        app_id=given["app_id"],
+        bad_timestamps=given["bad_timestamps"].replace("-", "_"),
+        merge_schema=given["merge_schema"],
+        sidecars=not given["no_sidecars"],
+        storage_options=options,
+        listeners=[tally],
+    )
+    return spark, pipeline, files, store
+
+
+def _show(lines: Iterator[str]) -> None:
+    for line in lines:
+        click.echo(line, color=False if is_colourless() else None)
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{_LABEL}}{printable(text)}"
