@@ -1,4 +1,4 @@
-"""Telemetry for the tests of ingestion, and what became of it: rows of the table, buckets of the data files' own rows."""
+"""Telemetry for the tests of ingestion, and what became of it: rows of the table, buckets of its data files."""
 
 from __future__ import annotations
 
