@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.build.checked import hours
 from tests.build.reading_back import read_back, scanned_files
-from tests.build.test_building import hours
 from tests.builder import TableBuilder, add
 
 from delta_sidecar import LazyDeltaScanner
