@@ -12,7 +12,7 @@ from delta_sidecar import SchemaMismatchError
 from delta_sidecar.spark.buckets import TimeBucket
 from delta_sidecar.spark.commits import Committed, find_commit, mark_of
 from delta_sidecar.spark.failures import condition_of, ingest_failure
-from delta_sidecar.spark.ownership import marked_by
+from delta_sidecar.spark.ownership import Mark, mark_in
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import RecordingStore
 
@@ -46,7 +46,7 @@ def test_ones_own_commit_is_found_among_others(tmp_path: Path) -> None:
     assert len(store.attempts) == 2
     assert find_commit(store, 2, own, HOUR) is None
     assert find_commit(store, 0, mark_of("mine", "3"), HOUR) is None
-    assert marked_by(store, 2) == "mine"
+    assert mark_in(store, 2) == Mark("mine")
 
 
 def test_a_long_commit_is_read_whole_only_where_it_is_ones_own(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.builder import TableBuilder
 from tests.spark.triggered_table import INTERVAL, triggered_table
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
-from delta_sidecar.spark.ownership import Turn, marked_by, pipeline_mark, whose_turn
+from delta_sidecar.spark.ownership import Mark, Turn, mark_in, pipeline_mark, whose_turn
 from delta_sidecar.store import open_store
 
 LEASE = timedelta(seconds=100)
@@ -25,7 +25,9 @@ def test_a_mark_is_read_back_from_the_commit(tmp_path: Path) -> None:
     app_id = 'my "pipeline" ü'
     table.commit([{"commitInfo": {"operation": "WRITE", "userMetadata": pipeline_mark(app_id)}}])
     assert json.loads(pipeline_mark(app_id)) == {"deltaSidecar": {"pipeline": app_id}}
-    assert marked_by(open_store(tmp_path), 0) == app_id
+    assert mark_in(open_store(tmp_path), 0) == Mark(app_id)
+    table.commit([{"commitInfo": {"operation": "WRITE", "userMetadata": pipeline_mark(app_id, 10)}}])
+    assert mark_in(open_store(tmp_path), 1) == Mark(app_id, 10)
 
 
 @pytest.mark.parametrize(
@@ -45,13 +47,23 @@ def test_a_mark_is_read_back_from_the_commit(tmp_path: Path) -> None:
 def test_what_is_no_mark_is_somebody_elses(tmp_path: Path, metadata: object) -> None:
     table = TableBuilder(tmp_path)
     table.commit([{"commitInfo": {"operation": "OPTIMIZE", "userMetadata": metadata}}])
-    assert marked_by(open_store(tmp_path), 0) is None
+    assert mark_in(open_store(tmp_path), 0) is None
 
 
 def test_a_commit_that_is_gone_or_broken_is_nobodys(tmp_path: Path) -> None:
     table = TableBuilder(tmp_path)
     table.commit_path(1).write_bytes(b'{"commitInfo":{"userMeta\n\xff\xfe\n')
-    assert [marked_by(open_store(tmp_path), version) for version in (0, 1)] == [None, None]
+    assert [mark_in(open_store(tmp_path), version) for version in (0, 1)] == [None, None]
+
+
+def test_who_makes_no_checkpoints_or_others_is_nobody_to_wait_for() -> None:
+    assert Mark("a").may_see_to(8, 9)
+    assert Mark("a", 4).may_see_to(8, 8)
+    assert Mark("a", 4).may_see_to(8, 11)
+    assert Mark("a", 2).may_see_to(8, 9)
+    assert not Mark("a", 2).may_see_to(8, 10)
+    assert not Mark("a", 10).may_see_to(8, 9)
+    assert not Mark("a", 0).may_see_to(8, 9)
 
 
 def test_the_turn_passes_on_by_the_lease() -> None:

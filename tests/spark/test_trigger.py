@@ -128,6 +128,15 @@ def test_a_multiple_that_somebody_else_committed_is_the_next_pipelines(table: Tr
     assert table.made == BOTH
 
 
+@pytest.mark.parametrize("interval", [0, 3])
+def test_a_pipeline_that_does_not_look_after_a_version_is_not_waited_for(table: TriggeredTable, interval: int) -> None:
+    table.commits("b", "b", "b")
+    table.commit("a", interval=interval)
+    outcome = table.trigger("b").after(table.commit("b", interval=4))
+    assert outcome is not None
+    assert (outcome.outcome, outcome.pipeline) == ("complete", "b")
+
+
 def test_of_several_multiples_only_the_newest_is_made(table: TriggeredTable) -> None:
     version = table.commits(*[None] * 12, "a")
     outcome = table.trigger("a").after(version)
@@ -244,7 +253,7 @@ def test_a_failure_is_told_and_the_next_commit_repairs_it(
     assert tiers(table) == [(4, 3)] * (broken == "sidecar") + [(-1, 3)] * (broken == "checkpoint")
     error = {
         "checkpoint": f"StorageError: Delta made no checkpoint of version 4 of {table.root}: the log of Spark says why",
-        "sidecar": "RuntimeError: An error occurred while calling o1.build. : java.io.IOException: sig=*** refused",
+        "sidecar": "RuntimeError: java.io.IOException: sig=*** refused",
     }[broken]
     assert outcome.error == error
     (line,) = caplog.messages

@@ -46,11 +46,11 @@ class TriggeredTable:
     def root(self) -> Path:
         return self.builder.root
 
-    def commit(self, pipeline: str | None = None, *, later: float = 1.0) -> int:
+    def commit(self, pipeline: str | None = None, *, later: float = 1.0, interval: int | None = None) -> int:
         """A commit of a pipeline, or of somebody else; so many seconds after the one before."""
         info: dict[str, Any] = {"operation": "WRITE"}
         if pipeline is not None:
-            info["userMetadata"] = pipeline_mark(pipeline)
+            info["userMetadata"] = pipeline_mark(pipeline, interval)
         version = self.builder.commit([{"commitInfo": info}, add(f"file-{self.builder.version + 1}")])
         self.seconds += later
         os.utime(self.builder.commit_path(version), (self.seconds, self.seconds))

@@ -6,8 +6,10 @@
     ...
     17  pipeline b         later than 11 by the lease: b's turn, where it still has not been made
 
-Pipelines mark their commits. All read the same commits, with times by the store's clock, and come to the same answer
-without asking one another. Should two do the work all the same, both make the same, and nothing is lost but time.
+Pipelines mark their commits, and say in the mark how often they make checkpoints: one that never does, or does so at
+other versions, is nobody to wait for. All read the same commits, with times by the store's clock, and come to the same
+answer without asking one another. Should two do the work all the same, both make the same, and nothing is lost but
+time.
 """
 
 from __future__ import annotations
@@ -26,7 +28,27 @@ if TYPE_CHECKING:
 
 # A pipeline's commit begins with its `commitInfo`.
 _HEAD_BYTES = 64 << 10
-_KEY, _PIPELINE = "deltaSidecar", "pipeline"
+_KEY, _PIPELINE, _INTERVAL = "deltaSidecar", "pipeline", "interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a commit says of the pipeline that made it.
+
+    Attributes:
+        pipeline: The pipeline's app id.
+        interval: How many versions lie between two that it makes checkpoints of; 0 where it makes none, None where it
+            does not say.
+    """
+
+    pipeline: str
+    interval: int | None = None
+
+    def may_see_to(self, due: int, version: int) -> bool:
+        """Whether the pipeline looks after a version, by its commit of this or a later one."""
+        if self.interval is None:
+            return True
+        return self.interval > 0 and version - version % self.interval == due
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +66,25 @@ class Turn:
     pipeline: str
 
 
-def pipeline_mark(app_id: str) -> str:
+def pipeline_mark(app_id: str, interval: int | None = None) -> str:
     """What a pipeline puts into its commits as `userMetadata`."""
-    return json.dumps({_KEY: {_PIPELINE: app_id}}, separators=(",", ":"))
+    told = {_PIPELINE: app_id} | ({} if interval is None else {_INTERVAL: interval})
+    return json.dumps({_KEY: told}, separators=(",", ":"))
 
 
-def marked_by(store: Store, version: int) -> str | None:
-    """The app id of the pipeline that marked a commit; None where it has no mark, or is gone."""
+def mark_in(store: Store, version: int) -> Mark | None:
+    """The mark in a commit; None where it has none, or is gone."""
     try:
         beginning = bytes(store.get(commit_path(version), max_bytes=_HEAD_BYTES).data)
     except ObjectNotFoundError:
         return None
     for line in beginning.splitlines():
         found: Any = line
-        for key in ("commitInfo", "userMetadata", _KEY, _PIPELINE):
+        for key in ("commitInfo", "userMetadata", _KEY):
             found = _member(found, key)
-        if isinstance(found, str):
-            return found
+        pipeline, interval = _member(found, _PIPELINE), _member(found, _INTERVAL)
+        if isinstance(pipeline, str):
+            return Mark(pipeline, interval if isinstance(interval, int) else None)
     return None
 
 
@@ -68,7 +92,7 @@ def whose_turn(commits: Iterable[Turn], lease: int) -> Turn | None:
     """Whose turn it is; None where no pipeline has come by.
 
     Args:
-        commits: The marked commits from the version that is due on, in order.
+        commits: The commits from the version that is due on whose pipelines look after it, in order.
         lease: Milliseconds after which the turn passes on to the next that comes by.
     """
     holder = None

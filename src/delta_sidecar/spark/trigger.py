@@ -10,6 +10,7 @@ of this: a failure here is told, and never fails the write.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,7 @@ from delta_sidecar.events import CheckpointTriggered, Events
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import hadoop_url
 from delta_sidecar.spark.building import build_sidecar
-from delta_sidecar.spark.ownership import Turn, marked_by, whose_turn
+from delta_sidecar.spark.ownership import Mark, Turn, mark_in, whose_turn
 from delta_sidecar.spark.standing import standing_from
 from delta_sidecar.store import open_store
 from delta_sidecar.store.option_names import canonical
@@ -44,6 +45,9 @@ logger = logging.getLogger("delta_sidecar.spark")
 DEFAULT_LEASE = timedelta(minutes=10)
 
 _MOST_FAILURES = 3
+
+_CAUSE = re.compile(r"(?:: |Caused by: )?([\w.$]+(?:Error|Exception)\b.*)")
+_LONGEST = 400
 
 Outcome: TypeAlias = Literal["complete", "already_there", "left_to_another", "passed_over", "failed"]
 
@@ -125,7 +129,7 @@ class CheckpointTrigger:
         self._lock = threading.Lock()
         self._settled = 0
         self._failures = (0, 0)
-        self._marks: dict[int, str | None] = {}
+        self._marks: dict[int, Mark | None] = {}
 
     def after(self, version: int) -> TriggerOutcome | None:
         """Makes what is due after a commit, if it is this pipeline's turn. Call it after every commit of the pipeline.
@@ -169,13 +173,13 @@ class CheckpointTrigger:
         return TriggerOutcome(due, "complete", pipeline, not standing.has_checkpoint, sidecar)
 
     def _turns(self, standing: Standing, due: int, version: int) -> Iterator[Turn]:
-        """The commits of pipelines from the due version on; the newest is this one's own where nobody marked it."""
+        """The commits whose pipelines look after the due version; the newest is this one's own where it has no mark."""
         for at in range(due, version + 1):
             if at not in self._marks:
-                self._marks[at] = marked_by(self._store, at) or (self._app_id if at == version else None)
-            pipeline = self._marks[at]
-            if pipeline is not None and at in standing.commits:
-                yield Turn(at, standing.commits.time(at), pipeline)
+                self._marks[at] = mark_in(self._store, at) or (Mark(self._app_id) if at == version else None)
+            mark = self._marks[at]
+            if mark is not None and mark.may_see_to(due, at) and at in standing.commits:
+                yield Turn(at, standing.commits.time(at), mark.pipeline)
 
     def _make_checkpoint(self, due: int) -> None:
         delta_log.checkpoint(self._spark, hadoop_url(self._table_url, self._storage_options), due)
@@ -201,11 +205,13 @@ class CheckpointTrigger:
         return TriggerOutcome(due, "failed", error=f"{type(error).__name__}: {self._in_a_line(error)}")
 
     def _in_a_line(self, error: Exception) -> str:
-        """What an error says, without secrets; one of Java says where it was called before that."""
+        """What an error says, without secrets. Those of the JVM and of its workers say their cause last."""
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        causes = [found[1] for line in lines if (found := _CAUSE.match(line))]
         secret = {option.key for option in options_of("local") if option.secret}
         values = canonical(self._storage_options, options_of("local"))
-        text = " ".join(line.strip() for line in str(error).splitlines()[:2])
-        return Scrubber(value for key, value in values.items() if key in secret).scrub(text)
+        scrubber = Scrubber(value for key, value in values.items() if key in secret)
+        return scrubber.scrub((causes or lines or ["no more is known"])[-1 if causes else 0])[:_LONGEST]
 
     def _tell(self, outcome: TriggerOutcome) -> None:
         if outcome.error is not None:
