@@ -1,0 +1,200 @@
+"""A trigger that is cut off anywhere leaves a right answer, and the next one repairs it.
+
+Where it can be cut off is not thought out: the requests of a whole run that change the store are recorded, and it is
+cut off at each of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from delta.tables import DeltaTable
+from tests.spark.conftest import Lake
+from tests.spark.recording_proxy import RecordingProxy
+from tests.spark.spark_tables import HOURS, append, copied, create, files_by_delta, files_by_us, make_folder, names
+
+from delta_sidecar import vacuum_sidecars
+from delta_sidecar.build.publishing import Levels
+from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.sidecar.manifest import decode_manifest
+from delta_sidecar.spark.access import grant, hadoop_configuration
+from delta_sidecar.spark.standing import standing_from
+from delta_sidecar.spark.trigger import CheckpointTrigger
+from delta_sidecar.store import Store, open_store
+from delta_sidecar.store.wrappers import Fail, FaultStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from tests.azurite import Azurite
+    from tests.spark.recording_proxy import Cut, Mutation
+
+DUE = 4
+# Several parts with several row groups each, and a manifest with two levels.
+OPTIONS: dict[str, Any] = {"rows_per_group": 4, "rows_per_part": 12, "levels": Levels(2, 3)}
+# In which order things are put.
+OURS = ("part", "segments", "manifest")
+ORDER = ("checkpoint", "_last_checkpoint", *OURS)
+# What cannot be reached is given up at once.
+IMPATIENCE = {
+    "fs.azure.io.retry.max.retries": "0",
+    "fs.azure.io.retry.min.backoff.interval": "1",
+    "fs.azure.io.retry.backoff.interval": "1",
+    "fs.azure.io.retry.max.backoff.interval": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def base(spark: SparkSession, local_lake: Lake) -> tuple[Store, list[str]]:
+    """A table with a version that is due and has nothing yet, and its live files by Delta."""
+    url = local_lake.new_url("base")
+    create(spark, url, {"delta.checkpointInterval": "1000"})
+    for version in range(1, DUE):
+        append(spark, url, 100 * version, rows=2 * HOURS)
+    DeltaTable.forPath(spark, url).delete("_event_hour = '2026021020'")
+    files = files_by_delta(spark, url, DUE)
+    assert len(files) == (DUE - 1) * (HOURS - 1)
+    return open_store(url), files
+
+
+@pytest.fixture(scope="module")
+def cut_lake(spark: SparkSession, azurite: Azurite) -> Iterator[tuple[RecordingProxy, Lake]]:
+    """A container behind a proxy that can cut it off."""
+    root = f"abfs://{azurite.create_container()}@{azurite.account}.dfs.core.windows.net"
+    configuration = hadoop_configuration(spark)
+    with RecordingProxy(azurite.endpoint) as proxy:
+        options = azurite.options | {"endpoint": proxy.endpoint, "retry_max_retries": "0"}
+        grant(spark, root, options)
+        for key, value in IMPATIENCE.items():
+            configuration.set(key, value)
+        yield proxy, Lake(root, options)
+        for key in IMPATIENCE:
+            configuration.unset(key)
+        grant(spark, root, azurite.options)
+
+
+class Place:
+    """A copy of the table, and a trigger that came to the version that is due."""
+
+    def __init__(self, spark: SparkSession, url: str, options: dict[str, str], base: tuple[Store, list[str]]) -> None:
+        self.spark, self.url, self.options = spark, url, options
+        self.store = open_store(url, options)
+        source, self.files = base
+        make_folder(spark, f"{url}/_delta_log")
+        copied(source, self.store)
+
+    def triggered(self, **options: Any) -> tuple[str, str | None]:  # noqa: ANN401 - any option
+        """A trigger of a new process, and what came of it."""
+        trigger = CheckpointTrigger(
+            self.spark,
+            self.url,
+            DUE,
+            **{"app_id": "a", "storage_options": self.options, "build_options": OPTIONS} | options,
+        )
+        outcome = trigger.after(DUE)
+        assert outcome is not None
+        return outcome.outcome, outcome.error
+
+    def check_answers(self, *, by_delta: bool = True) -> int:
+        """All readers have the same files; gives the tier that ours used."""
+        files, tier = files_by_us(self.store)
+        assert files == self.files
+        assert files_by_us(self.store, sidecars=False)[0] == self.files
+        if by_delta:
+            assert files_by_delta(self.spark, self.url, DUE) == self.files
+        return tier
+
+    def check_repaired(self) -> None:
+        """The next trigger makes what is missing, and a vacuum takes what was left behind."""
+        assert self.triggered()[0] in {"complete", "already_there"}
+        standing = standing_from(self.store, DUE)
+        assert (standing.has_checkpoint, standing.has_sidecar) == (True, True)
+        assert self.check_answers(by_delta=False) == 1
+        assert self.triggered() == ("already_there", None)
+        vacuum_sidecars(self.url, keep=1, retention=timedelta(), store=self.store)
+        manifest = decode_manifest(bytes(self.store.get(f"{SIDECAR_FOLDER}v{DUE}.manifest.json").data))
+        used = {file.name for file in manifest.files} | {f"v{DUE}.manifest.json"}
+        used |= {manifest.segments_file.name} if manifest.segments_file is not None else set()
+        assert set(names(self.store)) == used
+        assert self.check_answers(by_delta=False) == 1
+
+
+@contextmanager
+def recorded(
+    proxy: RecordingProxy, place: Place, cut_at: int | None = None, cut: Cut = "never sent"
+) -> Iterator[tuple[list[Mutation], tuple[str, str | None]]]:
+    with proxy.recording(cut_at, cut) as mutations:
+        yield mutations, place.triggered()
+
+
+@pytest.mark.azurite
+def test_a_trigger_that_is_cut_off_anywhere_is_repaired(
+    spark: SparkSession,
+    cut_lake: tuple[RecordingProxy, Lake],
+    base: tuple[Store, list[str]],
+    subtests: pytest.Subtests,
+) -> None:
+    proxy, lake = cut_lake
+    whole = Place(spark, lake.url("whole"), lake.options, base)
+    with recorded(proxy, whole) as (requests, outcome):
+        assert outcome == ("complete", None)
+    assert whole.check_answers() == 1
+    points = [(request.kind, _what(request.name)) for request in requests]
+    # Delta writes a checkpoint under another name, and then renames it: a copy, and a delete.
+    assert {("copy", "checkpoint"), ("blocklist", "_last_checkpoint"), ("put", "part"), ("put", "segments")} <= set(
+        points
+    )
+    assert points.count(("put", "part")) >= 2
+    assert points[-1] == ("put", "manifest")
+    assert [what for _, what in points] == sorted((what for _, what in points), key=ORDER.index)
+    cuts: list[tuple[int, Cut]] = [(number, "never sent") for number in range(1, len(points) + 1)]
+    # What makes something visible may have come through though nobody was told so.
+    visible = [number for number, (kind, what) in enumerate(points, 1) if kind != "put" or what in OURS]
+    cuts += [(number, "answer lost") for number in visible if points[number - 1][0] not in {"block", "delete"}]
+    for number, cut in cuts:
+        kind, what = points[number - 1]
+        with subtests.test(cut, number=number, kind=kind, what=what):
+            place = Place(spark, lake.new_url("cut"), lake.options, base)
+            with recorded(proxy, place, number, cut) as (mutations, (outcome, error)):
+                assert outcome == "failed"
+                assert error is not None
+                assert "\n" not in error
+                assert lake.options["account_key"] not in error
+                assert not any(mutation.reached for mutation in mutations[number:])
+                place.check_answers()
+            place.check_repaired()
+
+
+def _what(name: str) -> str:
+    """What a request is about, by the name of its blob."""
+    if name.startswith("v"):
+        kind = name.rpartition(".")[0].rpartition(".")[2]
+        return kind if kind in {"manifest", "segments"} else "part"
+    return "checkpoint" if ".checkpoint." in name else name
+
+
+def test_on_local_disk_too(
+    spark: SparkSession, tmp_path: Path, base: tuple[Store, list[str]], subtests: pytest.Subtests
+) -> None:
+    whole = Place(spark, str(tmp_path / "whole"), {}, base)
+    assert whole.triggered() == ("complete", None)
+    assert whole.check_answers() == 1
+    made = names(whole.store)
+    parts = sorted(name.rpartition(".")[0].rpartition(".")[2] for name in made if _what(name) == "part")
+    assert len(parts) >= 2
+    patterns = [f"*.{part.partition('-')[0]}-*.parquet" for part in parts] + ["*.segments.json", "*.manifest.json"]
+    assert len(patterns) == len(made)
+    for number, pattern in enumerate(patterns):
+        with subtests.test(pattern):
+            place = Place(spark, str(tmp_path / str(number)), {}, base)
+            store = FaultStore(place.store, Fail(pattern, "put"))
+            outcome, error = place.triggered(store=store)
+            assert outcome == "failed"
+            assert error is not None
+            assert place.check_answers() == 3
+            place.check_repaired()
