@@ -2,12 +2,12 @@
 
 A bucket is a generated partition column of a Delta table, so the SQL of its expression is part of the table and every
 writer runs it, in whatever time zone its session is. Functions that follow the session's zone are therefore not used:
-not `date_format`, which formats even a date in that zone, and so skips the day that Samoa skipped. What is left are
-the seconds since 1970, whole division, and the text of a date, for which there are no zones:
+not `hour` of a timestamp, and not `date_format`, which formats even a date in that zone, and so skips the day that
+Samoa skipped. What is left are the seconds since 1970, whole division, and the calendar of dates, which has no zones:
 
-    cast(date_add(date'1970-01-01', day) as string)
+    year(date_add(date'1970-01-01', day))
 
-A `timestamp_ntz` has no zone to begin with: it is taken for UTC, and its own text has all the fields.
+A `timestamp_ntz` has no zone to begin with: it is taken for UTC, and has all the fields by itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from delta_sidecar.errors import OptionError
@@ -86,9 +87,8 @@ class TimeBucket:
             fields = _fields_of_seconds(moment)
         else:
             inside = f"{column} >= timestamp_ntz'0001-01-01' and {column} < timestamp_ntz'+10000-01-01'"
-            fields = _fields_of_text(f"cast({column} as string)")
-        pieces = (fields.get(piece, f"'{piece}'") for piece in _pieces(self.granularity, self.format))
-        return f"case when {inside} then concat({', '.join(pieces)}) end"
+            fields = {field: f"{function}({column})" for field, function in _FUNCTIONS.items()}
+        return f"case when {inside} then {_text(_pieces(self.granularity, self.format), fields)} end"
 
     def of(self, moment: datetime | None) -> str | None:
         """Gives the bucket of a moment; None for None, and outside of the years 1 to 9999 in UTC.
@@ -109,7 +109,6 @@ class TimeBucket:
         """Gives the bucket of micro-seconds since 1970 in UTC; None for None, and outside of the years 1 to 9999."""
         if micros is None or not _FIRST <= micros < _END:
             return None
-        # Its text has the fields at the places where that of Spark has them.
         text = (_EPOCH + timedelta(microseconds=micros)).isoformat(" ", "microseconds")
         pieces = _pieces(self.granularity, self.format)
         return "".join(text[slice(*_PLACES[piece])] if piece in _PLACES else piece for piece in pieces)
@@ -163,7 +162,10 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "second": ("yyyy", "MM", "dd", "HH", "mm", "ss"),
 }
 
-# Where the fields are in 2026-02-10 22:15:00, the text of a timestamp.
+# The functions that give a field of a date or of a timestamp_ntz.
+_FUNCTIONS = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
+
+# Where the fields are in 2026-02-10 22:15:00.
 _PLACES = {"yyyy": (0, 4), "MM": (5, 7), "dd": (8, 10), "HH": (11, 13), "mm": (14, 16), "ss": (17, 19)}
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - in UTC, like everything here
@@ -191,20 +193,29 @@ def _pieces(granularity: str, text: object) -> list[str]:
 
 
 def _fields_of_seconds(seconds: str) -> dict[str, str]:
-    """Gives the SQL of each field, of the SQL of seconds since 1970."""
+    """Gives the SQL of each field as a number, of the SQL of seconds since 1970."""
     in_day = f"pmod({seconds}, 86400)"
-    day = f"cast(date_add(date'1970-01-01', cast(({seconds} - {in_day}) div 86400 as int)) as string)"
-    return {field: text for field, text in _fields_of_text(day).items() if field in _FIELDS["day"]} | {
-        "HH": _two_digits(f"{in_day} div 3600"),
-        "mm": _two_digits(f"pmod({seconds}, 3600) div 60"),
-        "ss": _two_digits(f"pmod({seconds}, 60)"),
+    day = f"date_add(date'1970-01-01', cast(({seconds} - {in_day}) div 86400 as int))"
+    return {
+        **{field: f"{_FUNCTIONS[field]}({day})" for field in _FIELDS["day"]},
+        "HH": f"{in_day} div 3600",
+        "mm": f"pmod({seconds}, 3600) div 60",
+        "ss": f"pmod({seconds}, 60)",
     }
 
 
-def _fields_of_text(text: str) -> dict[str, str]:
-    """Gives the SQL of each field, of the SQL of a text with the fields at their places."""
-    return {field: f"substring({text}, {start + 1}, {end - start})" for field, (start, end) in _PLACES.items()}
-
-
-def _two_digits(number: str) -> str:
-    return f"lpad(cast({number} as string), 2, '0')"
+def _text(pieces: list[str], fields: dict[str, str]) -> str:
+    """Gives the SQL of a text, of the SQL of its fields. Fields without a separator between them are one number."""
+    texts: list[str] = []
+    while pieces:
+        together = list(takewhile(fields.__contains__, pieces))
+        if together:
+            width = sum(map(len, together))
+            number = f"cast({fields[together[0]]} as bigint)"
+            for field in together[1:]:
+                number = f"({number} * 100 + {fields[field]})"
+            texts.append(f"lpad(cast({number} as string), {width}, '0')")
+        else:
+            texts.append(f"'{pieces[0]}'")
+        pieces = pieces[len(together) or 1 :]
+    return texts[0] if len(texts) == 1 else f"concat({', '.join(texts)})"
