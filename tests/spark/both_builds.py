@@ -127,7 +127,11 @@ def table_in(lake: Lake, name: str) -> Table:
 
 
 def both(
-    spark: SparkSession, table: Table, *, rows_per_part: int | None = None, **options: Any
+    spark: SparkSession,
+    table: Table,
+    *,
+    rows_per_part: int | None = None,
+    **options: Any,  # noqa: ANN401 - any option
 ) -> tuple[BuildSummary, Sidecar, Sidecar]:
     """Builds on Spark, then again locally, and asserts that both say the same; the local one stays.
 

@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """The session of all tests."""
     azure = hadoop_package("hadoop-azure")
-    session = spark_session(name="tests", master="local[2]", settings=SETTINGS, packages=[azure])
+    session = spark_session(name="tests", master="local[2,2]", settings=SETTINGS, packages=[azure])
     yield session
     session.stop()
 
