@@ -64,6 +64,18 @@ def table(tmp_path: Path) -> TableBuilder:
     return with_sidecar(hourly(tmp_path), BASE)
 
 
+def test_a_checksum_file_does_not_make_it_needless(table: TableBuilder) -> None:
+    without = based(table)
+    table.checksum()
+    assert based(table) == without
+    spoil(manifest_path(table, BASE), 100)
+    found, _ = inspected(table)
+    # The footer of its one file takes over.
+    assert found.base is not None
+    assert (found.base.tier, found.reason) == (2, "damaged")
+    assert [each.version for each in found.unusable] == [BASE]
+
+
 def test_the_one_that_scans_end_on(table: TableBuilder) -> None:
     found, about = inspected(table)
     manifest, base = manifest_of(table, BASE), found.base

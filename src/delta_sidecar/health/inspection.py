@@ -26,7 +26,7 @@ from delta_sidecar.health.report import (
     TailReport,
 )
 from delta_sidecar.health.sidecar_report import UnusableSidecar
-from delta_sidecar.health.sidecars import sidecars_of
+from delta_sidecar.health.sidecars import TrustedBase, sidecars_of
 from delta_sidecar.log.features import check_readable
 from delta_sidecar.log.hints import last_checkpoint_version
 from delta_sidecar.log.in_commit_timestamps import enablement
@@ -190,11 +190,17 @@ class _Inspection:
         )
         chain = watched(open_snapshot(pinned(opening, self.config, self.executor)), self.inventory)
         try:
-            return self._as_scanned(StateMachineIterator(chain, self.executor).run_to_terminal()), None
+            snapshot = self._as_scanned(StateMachineIterator(chain, self.executor).run_to_terminal())
+            return self._with_manifest(snapshot, events), None
         except (DeltaProtocolError, LogCorruptionError) as error:
             if not self.inventory.files:
                 raise
             return None, str(error)
+
+    def _with_manifest(self, snapshot: Snapshot, events: Events) -> Snapshot:
+        """With a metadata sidecar that is trusted, even where a checksum file made its manifest needless."""
+        looking = TrustedBase(self.table, snapshot.choice, events=events).onto(snapshot.choice)
+        return replace(snapshot, choice=StateMachineIterator(looking, self.executor).run_to_terminal())
 
     def _as_scanned(self, snapshot: Snapshot) -> Snapshot:
         """Without its metadata sidecars, where the table itself says that they are disabled."""

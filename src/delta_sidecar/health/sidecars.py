@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from delta_sidecar.health.sidecar_report import SidecarReport, SidecarsReport
+from delta_sidecar.plan import Terminus
 from delta_sidecar.predicate import names
+from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
 from delta_sidecar.replay.sidecar import SidecarBase
 from delta_sidecar.replay.sidecar_layout import collected_columns
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from delta_sidecar.health.sidecar_report import UnusableSidecar
     from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.log.segment import ListedFile
+    from delta_sidecar.plan import StateMachinePhase
+    from delta_sidecar.replay.bases import Base
     from delta_sidecar.replay.sidecar_layout import SidecarLayout
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
@@ -27,6 +32,22 @@ _MOST_VERSIONS = 20
 _KEPT = 2
 _RETENTION = 7 * 24 * 3600 * 1000
 _TEMPORARY = re.compile(r"v([0-9]{1,19})\.[a-z0-9.-]+\.tmp-[0-9a-f]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedBase(ChoosesBase[BaseChoice]):
+    """Ends with the base that a scan would end on: a metadata sidecar only if its manifest holds."""
+
+    def trusted(self, base: Base) -> StateMachinePhase[BaseChoice]:
+        """The first one that can be trusted."""
+        return Terminus(self.choice.learned(base))
+
+    def onto(self, choice: BaseChoice) -> StateMachinePhase[BaseChoice]:
+        """Goes on with another first base; a checkpoint is looked at elsewhere."""
+        base = next(iter(choice.bases), None)
+        if isinstance(base, SidecarBase) and base.layout is None:
+            return base.trust(replace(self, choice=choice), with_table=False)
+        return Terminus(choice)
 
 
 def sidecars_of(snapshot: Snapshot, bucket: str, unusable: Sequence[UnusableSidecar]) -> SidecarsReport:

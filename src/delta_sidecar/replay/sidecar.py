@@ -72,7 +72,7 @@ class SidecarBase(Base):
         """Makes one of what a listing shows."""
         listed = segment.sidecars
         data = listed.get(sidecar_name(sidecar.version))
-        size = 0 if data is None else data.size
+        size = _size_of_parts(listed, sidecar.version) if data is None else data.size
         return cls(sidecar.version, sidecar.name, listed, sidecar.tier > 1, checkpoints, nbytes=size)
 
     @property
@@ -267,6 +267,12 @@ def _checked(
     except DeltaSidecarError as error:
         return then.distrusted(base, error)
     return then.trusted(learned) if commit is not None else _Witness(learned, base.witnesses, then).ask()
+
+
+def _size_of_parts(listed: Mapping[str, ListedFile], version: int) -> int:
+    """Bytes of the parts of a version, with those that a manifest may not name: about what is to be read."""
+    own = f"v{version}."
+    return sum(file.size for name, file in listed.items() if name.startswith(own) and name.endswith(".parquet"))
 
 
 def _check_files(base: SidecarBase, manifest: Manifest) -> None:
