@@ -7,6 +7,7 @@ arguments of the JVM's command line, which everybody on the machine can read.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -22,7 +23,7 @@ from delta_sidecar.store.options import REQUEST_OPTIONS, options_of
 from delta_sidecar.store.s3 import AccessKey, s3_access
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -74,8 +75,9 @@ def grant(
     """
     values = hadoop_settings(table_url, storage_options)
     configuration = hadoop_configuration(spark)
-    for name, value in values.items():
-        configuration.set(name, value)
+    with _unheard():
+        for name, value in values.items():
+            configuration.set(name, value)
     if values:
         # Names only: a value may be a secret.
         logger.debug("Hadoop settings for %s: %s", parse_address(table_url).url, ", ".join(sorted(values)))
@@ -100,6 +102,20 @@ def hadoop_configuration(spark: SparkSession) -> Any:  # noqa: ANN401 - an objec
     """Gives the Hadoop configuration of a session, which every file system of Spark is opened with."""
     context: Any = spark.sparkContext
     return context._jsc.hadoopConfiguration()  # noqa: SLF001 - there is no public way
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Keeps Py4J from telling a log, at level DEBUG, what is sent to the JVM."""
+    talkers = [logging.getLogger(name) for name in ("py4j.clientserver", "py4j.java_gateway")]
+    levels = [talker.level for talker in talkers]
+    for talker in talkers:
+        talker.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for talker, level in zip(talkers, levels, strict=True):
+            talker.setLevel(level)
 
 
 _PLAIN_HOST = re.compile(r"(?P<account>[a-z0-9-]+(?:\.z\d+)?)\.(?:blob|dfs)\.(?P<suffix>[a-z0-9.-]+)")
@@ -212,7 +228,7 @@ _AZURE_CREDENTIALS = {
 def _s3(address: Address, call: dict[str, str], environment: dict[str, str]) -> dict[str, str]:
     access = s3_access(call, environment)
     config, prefix = access.config, f"fs.s3a.bucket.{address.container}"
-    for refused in sorted(set(config) & _S3_REFUSED):
+    for refused in sorted(set(config) & _S3_ENCRYPTION | set(call) & _S3_IDENTITIES):
         msg = f"the storage option {refused!r} cannot be handed to Spark: set Hadoop's own fs.s3a.* for it"
         raise OptionError(msg)
     settings = {}
@@ -243,7 +259,7 @@ def _s3(address: Address, call: dict[str, str], environment: dict[str, str]) -> 
     return {f"{prefix}.{name}": value for name, value in settings.items()}
 
 
-_S3_REFUSED = {
-    *("web_identity_token_file", "container_credentials_relative_uri", "container_credentials_full_uri"),
-    *("server_side_encryption", "sse_kms_key_id", "sse_bucket_key_enabled", "sse_customer_key_base64", "s3_express"),
-}
+# What would be written otherwise than it is asked for, and who would be somebody else, if they were passed over. The
+# identities of an environment are left to the session, which may know them by itself.
+_S3_ENCRYPTION = {"server_side_encryption", "sse_kms_key_id", "sse_bucket_key_enabled", "sse_customer_key_base64"}
+_S3_IDENTITIES = {"web_identity_token_file", "container_credentials_relative_uri", "container_credentials_full_uri"}

@@ -95,34 +95,22 @@ class _Output:
     def held(self) -> str:
         """Gives what was kept, once the JVM has ended or has had its time to."""
         self._ended.wait(timeout=10)
-        return b"".join(tuple(self._lines)).decode(errors="replace")
+        return self._text()
 
     def _read(self) -> None:
-        mark = self.mark.encode()
-        with open(self._reading, "rb", buffering=0) as pipe:  # noqa: PTH123 - not a path
-            rest = b""
-            while chunk := pipe.read(1 << 16):
-                *lines, rest = (rest + chunk).splitlines(keepends=True) or [b""]
-                if rest.endswith(b"\n"):
-                    lines, rest = [*lines, rest], b""
-                for number, line in enumerate(lines):
-                    if line.strip() == mark:
-                        self._told()
-                        _pass_on(b"".join(lines[number + 1 :]) + rest)
-                        self._forward(pipe)
-                        return
-                    self._lines.append(line)
-            self._lines.append(rest)
+        with open(self._reading, "rb") as pipe:  # noqa: PTH123 - not a path
+            for line in pipe:
+                if line.strip() == self.mark.encode():
+                    logger.debug("Spark said while it started:\n%s", self._text())
+                    self._lines.clear()
+                    break
+                self._lines.append(line)
+            while chunk := pipe.read1():
+                _pass_on(chunk)
         self._ended.set()
 
-    def _told(self) -> None:
-        logger.debug("Spark said while it started:\n%s", b"".join(self._lines).decode(errors="replace"))
-        self._lines.clear()
-
-    @staticmethod
-    def _forward(pipe: Any) -> None:  # noqa: ANN401 - a raw file
-        while chunk := pipe.read(1 << 16):
-            _pass_on(chunk)
+    def _text(self) -> str:
+        return b"".join(tuple(self._lines)).decode(errors="replace")
 
 
 _KEPT = 1000  # lines
