@@ -154,7 +154,7 @@ def summary_lines(summary: WriteSummary, granularity: str) -> Iterator[str]:
 def stream_lines(table: str, tally: Tally) -> Iterator[str]:
     """What became of a stream."""
     yield _line("table", table if tally.version is None else f"{table}, version {tally.version}")
-    yield _line("written", f"{tally.text()}, in {counted(tally.batches, 'batch').replace('batchs', 'batches')}")
+    yield _line("written", f"{tally.text()}, in {tally.batches:,} {'batch' if tally.batches == 1 else 'batches'}")
     if tally.null_bucket_rows:
         yield _line("", f"{counted(tally.null_bucket_rows, 'row')} in no time bucket, for want of a timestamp")
     sidecar = "none was due" if tally.sidecar_version is None else f"of version {tally.sidecar_version}"

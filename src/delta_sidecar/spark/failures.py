@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from delta import exceptions as delta
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark and Delta raise in Python."""
+
+CONFLICTS = (
+    delta.DeltaConcurrentModificationException,
+    delta.ConcurrentAppendException,
+    delta.ConcurrentDeleteDeleteException,
+    delta.ConcurrentDeleteReadException,
+    delta.ConcurrentTransactionException,
+    delta.ConcurrentWriteException,
+    delta.MetadataChangedException,
+    delta.ProtocolChangedException,
+)
+"""What Delta raises where another writer was faster; in Python they have no base of their own."""
 
 BAD_TIMESTAMP = "delta-sidecar: a row has no time bucket"
 """What the plan of a write raises where a row came in without a time bucket after all."""

@@ -6,13 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable
 from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation has it
 
 from delta_sidecar.errors import OptionError, SchemaMismatchError, TableMismatchError, TableNotFoundError
 from delta_sidecar.scan.scanner import LazyDeltaScanner
 from delta_sidecar.spark.buckets import TimeBucket, TimestampKind
+from delta_sidecar.spark.failures import CONFLICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def create_table(
         builder = builder.property(name, value)
     try:
         builder.execute()
-    except DeltaConcurrentModificationException:
+    except CONFLICTS:
         # The other one has made it; whether it is as wanted is looked at before anything is written.
         return
 

@@ -6,13 +6,11 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from delta.exceptions import DeltaConcurrentModificationException
-
 from delta_sidecar.errors import CommitFailedError
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.batch import Batch
 from delta_sidecar.spark.commits import Committed, find_commit, mark_of
-from delta_sidecar.spark.failures import SPARK_ERRORS, ingest_failure, is_bad_timestamp
+from delta_sidecar.spark.failures import CONFLICTS, SPARK_ERRORS, ingest_failure, is_bad_timestamp
 from delta_sidecar.spark.files import (
     TELLING_ROWS,
     Contents,
@@ -112,7 +110,7 @@ class BatchWriter:
             batch.check(columns_of(snapshot))
             try:
                 return self._appended(batch, snapshot, app_id, batch_id)
-            except DeltaConcurrentModificationException as error:
+            except CONFLICTS as error:
                 conflict = error
             except SPARK_ERRORS as error:
                 if is_bad_timestamp(error):
