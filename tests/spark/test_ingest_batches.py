@@ -1,0 +1,177 @@
+"""Batches that are run twice, fail, or have rows without a usable timestamp: once, whole, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from tests.spark.file_lists import assert_same_files
+from tests.spark.readings import assert_one_bucket_each, commits_of, readings, sums_in, sums_of, table_of
+
+from delta_sidecar import BadTimestampsError, IngestError
+from delta_sidecar.events import BatchWritten, Event
+from delta_sidecar.spark import writing
+from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.spark.tables import read_table
+from delta_sidecar.store import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from tests.spark.conftest import Lake
+
+# Null, and the largest that a timestamp can be.
+BAD = "case when id = 3 then null when id = 5 then timestamp_micros(9223372036854775807) else event_ts end"
+
+
+def spoilt(df: DataFrame) -> DataFrame:
+    return df.withColumn("event_ts", F.expr(BAD))
+
+
+def test_the_same_batch_id_twice_writes_once(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url()
+    told: list[Event] = []
+    options: dict[str, Any] = {"storage_options": local_lake.options, "sidecars": False, "listeners": [told.append]}
+    pipeline = IngestPipeline(spark, url, **options)
+    assert pipeline.write(readings(spark, 90), batch_id=4).version == 1
+    again = pipeline.write(readings(spark, 90), batch_id=4)
+    assert (again.skipped, again.version, again.rows, again.files, again.bytes) == (True, None, 0, 0, 0)
+    # In another process too, and for ids below; those of others are theirs.
+    assert IngestPipeline(spark, url, **options).write(readings(spark, 90), batch_id=3).skipped
+    other = IngestPipeline(spark, url, app_id="other", **options).write(readings(spark, 60, first=500), batch_id=4)
+    assert (other.skipped, other.version) == (False, 2)
+    # A batch without an id is written each time.
+    assert pipeline.write(readings(spark, 30, first=900)).version == 3
+    assert sums_in(spark, local_lake, url).rows == 180
+    outcomes = [(event.app_id, event.batch_id, event.outcome) for event in told if isinstance(event, BatchWritten)]
+    assert outcomes == [
+        ("delta-sidecar", 4, "complete"),
+        ("delta-sidecar", 4, "skipped"),
+        ("delta-sidecar", 3, "skipped"),
+        ("other", 4, "complete"),
+        ("delta-sidecar", None, "complete"),
+    ]
+    assert_same_files(spark, local_lake, url)
+
+
+def test_a_failed_batch_leaves_nothing_and_can_be_run_again(spark: SparkSession, lake: Lake) -> None:
+    url = lake.new_url()
+    told: list[Event] = []
+    pipeline = IngestPipeline(spark, url, storage_options=lake.options, sidecars=False, listeners=[told.append])
+    pipeline.write(readings(spark, 60), batch_id=0)
+    broken = F.when(F.col("id") == 1050, F.raise_error(F.lit("the sensor's row is broken"))).otherwise(F.col("device"))
+    with pytest.raises(
+        IngestError, match=r"was not written: \[USER_RAISED_EXCEPTION\] the sensor's row is bro"
+    ) as told_:
+        pipeline.write(readings(spark, 100, first=1000).withColumn("device", broken), batch_id=1)
+    assert "\n" not in str(told_.value)
+    assert told_.value.__cause__ is not None
+    assert sums_in(spark, lake, url) == sums_of(readings(spark, 60))
+    failed = told[-1]
+    assert isinstance(failed, BatchWritten)
+    assert (failed.outcome, failed.error, failed.version, failed.rows) == ("failed", "IngestError", None, 0)
+    summary = pipeline.write(readings(spark, 100, first=1000), batch_id=1)
+    assert (summary.skipped, summary.version, summary.rows) == (False, 2, 100)
+    assert_same_files(spark, lake, url)
+    assert_one_bucket_each(lake, url)
+
+
+def test_bad_timestamps_are_rejected_by_number(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url()
+    pipeline = IngestPipeline(spark, url, sidecars=False)
+    with pytest.raises(BadTimestampsError, match="2 rows of the batch have no event_ts, or one outside") as refused:
+        pipeline.write(spoilt(readings(spark, 90)), batch_id=0)
+    assert refused.value.count == 2
+    assert read_table(open_store(url)) is not None, "the table is made, and empty"
+    assert table_of(spark, local_lake, url).count() == 0
+    assert pipeline.write(readings(spark, 90), batch_id=0).rows == 90
+
+
+def test_bad_timestamps_go_to_the_null_bucket(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url()
+    told: list[Event] = []
+    pipeline = IngestPipeline(spark, url, sidecars=False, bad_timestamps="null_bucket", listeners=[told.append])
+    summary = pipeline.write(spoilt(readings(spark, 90)))
+    assert (summary.rows, summary.null_bucket_rows, summary.buckets, summary.files) == (90, 2, 3, 3)
+    assert [event.null_bucket_rows for event in told if isinstance(event, BatchWritten)] == [2]
+    files = assert_one_bucket_each(local_lake, url)
+    assert {file.named for file in files} == {None, "2026021021", "2026021022"}
+    found = table_of(spark, local_lake, url).where("_event_hour is null").select("id").collect()
+    assert sorted(row["id"] for row in found) == [3, 5]
+    assert_same_files(spark, local_lake, url)
+
+
+def test_a_row_that_turns_bad_after_the_count_stops_the_write(
+    spark: SparkSession, local_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = local_lake.new_url()
+    source = tmp_path / "rows.json"
+    source.write_text("".join(f'{{"id":{n},"event_ts":"2026-02-10T21:30:00Z"}}\n' for n in range(90)))
+    count = writing.contents_of
+
+    def count_and_change(*arguments: Any) -> Any:  # noqa: ANN401 - as the other has it
+        contents = count(*arguments)
+        # Of the same size, for Spark remembers that of a file.
+        source.write_text(
+            source.read_text().replace('7,"event_ts":"2026-02-10T21:30:00Z"', f'7,"event_ts":{"null":<22}')
+        )
+        return contents
+
+    monkeypatch.setattr(writing, "contents_of", count_and_change)
+    batch = spark.read.schema("id bigint, event_ts timestamp").json(str(source))
+    with pytest.raises(BadTimestampsError) as refused:
+        IngestPipeline(spark, url, sidecars=False).write(batch)
+    assert refused.value.count == 9
+    assert len(list(commits_of(local_lake, url))) == 1
+
+
+def test_an_empty_batch_makes_no_commit(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url()
+    told: list[Event] = []
+    pipeline = IngestPipeline(spark, url, sidecars=False, listeners=[told.append])
+    summary = pipeline.write(readings(spark, 0), batch_id=0)
+    assert (summary.version, summary.rows, summary.skipped) == (None, 0, False)
+    assert [event.outcome for event in told if isinstance(event, BatchWritten)] == ["empty"]
+    assert len(list(commits_of(local_lake, url))) == 1
+
+
+def test_what_fails_after_a_commit_does_not_fail_the_batch(
+    spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = local_lake.new_url()
+    append = writing.BatchWriter._append
+
+    def append_and_fail(self: writing.BatchWriter, *arguments: Any) -> None:  # noqa: ANN401 - as the other has it
+        append(self, *arguments)
+        spark.sql("select raise_error('a hook after the commit')").collect()
+
+    monkeypatch.setattr(writing.BatchWriter, "_append", append_and_fail)
+    summary = IngestPipeline(spark, url, sidecars=False).write(readings(spark, 60), batch_id=0)
+    assert (summary.version, summary.rows) == (1, 60)
+    assert sums_in(spark, local_lake, url) == sums_of(readings(spark, 60))
+
+
+def test_the_trigger_is_told_of_every_commit_and_its_failure_fails_nothing(
+    spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from delta_sidecar.spark import trigger
+
+    asked: list[tuple[str, int]] = []
+
+    class FailingTrigger(trigger.CheckpointTrigger):
+        def _seen_to(self, due: int, version: int) -> trigger.TriggerOutcome:
+            asked.append((self._app_id, version))
+            msg = f"no checkpoint of {due}"
+            raise OSError(msg)
+
+    monkeypatch.setattr(trigger, "CheckpointTrigger", FailingTrigger)
+    pipeline = IngestPipeline(spark, local_lake.new_url(), app_id="mine", checkpoint_interval=1)
+    summary = pipeline.write(readings(spark, 60), batch_id=0)
+    assert (summary.version, summary.rows) == (1, 60)
+    assert summary.sidecar.outcome == "failed"
+    assert summary.as_dict()["sidecar"]["error"] == "OSError: no checkpoint of 1"
+    # What was written before may lack its checkpoint still.
+    assert pipeline.write(readings(spark, 60), batch_id=0).sidecar.outcome == "failed"
+    assert asked == [("mine", 1), ("mine", 1)]
