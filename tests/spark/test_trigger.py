@@ -69,6 +69,19 @@ def test_what_was_seen_to_is_not_asked_again(table: TriggeredTable) -> None:
     assert table.made == [*BOTH, "checkpoint 8", "sidecar 8"]
 
 
+def test_a_table_that_is_made_anew_begins_again(table: TriggeredTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = table.trigger("a")
+    own.after(table.commits(*["a"] * 8))
+    assert table.made == ["checkpoint 8", "sidecar 8"]
+    for path in table.builder.log.rglob("0*"):
+        path.unlink()
+    table.builder.last_checkpoint(None)
+    again = triggered_table(table.root, monkeypatch)
+    own.after(again.commits(*["a"] * 4))
+    assert again.made == BOTH
+    assert tiers(again) == [(4, 1)]
+
+
 def test_what_is_there_is_not_made_again(table: TriggeredTable) -> None:
     version = table.commits("a", "a", "a", "a")
     table.trigger("a").after(version)

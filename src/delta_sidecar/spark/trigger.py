@@ -142,6 +142,9 @@ class CheckpointTrigger:
         """
         due = version - version % self._interval
         with self._lock:
+            if version < self._settled:
+                # The table was made anew, and its versions begin again.
+                self._settled = 0
             if due <= self._settled or self._failures == (due, _MOST_FAILURES):
                 return None
             began = time.monotonic()
