@@ -1,0 +1,87 @@
+"""A stream whose process is killed in the middle, and that another process goes on with: no row is lost or doubled."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.spark.file_lists import assert_same_files
+from tests.spark.readings import assert_one_bucket_each, commits_of, readings, sums_in, sums_of
+
+from delta_sidecar.errors import ObjectNotFoundError
+from delta_sidecar.log.names import commit_path
+from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+    from tests.spark.conftest import Lake
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = "id bigint, event_ts timestamp, device string, temperature double"
+FILES = 16
+# Killed after this many commits: a checkpoint and a metadata sidecar have been made, or are being made.
+COMMITS = 4
+
+
+def test_a_killed_stream_is_gone_on_with(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    url, checkpoints = lake.new_url("killed"), lake.new_url("checkpoints")
+    source = tmp_path / "arrived"
+    everything = readings(spark, 60 * FILES, seconds=30)
+    everything.repartition(FILES).write.json(str(source))
+    with streaming(lake, url, checkpoints, source) as process:
+        wait_for_commit(process, lake, url, COMMITS)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    left = len(list(commits_of(lake, url)))
+    assert COMMITS < left <= FILES, "it was killed in the middle"
+    # What is there is a table, whatever was cut off.
+    assert_same_files(spark, lake, url)
+
+    pipeline = IngestPipeline(spark, url, checkpoint_interval=3, storage_options=lake.options)
+    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 8).json(str(source))
+    query = pipeline.write_stream(stream, checkpoint_location=checkpoints, trigger={"availableNow": True})
+    assert query.awaitTermination(300)
+    assert sums_in(spark, lake, url) == sums_of(everything)
+    assert_one_bucket_each(lake, url)
+    assert_same_files(spark, lake, url, tier=1)
+
+
+@contextlib.contextmanager
+def streaming(lake: Lake, url: str, checkpoints: str, source: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that streams, in a process group with its JVM."""
+    given = {"table": url, "options": lake.options, "checkpoints": checkpoints, "source": str(source), "schema": SCHEMA}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.spark.killed_stream"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, env=environment, start_new_session=True)
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(given).encode())
+        process.stdin.close()
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for_commit(process: subprocess.Popen[bytes], lake: Lake, url: str, version: int) -> None:
+    """Waits until the process has made a commit."""
+    store = open_store(url, lake.options)
+    for _ in range(3000):
+        assert process.poll() is None, "it ended by itself"
+        with contextlib.suppress(ObjectNotFoundError):
+            store.head(commit_path(version))
+            return
+        time.sleep(0.1)
+    msg = f"version {version} was not written"
+    raise AssertionError(msg)
