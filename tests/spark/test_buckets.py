@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from hypothesis import given
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
@@ -230,6 +232,16 @@ def test_delta_refuses_another_bucket(spark: SparkSession, moments: Path, bucket
     local = one.selectExpr("*", "date_format(`the``timestamp`, 'yyyyMMddHH') as hour_timestamp")
     with pytest.raises(Py4JJavaError, match="Generated Column"):
         local.write.format("delta").mode("append").save(hadoop_url(bucketed))
+
+
+def test_deltalake_is_refused_rather_than_wrong(bucketed: str) -> None:
+    """Its SQL has other functions: what is `cast(... as bigint)` in seconds here is in micro-seconds there."""
+    moment = pa.array([0], pa.timestamp("us", "UTC"))
+    rows = {"n": pa.array([0]), "the`timestamp": moment, "the`timestamp_ntz": moment.cast(pa.timestamp("us"))}
+    before = DeltaTable(bucketed).version()
+    with pytest.raises(DeltaError):
+        write_deltalake(bucketed, pa.table(rows), mode="append")
+    assert DeltaTable(bucketed).version() == before
 
 
 def few(spark: SparkSession, moments: Path) -> DataFrame:

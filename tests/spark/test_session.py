@@ -45,6 +45,14 @@ def test_a_session_without_delta_is_refused(spark: SparkSession, monkeypatch: py
     assert spark_session() is spark
 
 
+def test_a_jvm_without_deltas_jar_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = "org.example.MissingExtension"
+    monkeypatch.setattr(sessions, "DELTA_EXTENSION", missing)
+    monkeypatch.setattr(spark.conf, "get", lambda name, _: missing if "extensions" in name else DELTA_CATALOG)
+    with pytest.raises(SparkSetupError, match=r"started without Delta's jar: start it with the package io\.delta:"):
+        spark_session()
+
+
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("address", "says"),
@@ -81,6 +89,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     """What a new session would be started with; none is."""
     seen: list[dict[str, str]] = []
     monkeypatch.setattr(sessions, "_running", lambda: None)
+    monkeypatch.setattr(sessions, "_check_delta", lambda *_: None)
     monkeypatch.setattr(sessions, "_check_file_system", lambda *_: None)
     monkeypatch.setattr(sessions, "grant", lambda *_: None)
     monkeypatch.setattr(sessions, "launch", seen.append)
@@ -142,7 +151,6 @@ def test_workers_of_this_machine_are_of_this_python(
 ) -> None:
     environment: dict[str, str] = {}
     monkeypatch.setattr(sessions.os, "environ", environment)
-    monkeypatch.setattr(sessions, "java_for_spark", pytest.MonkeyPatch.context)
     spark_session(master=master)
     assert environment.get("PYSPARK_PYTHON") == python
 

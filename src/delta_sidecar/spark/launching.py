@@ -21,6 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from delta_sidecar.errors import SparkSetupError
+from delta_sidecar.spark.java import java_for_spark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,15 +33,21 @@ def launch(settings: Mapping[str, str]) -> SparkSession:
     """Starts Spark with some settings and gives its session.
 
     Raises:
-        SparkSetupError: It did not start; the message says why, and a note has all that the JVM said.
+        SparkSetupError: There is no Java, or Spark did not start; the message says why, and a note has all that the
+            JVM said.
     """
     _import_quietly()
     configuration = SparkConf()
     for name, value in settings.items():
         configuration.set(name, value)
-    # One that is still there from an earlier session is used again: a process has one JVM.
-    if SparkContext._gateway is not None:  # noqa: SLF001 - there is no public way to ask
+    # A JVM that is there is used: that of an earlier session, or of the spark-submit that started this process.
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001 - no public way
         return _session(configuration, None)
+    with java_for_spark():
+        return _start(configuration)
+
+
+def _start(configuration: SparkConf) -> SparkSession:
     output = _Output()
     try:
         gateway = launch_gateway(configuration, {"stderr": output.writing})  # type: ignore[no-untyped-call]

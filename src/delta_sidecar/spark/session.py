@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from delta_sidecar.errors import OptionError, SparkSetupError
 from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_url
 from delta_sidecar.spark.installed import INSTALL
-from delta_sidecar.spark.java import java_for_spark
 from delta_sidecar.spark.launching import launch
 from delta_sidecar.store.address import parse_address
 
@@ -64,8 +63,7 @@ def spark_session(
     spark = _running()
     if spark is None:
         spark = _start(table_url, name, master, settings, packages)
-    else:
-        _check_delta(spark)
+    _check_delta(spark)
     if table_url is not None:
         _check_file_system(spark, hadoop_url(table_url, storage_options))
         grant(spark, table_url, storage_options)
@@ -159,8 +157,7 @@ def _start(
     if values.get("spark.master", "local").startswith("local"):
         # Workers of this machine are of this Python; those of others are not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with java_for_spark():
-        return launch(values)
+    return launch(values)
 
 
 def _check_delta(spark: SparkSession) -> None:
@@ -175,6 +172,11 @@ def _check_delta(spark: SparkSession) -> None:
                 "or stop it and have delta_sidecar.spark.spark_session start one"
             )
             raise SparkSetupError(msg)
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
+    if not jvm.org.apache.spark.util.Utils.classIsLoadable(DELTA_EXTENSION):
+        # Spark itself goes on without an extension that it does not find.
+        msg = f"Spark's JVM was started without Delta's jar: start it with the package {delta_package()}"
+        raise SparkSetupError(msg)
 
 
 def _check_file_system(spark: SparkSession, url: str) -> None:
