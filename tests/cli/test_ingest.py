@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from delta_sidecar.cli import main
+from delta_sidecar.cli.background import in_background
 from delta_sidecar.cli.ingest import stream_lines, summary_lines
 from delta_sidecar.cli.ingest_progress import Tally
 from delta_sidecar.events import BatchWritten, CheckpointTriggered
@@ -85,6 +87,12 @@ def test_without_java_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert done.stderr.startswith("error: ")
     assert "JAVA_HOME" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_is_done_in_the_background_comes_back() -> None:
+    assert in_background(lambda: threading.current_thread()) is not threading.main_thread()
+    with pytest.raises(ZeroDivisionError):
+        in_background(lambda: 1 // 0)
 
 
 class Summary:
@@ -176,6 +184,7 @@ def test_a_stream_is_counted_by_its_events() -> None:
     assert list(stream_lines("/t", tally)) == [
         "table       /t, version 2",
         "written     90 rows in 3 files, 90B, in 2 batches",
+        "            1 more had been written before",
         "            1 row in no time bucket, for want of a timestamp",
         "sidecar     of version 2; failed 1 time (--log text says why)",
     ]

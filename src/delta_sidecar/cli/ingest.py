@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from delta_sidecar.cli.background import in_background
 from delta_sidecar.cli.ending import ending, is_colourless
 from delta_sidecar.cli.ingest_progress import Tally, ingest_progress
 from delta_sidecar.cli.options import output_option, storage_option, table_argument
@@ -155,6 +156,8 @@ def stream_lines(table: str, tally: Tally) -> Iterator[str]:
     """What became of a stream."""
     yield _line("table", table if tally.version is None else f"{table}, version {tally.version}")
     yield _line("written", f"{tally.text()}, in {tally.batches:,} {'batch' if tally.batches == 1 else 'batches'}")
+    if tally.skipped:
+        yield _line("", f"{tally.skipped:,} more had been written before")
     if tally.null_bucket_rows:
         yield _line("", f"{counted(tally.null_bucket_rows, 'row')} in no time bucket, for want of a timestamp")
     sidecar = "none was due" if tally.sidecar_version is None else f"of version {tally.sidecar_version}"
@@ -201,25 +204,33 @@ def _format_of(ctx: click.Context, source: str) -> str:
 
 def _written(source: str, table: str, tally: Tally, given: dict[str, Any]) -> WriteSummary:
     with ingest_progress(tally) as stage:
-        spark, pipeline, files, store = _opened(source, table, tally, given)
-        stage("reading")
-        rows = files.rows(spark, store)
-        stage("writing")
-        return pipeline.write(rows, batch_id=given["batch_id"])
+
+        def write() -> WriteSummary:
+            spark, pipeline, files, store = _opened(source, table, tally, given)
+            stage("reading")
+            rows = files.rows(spark, store)
+            stage("writing")
+            return pipeline.write(rows, batch_id=given["batch_id"])
+
+        return in_background(write)
 
 
 def _streamed(source: str, table: str, tally: Tally, given: dict[str, Any]) -> tuple[Iterator[str], dict[str, Any]]:
-    from delta_sidecar.spark.streams import wait_for
-
     try:
         with ingest_progress(tally) as stage:
-            spark, pipeline, files, store = _opened(source, table, tally, given)
-            stage("reading")
-            rows = files.stream(spark, store)
-            stage("streaming")
-            trigger = {"availableNow": True} if given["once"] else None
-            location = given["checkpoint_location"]
-            wait_for(pipeline.write_stream(rows, checkpoint_location=location, trigger=trigger))
+
+            def stream() -> None:
+                from delta_sidecar.spark.streams import wait_for
+
+                spark, pipeline, files, store = _opened(source, table, tally, given)
+                stage("reading")
+                rows = files.stream(spark, store)
+                stage("streaming")
+                trigger = {"availableNow": True} if given["once"] else None
+                location = given["checkpoint_location"]
+                wait_for(pipeline.write_stream(rows, checkpoint_location=location, trigger=trigger))
+
+            in_background(stream)
     except KeyboardInterrupt:
         # The usual end of a stream. There is half a second to say what it did.
         _show(stream_lines(table, tally))
