@@ -90,7 +90,7 @@ def test_without_java_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_done_in_the_background_comes_back() -> None:
-    assert in_background(lambda: threading.current_thread()) is not threading.main_thread()
+    assert in_background(threading.current_thread) is not threading.main_thread()
     with pytest.raises(ZeroDivisionError):
         in_background(lambda: 1 // 0)
 
