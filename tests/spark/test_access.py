@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_settings, hadoop_url
+from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_settings, hadoop_url, spark_path
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -55,6 +55,20 @@ HOST = "acct.dfs.core.windows.net"
 )
 def test_what_spark_calls_a_table(address: str, options: dict[str, str], url: str) -> None:
     assert hadoop_url(address, options) == url
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "path"),
+    [
+        ("hdfs://name/progress", {"account_key": KEY}, "hdfs://name/progress"),
+        ("dbfs:/progress", {}, "dbfs:/progress"),
+        ("/progress", {"account_key": KEY}, "file:///progress"),
+        ("s3://bucket/progress", {"account_key": KEY}, "s3a://bucket/progress"),
+        ("az://lake/progress", {"ACCOUNT_NAME": "acct", "account_key": KEY}, f"abfss://lake@{HOST}/progress"),
+    ],
+)
+def test_what_spark_calls_a_place_of_its_own(address: str, options: dict[str, str], path: str) -> None:
+    assert spark_path(address, options) == path
 
 
 def test_a_relative_path_is_of_this_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

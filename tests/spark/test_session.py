@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +22,6 @@ from delta_sidecar.spark.session import DELTA_CATALOG, DELTA_EXTENSION, delta_pa
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
     from tests.spark.conftest import Lake
 
@@ -37,12 +38,23 @@ def test_the_session_that_runs_is_used(spark: SparkSession, local_lake: Lake) ->
     assert spark_session(local_lake.url("t"), name="another", master="local[7]") is spark
 
 
-def test_a_session_without_delta_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("spark")
+def test_a_session_without_delta_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "DELTA_CATALOG", "org.example.AnotherCatalog")
     with pytest.raises(SparkSetupError, match=r"running without Delta: its setting spark\.sql\.catalog\.spark_catalog"):
         spark_session()
-    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "18.0")
+
+
+def test_another_delta_than_the_open_one_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     assert spark_session() is spark
+    monkeypatch.setattr(sessions, "_DELTA_LOG", "com.example.AnotherDeltaLog")
+    with pytest.raises(SparkSetupError, match=r"without the class com\.example\.AnotherDeltaLog"):
+        spark_session()
+
+
+def test_a_session_of_spark_connect_is_refused() -> None:
+    with pytest.raises(SparkSetupError, match="Spark Connect"):
+        sessions.check_session(object())  # type: ignore[arg-type]  # it has no JVM either
 
 
 def test_a_jvm_without_deltas_jar_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +101,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     """What a new session would be started with; none is."""
     seen: list[dict[str, str]] = []
     monkeypatch.setattr(sessions, "_running", lambda: None)
-    monkeypatch.setattr(sessions, "_check_delta", lambda *_: None)
+    monkeypatch.setattr(sessions, "check_session", lambda *_: None)
     monkeypatch.setattr(sessions, "_check_file_system", lambda *_: None)
     monkeypatch.setattr(sessions, "grant", lambda *_: None)
     monkeypatch.setattr(sessions, "launch", seen.append)
@@ -107,7 +119,14 @@ def test_what_a_session_is_started_with(launched: list[dict[str, str]]) -> None:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "spark-warehouse").as_uri(),
+        "spark.databricks.delta.snapshotPartitions": str(2 * (os.cpu_count() or 2)),
     }
+
+
+def test_a_cluster_reads_logs_as_it_likes(launched: list[dict[str, str]]) -> None:
+    spark_session(master="yarn")
+    assert "spark.databricks.delta.snapshotPartitions" not in launched[0]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +142,11 @@ def test_the_address_decides_about_the_jars(launched: list[dict[str, str]], addr
     spark_session(address, packages=["org.example:thing:1", delta_package()])
     more = [] if artifact is None else [hadoop_package(artifact)]
     assert launched[0]["spark.jars.packages"].split(",") == [delta_package(), *more, "org.example:thing:1"]
+
+
+def test_more_addresses_bring_their_jars_too(launched: list[dict[str, str]]) -> None:
+    spark_session("/data/t", others=["abfss://lake@acct.dfs.core.windows.net/new", "hdfs://name/x"])
+    assert launched[0]["spark.jars.packages"].split(",") == [delta_package(), hadoop_package("hadoop-azure")]
 
 
 def test_jars_that_spark_has_are_not_fetched(

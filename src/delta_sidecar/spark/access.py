@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from delta_sidecar.errors import AuthenticationError, OptionError
 from delta_sidecar.store.address import Address, parse_address
 from delta_sidecar.store.azure import azure_access
-from delta_sidecar.store.option_names import canonical, from_environment
+from delta_sidecar.store.option_names import canonical, from_environment, names_of
 from delta_sidecar.store.options import REQUEST_OPTIONS, options_of
 from delta_sidecar.store.s3 import AccessKey, s3_access
 
@@ -60,6 +60,31 @@ def hadoop_url(table_url: str | os.PathLike[str], storage_options: Mapping[str, 
     access = azure_access(address, {**call, "skip_signature": "true"}, environment)
     scheme = "abfs" if access.endpoint.startswith("http://") else "abfss"
     return f"{scheme}://{address.container}@{_host(access)}/{address.prefix}".rstrip("/")
+
+
+def spark_path(address: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> str:
+    """Gives what Spark calls a place that Spark alone reads and writes, such as the checkpoint location of a stream.
+
+    Addresses of stores that this library does not know, such as `hdfs://` or `dbfs:/`, are given to Spark as they are.
+
+    Args:
+        address: The place: a path or an address.
+        storage_options: Options of a table's store. Where the place is in a store of another kind, those of the table's
+            do not count.
+
+    Raises:
+        OptionError: The address cannot be understood.
+    """
+    found = re.match(r"([A-Za-z][\w+.-]*):/", address) if isinstance(address, str) else None
+    if found is not None and found[1].lower() not in _OURS:
+        return str(address)
+    known = names_of(options_of(parse_address(address).kind))
+    return hadoop_url(
+        address, {name: value for name, value in (storage_options or {}).items() if name.lower() in known}
+    )
+
+
+_OURS = {"file", "memory", "az", "azure", "adl", "abfs", "abfss", "http", "https", "s3", "s3a", "gs", "gcs"}
 
 
 def grant(

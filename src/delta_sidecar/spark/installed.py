@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+from importlib.metadata import PackageNotFoundError, version
 
 from delta_sidecar.errors import SparkSetupError
 
 INSTALL = "pip install 'delta-sidecar[spark]'"
 
+_LEAST_SPARK = (4, 2)
+
 
 def check_installed() -> None:
-    """Checks that PySpark can be imported.
+    """Checks that PySpark and Delta's package can be imported, in versions that fit.
 
     Raises:
-        SparkSetupError: It cannot; the message says what to install.
+        SparkSetupError: One cannot; the message says what to install.
     """
-    if importlib.util.find_spec("pyspark") is None:
-        msg = f"PySpark is not installed: {INSTALL}"
+    for name, module in {"PySpark": "pyspark", "delta-spark": "delta"}.items():
+        if importlib.util.find_spec(module) is None:
+            msg = f"{name} is not installed: {INSTALL}"
+            raise SparkSetupError(msg)
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        # Spark's own folder on the path, as clusters have it.
+        return
+    numbers = tuple(map(int, re.findall(r"\d+", found)[:2]))
+    if numbers < _LEAST_SPARK:
+        msg = f"PySpark is {found}, and {'.'.join(map(str, _LEAST_SPARK))} or newer is needed: {INSTALL}"
         raise SparkSetupError(msg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +16,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from delta_sidecar.errors import OptionError, SparkSetupError
-from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_url
+from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_url, spark_path
 from delta_sidecar.spark.installed import INSTALL
 from delta_sidecar.spark.launching import launch
-from delta_sidecar.store.address import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+_DELTA_LOG = "org.apache.spark.sql.delta.DeltaLog"
 
 
 def spark_session(
@@ -35,6 +38,7 @@ def spark_session(
     storage_options: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
     packages: Iterable[str] = (),
+    others: Iterable[str | os.PathLike[str]] = (),
 ) -> SparkSession:
     """Gives a session of Spark that reads and writes Delta tables: the one that runs, or a new one.
 
@@ -49,6 +53,7 @@ def spark_session(
         storage_options: The table's storage options.
         settings: Settings of Spark for a new session; they hold before ours.
         packages: More jars for a new session, by their Maven names (`group:artifact:version`).
+        others: More addresses that the session is to reach, such as where the rows come from.
 
     Raises:
         SparkSetupError: There is no Java, a package is missing, Spark does not start, or the session that runs does
@@ -57,15 +62,16 @@ def spark_session(
     """
     settings = dict(settings or {})
     _refuse_credentials(settings)
-    if table_url is not None:
-        # What is wrong with the address or the options is told before the JVM starts.
-        hadoop_url(table_url, storage_options)
+    # What is wrong with an address or the options is told before the JVM starts.
+    urls = [hadoop_url(table_url, storage_options)] if table_url is not None else []
+    urls += [spark_path(each, storage_options) for each in others]
     spark = _running()
     if spark is None:
-        spark = _start(table_url, name, master, settings, packages)
-    _check_delta(spark)
+        spark = _start(urls, name, master, settings, packages)
+    check_session(spark)
+    for url in urls:
+        _check_file_system(spark, url)
     if table_url is not None:
-        _check_file_system(spark, hadoop_url(table_url, storage_options))
         grant(spark, table_url, storage_options)
     return spark
 
@@ -95,7 +101,7 @@ def hadoop_package(artifact: str) -> str:
 
 
 # What a table's address needs besides Delta. Hadoop knows local folders by itself.
-_ARTIFACTS = {"azure": "hadoop-azure", "s3": "hadoop-aws"}
+_ARTIFACTS = {"abfs": "hadoop-azure", "abfss": "hadoop-azure", "s3a": "hadoop-aws"}
 
 _ADVICE = {
     "abfs": "start it with the package org.apache.hadoop:hadoop-azure",
@@ -130,16 +136,15 @@ def _running() -> SparkSession | None:
 
 
 def _start(
-    table_url: str | os.PathLike[str] | None,
+    urls: Iterable[str],
     name: str,
     master: str | None,
     settings: dict[str, str],
     packages: Iterable[str],
 ) -> SparkSession:
     wanted = [] if _bundled("delta-spark") else [delta_package()]
-    artifact = _ARTIFACTS.get(parse_address(table_url).kind) if table_url is not None else None
-    if artifact is not None and not _bundled(artifact):
-        wanted.append(hadoop_package(artifact))
+    artifacts = (_ARTIFACTS.get(url.partition(":")[0]) for url in urls)
+    wanted += [hadoop_package(artifact) for artifact in artifacts if artifact is not None and not _bundled(artifact)]
     extensions = [DELTA_EXTENSION, *settings.pop("spark.sql.extensions", "").split(",")]
     values = {
         "spark.app.name": name,
@@ -149,6 +154,7 @@ def _start(
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.redaction.regex": _REDACTED,
+        "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "spark-warehouse").as_uri(),
         **({"spark.master": master} if master is not None else {}),
         **settings,
         "spark.sql.extensions": ",".join(dict.fromkeys(filter(None, map(str.strip, extensions)))),
@@ -157,25 +163,36 @@ def _start(
     if values.get("spark.master", "local").startswith("local"):
         # Workers of this machine are of this Python; those of others are not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # Delta takes 50 tasks to read a log, which one machine runs one after the other.
+        values.setdefault("spark.databricks.delta.snapshotPartitions", str(2 * (os.cpu_count() or 2)))
     return launch(values)
 
 
-def _check_delta(spark: SparkSession) -> None:
-    """Refuses a session that runs without Delta: it cannot be added any more."""
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
-        return
+def check_session(spark: SparkSession) -> None:
+    """Refuses a session that runs without what is needed: it cannot be added any more.
+
+    Raises:
+        SparkSetupError: It is one of Spark Connect, or has no Delta.
+    """
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None:
+        msg = "a session of Spark Connect has no way to Delta's own log: run this where Spark's driver runs"
+        raise SparkSetupError(msg)
     wanted = {"spark.sql.extensions": DELTA_EXTENSION, "spark.sql.catalog.spark_catalog": DELTA_CATALOG}
     for name, value in wanted.items():
-        if value not in (spark.conf.get(name, "") or "").split(","):
+        if value not in map(str.strip, (spark.conf.get(name, "") or "").split(",")):
             msg = (
                 f"a session of Spark is running without Delta: its setting {name} lacks {value}. Start it with that, "
                 "or stop it and have delta_sidecar.spark.spark_session start one"
             )
             raise SparkSetupError(msg)
-    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
-    if not jvm.org.apache.spark.util.Utils.classIsLoadable(DELTA_EXTENSION):
+    is_loadable = jvm.org.apache.spark.util.Utils.classIsLoadable
+    if not is_loadable(DELTA_EXTENSION):
         # Spark itself goes on without an extension that it does not find.
         msg = f"Spark's JVM was started without Delta's jar: start it with the package {delta_package()}"
+        raise SparkSetupError(msg)
+    if not is_loadable(_DELTA_LOG):
+        msg = f"the session of Spark has a Delta without the class {_DELTA_LOG}, such as Databricks': not supported"
         raise SparkSetupError(msg)
 
 

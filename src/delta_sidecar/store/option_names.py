@@ -78,6 +78,11 @@ def from_environment(environment: Mapping[str, str], options: Iterable[StorageOp
     return found
 
 
+def names_of(options: Iterable[StorageOption]) -> frozenset[str]:
+    """Gives every name that some options can be written by, in lower case."""
+    return frozenset(name for option in options for name in _names(option))
+
+
 def _names(option: StorageOption) -> tuple[str, ...]:
     return (option.key, *option.names, *(name.lower() for name in option.environment))
 
