@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import tempfile
 from typing import TYPE_CHECKING
@@ -32,9 +33,8 @@ def run(*arguments: object, code: int = 0) -> Result:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
-    TELEMETRY.write(tmp_path / "telemetry")
-    return tmp_path / "telemetry"
+def table(telemetry: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(telemetry, tmp_path / "telemetry")
 
 
 def facts(result: Result) -> dict[str, str]:
