@@ -104,6 +104,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     monkeypatch.setattr(sessions, "check_session", lambda *_: None)
     monkeypatch.setattr(sessions, "_check_file_system", lambda *_: None)
     monkeypatch.setattr(sessions, "grant", lambda *_: None)
+    monkeypatch.setattr(sessions, "grant_path", lambda *_: None)
     monkeypatch.setattr(sessions, "launch", seen.append)
     monkeypatch.setenv("PYSPARK_PYTHON", "a python")
     return seen

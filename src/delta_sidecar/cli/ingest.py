@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,11 @@ from delta_sidecar.cli.rendering import counted, human_size, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from delta_sidecar.spark.buckets import TimeBucket
     from delta_sidecar.spark.ingest import IngestPipeline
     from delta_sidecar.spark.sources import Source
     from delta_sidecar.spark.summary import WriteSummary
+    from delta_sidecar.store import Store
 
 _LABEL = 12
 
@@ -58,11 +61,13 @@ _FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv",
 @click.option(
     "--granularity",
     type=click.Choice(["month", "day", "hour", "minute", "second"]),
-    default="hour",
-    show_default=True,
-    help="How long a time bucket is.",
+    help="How long a time bucket is. [default: as the table has it, else hour]",
 )
-@click.option("--bucket-column", metavar="COLUMN", help="The partition column. [default: _event_hour, _event_day, ...]")
+@click.option(
+    "--bucket-column",
+    metavar="COLUMN",
+    help="The partition column. [default: as the table has it, else _event_hour, _event_day, ...]",
+)
 @click.option(
     "--bad-timestamps",
     type=click.Choice(["reject", "null-bucket"]),
@@ -216,6 +221,10 @@ def _written(source: str, table: str, tally: Tally, given: dict[str, Any]) -> Wr
 
 
 def _streamed(source: str, table: str, tally: Tally, given: dict[str, Any]) -> tuple[Iterator[str], dict[str, Any]]:
+    from delta_sidecar.store.address import parse_address
+
+    # An address may hold a signature.
+    shown = parse_address(table).url
     try:
         with ingest_progress(tally) as stage:
 
@@ -233,35 +242,36 @@ def _streamed(source: str, table: str, tally: Tally, given: dict[str, Any]) -> t
             in_background(stream)
     except KeyboardInterrupt:
         # The usual end of a stream. There is half a second to say what it did.
-        _show(stream_lines(table, tally))
+        _show(stream_lines(shown, tally))
         raise
     told = {name: getattr(tally, name) for name in Tally.__slots__ if name != "changed"}
-    return stream_lines(table, tally), {"table": table, **told}
+    return stream_lines(shown, tally), {"table": shown, **told}
 
 
 def _opened(
     source: str, table: str, tally: Callable[[Any], None], given: dict[str, Any]
 ) -> tuple[Any, IngestPipeline, Source, Any]:
     """The session, the pipeline, the files and the table's store."""
-    from delta_sidecar.spark import IngestPipeline, TimeBucket, spark_session
-    from delta_sidecar.spark.access import grant, hadoop_url
+    from delta_sidecar.spark import IngestPipeline, spark_session
+    from delta_sidecar.spark.access import spark_path
     from delta_sidecar.spark.sources import Source
     from delta_sidecar.store import open_store
 
-    granularity, options = given["granularity"], given["storage_options"]
-    bucket = TimeBucket(granularity, given["bucket_column"] or f"_event_{granularity}", given["timestamp_column"])
+    options = given["storage_options"]
     files = Source(
-        hadoop_url(source, options), given["source_format"], given["timestamp_column"], given["timestamp_format"]
+        spark_path(source, options), given["source_format"], given["timestamp_column"], given["timestamp_format"]
     )
     store = open_store(table, options)
+    bucket = _bucket(store, given)
+    given["granularity"] = bucket.granularity
     spark = spark_session(
         table,
         master=given["master"],
         storage_options=options,
         # Timestamps that name no zone are in UTC.
         settings={"spark.sql.session.timeZone": "UTC"},
+        others=[source],
     )
-    grant(spark, source, options)
     pipeline = IngestPipeline(
         spark,
         table,
@@ -276,6 +286,23 @@ def _opened(
         listeners=[tally],
     )
     return spark, pipeline, files, store
+
+
+def _bucket(store: Store, given: dict[str, Any]) -> TimeBucket:
+    """The time bucket as the flags say, and for the rest as the table that is there has it."""
+    from delta_sidecar.spark import TimeBucket
+    from delta_sidecar.spark.tables import read_table
+
+    snapshot = read_table(store)
+    declared = None if snapshot is None else TimeBucket.from_properties(snapshot.metadata.configuration)
+    granularity = given["granularity"] or (declared.granularity if declared else "hour")
+    if declared is None or granularity != declared.granularity:
+        return TimeBucket(granularity, given["bucket_column"] or f"_event_{granularity}", given["timestamp_column"])
+    return replace(
+        declared,
+        column=given["bucket_column"] or declared.column,
+        timestamp_column=given["timestamp_column"],
+    )
 
 
 def _show(lines: Iterator[str]) -> None:

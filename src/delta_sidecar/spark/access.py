@@ -75,13 +75,32 @@ def spark_path(address: str | os.PathLike[str], storage_options: Mapping[str, st
     Raises:
         OptionError: The address cannot be understood.
     """
+    return hadoop_url(address, _fitting(address, storage_options)) if _is_ours(address) else str(address)
+
+
+def grant_path(
+    spark: SparkSession, address: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> None:
+    """Gives a running session the credentials of a place that Spark alone reads and writes, as far as they are known.
+
+    Args:
+        spark: The session.
+        address: The place, as for `spark_path`.
+        storage_options: As for `spark_path`.
+    """
+    if _is_ours(address):
+        grant(spark, address, _fitting(address, storage_options))
+
+
+def _is_ours(address: str | os.PathLike[str]) -> bool:
     found = re.match(r"([A-Za-z][\w+.-]*):/", address) if isinstance(address, str) else None
-    if found is not None and found[1].lower() not in _OURS:
-        return str(address)
+    return found is None or found[1].lower() in _OURS
+
+
+def _fitting(address: str | os.PathLike[str], options: Mapping[str, str] | None) -> dict[str, str]:
+    """The options that the store of an address knows."""
     known = names_of(options_of(parse_address(address).kind))
-    return hadoop_url(
-        address, {name: value for name, value in (storage_options or {}).items() if name.lower() in known}
-    )
+    return {name: value for name, value in (options or {}).items() if name.lower() in known}
 
 
 _OURS = {"file", "memory", "az", "azure", "adl", "abfs", "abfss", "http", "https", "s3", "s3a", "gs", "gcs"}

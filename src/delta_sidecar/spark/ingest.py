@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.events import BatchWritten, Events
-from delta_sidecar.spark.access import grant, hadoop_url
+from delta_sidecar.spark.access import grant, hadoop_url, spark_path
 from delta_sidecar.spark.buckets import TimeBucket
+from delta_sidecar.spark.session import check_session
 from delta_sidecar.spark.settings import BadTimestamps, IngestSettings
 from delta_sidecar.spark.streams import start_stream
 from delta_sidecar.spark.summary import WriteSummary
@@ -180,13 +181,14 @@ class IngestPipeline:
         return start_stream(
             df,
             self._write,
-            location=hadoop_url(checkpoint_location, self._options),
+            location=spark_path(checkpoint_location, self._options),
             trigger=trigger,
             name=query_name,
         )
 
     @cached_property
     def _writer(self) -> BatchWriter:
+        check_session(self._spark)
         if self._options:
             grant(self._spark, self._table, self._options)
         return BatchWriter(self._spark, hadoop_url(self._table, self._options), self._store, self._settings)

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from delta_sidecar.errors import OptionError, SparkSetupError
-from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_url, spark_path
+from delta_sidecar.spark.access import grant, grant_path, hadoop_configuration, hadoop_url, spark_path
 from delta_sidecar.spark.installed import INSTALL
 from delta_sidecar.spark.launching import launch
 
@@ -60,7 +60,7 @@ def spark_session(
             not have what the table needs.
         OptionError: A setting is a credential, or the address or an option cannot be understood.
     """
-    settings = dict(settings or {})
+    settings, others = dict(settings or {}), tuple(others)
     _refuse_credentials(settings)
     # What is wrong with an address or the options is told before the JVM starts.
     urls = [hadoop_url(table_url, storage_options)] if table_url is not None else []
@@ -71,6 +71,8 @@ def spark_session(
     check_session(spark)
     for url in urls:
         _check_file_system(spark, url)
+    for other in others:
+        grant_path(spark, other, storage_options)
     if table_url is not None:
         grant(spark, table_url, storage_options)
     return spark

@@ -29,8 +29,9 @@ EPOCHS = {"epoch-s": 1_000_000, "epoch-ms": 1000, "epoch-us": 1}
 
 _OPTIONS: dict[str, dict[str, str]] = {
     "json": {"mode": "FAILFAST"},
-    "csv": {"mode": "FAILFAST", "header": "true", "inferSchema": "true"},
-    "parquet": {},
+    # Names in the first line count, not places: files may have their columns in another order.
+    "csv": {"mode": "FAILFAST", "header": "true", "inferSchema": "true", "enforceSchema": "false"},
+    "parquet": {"mergeSchema": "true"},
 }
 
 
@@ -113,7 +114,7 @@ class Source:
             # Read as it is written; what is no timestamp counts as a bad one.
             kind: T.DataType = T.LongType() if self.timestamp_format in EPOCHS else T.StringType()
             return T.StructField(told.name, kind)
-        return told if known is None else T.StructField(told.name, known.dataType)
+        return told if known is None else T.StructField(told.name, _type(told.dataType, known.dataType))
 
     def _timed(self, df: DataFrame) -> DataFrame:
         """The rows with their timestamp column as a timestamp."""
@@ -134,3 +135,18 @@ class Source:
             f"{self.timestamp_format or 'a timestamp'}"
         )
         raise OptionError(msg)
+
+
+def _type(told: T.DataType, known: T.DataType) -> T.DataType:
+    """The type of a table's column, with the nested fields that only the files have: none is left out unseen."""
+    if isinstance(told, T.StructType) and isinstance(known, T.StructType):
+        fields = ((field, column_named(known, field.name)) for field in told.fields)
+        return T.StructType(
+            [
+                T.StructField(each.name, each.dataType if same is None else _type(each.dataType, same.dataType))
+                for each, same in fields
+            ]
+        )
+    if isinstance(told, T.ArrayType) and isinstance(known, T.ArrayType):
+        return T.ArrayType(_type(told.elementType, known.elementType))
+    return known
