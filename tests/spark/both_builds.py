@@ -72,13 +72,13 @@ class Table:
             if parse_sidecar_name(name) is not None:
                 self.store.delete(SIDECAR_FOLDER + name)
 
-    def scanned(self, *, sidecar: bool, version: int | None = None) -> pa.Table:
-        """The files of a version, by path; with a sidecar it is asserted that one is used."""
+    def scanned(self, *, sidecar: bool, version: int | None = None, tier: int | None = None) -> pa.Table:
+        """The files of a version, by path. With sidecars it is asserted that one is used, or which tier is."""
         config = LazyScanConfig(version=version, sidecar_enabled=sidecar)
         told: list[Event] = []
         found = pa.table(LazyDeltaScanner(self.url, config, store=self.store, listeners=[told.append]).scan_batches())
         tiers = [event.sidecar_tier for event in told if isinstance(event, ScanEnded)]
-        assert tiers == [1 if sidecar else 3]
+        assert tiers == [tier or (1 if sidecar else 3)]
         return found.sort_by("raw_path")
 
     def read(self, version: int) -> Sidecar:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,12 @@ class FaultyStore:
     @property
     def puts(self) -> list[str]:
         """What was put, in order."""
-        return [path.read_text(encoding="utf-8") for path in sorted(Path(self.notes).iterdir())]
+        return [note.partition(" ")[2] for note in self._all()]
+
+    @property
+    def processes(self) -> list[int]:
+        """Which process put it."""
+        return [int(note.partition(" ")[0]) for note in self._all()]
 
     def put(self, path: str, data: bytes, *, overwrite: bool = False) -> ObjectMeta:
         return self._put(path, lambda: self.inner.put(path, data, overwrite=overwrite))
@@ -59,13 +65,32 @@ class FaultyStore:
         msg = f"put {number} was cut off"
         raise StorageError(msg)
 
+    def _all(self) -> list[str]:
+        return [path.read_text(encoding="utf-8") for path in sorted(Path(self.notes).iterdir())]
+
     def _noted(self, path: str) -> int:
         number = 0
         while True:
             try:
                 with (Path(self.notes) / f"{number:05}").open("x", encoding="utf-8") as file:
-                    file.write(path)
+                    file.write(f"{os.getpid()} {path}")
             except FileExistsError:
                 number += 1
             else:
                 return number
+
+
+@dataclass(frozen=True)
+class SecretStore:
+    """A store with a credential that travels with it, in the clear."""
+
+    inner: Store
+    secret: str = field(repr=False)
+
+    def bind(self, log: RequestLog) -> SecretStore:
+        return SecretStore(self.inner.bind(log), self.secret)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
+        if name in {"inner", "secret"} or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)

@@ -246,9 +246,13 @@ def test_hostile_names(spark: SparkSession, local: Table) -> None:
     table.commit([add("file:///absolute/f.parquet"), add("x/./y.parquet", tags={"a": "é", "b": None})])
     table.checkpoint()
     table.commit([add("late//1.parquet"), add("late/%41.parquet", tags={})])
+    # Once under one spelling, later under another.
+    table.commit([remove("./here.parquet"), add("here.parquet"), remove("x/../there.parquet")])
+    table.commit([add("there.parquet")])
     _, found, _ = both(spark, local, rows_per_part=6, rows_per_group=2)
     paths = found.rows.column("path").to_pylist()
-    assert "./here.parquet" in paths
+    assert {"here.parquet", "there.parquet"} < set(paths)
+    assert not {"./here.parquet", "x/../there.parquet"} & set(paths)
     assert "late//1.parquet" in paths
     assert "file:///absolute/f.parquet" in paths
     assert "/absolute/f.parquet" not in paths
@@ -289,3 +293,17 @@ def test_no_table_and_no_version(spark: SparkSession, local: Table) -> None:
     with pytest.raises(VersionNotFoundError):
         build_sidecar(spark, local.url, version=9)
     assert local.sidecar_files() == {}
+
+
+@pytest.mark.parametrize("told", [1, 99])
+def test_a_checksum_file_that_is_wrong(spark: SparkSession, local: Table, told: int) -> None:
+    table = TableBuilder(Path(local.url))
+    table.commit([add(f"{number}") for number in range(4)])
+    path = table.checksum()
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"numFiles": told}), encoding="utf-8")
+    assert build_sidecar(spark, local.url, rows_per_part=2).files == 4
+    table.commit([remove(f"{number}") for number in range(4)])
+    path = table.checksum()
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"numFiles": told}), encoding="utf-8")
+    assert build_sidecar(spark, local.url).files == 0
+    assert local.scanned(sidecar=True).num_rows == 0

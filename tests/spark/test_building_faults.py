@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import logging
+import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.spark.both_builds import Table
-from tests.spark.faulty_stores import FaultyStore
+from tests.spark.faulty_stores import FaultyStore, SecretStore
 from tests.spark.test_building import hours
 
 from delta_sidecar.build import vacuum_sidecars
@@ -17,11 +20,16 @@ from delta_sidecar.build.publishing import Levels
 from delta_sidecar.errors import StorageError
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
+from delta_sidecar.spark import building
 from delta_sidecar.spark.building import build_sidecar
+from delta_sidecar.spark.part_records import joined_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.spark.conftest import Lake
+
+    from delta_sidecar.sidecar.manifest import Manifest
+    from delta_sidecar.spark.part_records import Parts
 
 PARTS = {"rows_per_part": 10, "rows_per_group": 4, "levels": Levels(2, 2)}
 FILES = 20
@@ -55,6 +63,8 @@ def test_cut_at_every_put(spark: SparkSession, table: Table, tmp_path: Path) -> 
     whole = faulty(table, tmp_path / "all")
     version = build_sidecar(spark, table.url, store=whole, **PARTS).version
     kinds = [parse_sidecar_name(path.removeprefix(SIDECAR_FOLDER)) for path in whole.puts]
+    # Parts are put by the processes that made them, the rest by this one.
+    assert [process == os.getpid() for process in whole.processes] == [False, False, True, True]
     assert [each and each.kind for each in kinds] == [
         *(SidecarFileKind.PART, SidecarFileKind.PART, SidecarFileKind.SEGMENTS, SidecarFileKind.MANIFEST)
     ]
@@ -65,7 +75,7 @@ def test_cut_at_every_put(spark: SparkSession, table: Table, tmp_path: Path) -> 
         with pytest.raises(StorageError, match="cut off"):
             build_sidecar(spark, table.url, store=store, **PARTS)
         assert manifest_name(version) not in table.sidecar_files()
-        assert table.scanned(sidecar=False).equals(truth)
+        assert table.scanned(sidecar=True, tier=3).equals(truth)
     assert len(table.sidecar_files()) > 3
     assert not build_sidecar(spark, table.url, **PARTS).already_there
     is_whole(table, version)
@@ -111,3 +121,34 @@ def test_a_damaged_sidecar_is_built_again(spark: SparkSession, table: Table) -> 
     (Path(table.url) / SIDECAR_FOLDER / again.file).unlink()
     assert not build_sidecar(spark, table.url, **PARTS).already_there
     is_whole(table, found.version)
+
+
+def test_the_driver_gets_one_record_a_part(spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    collected: list[int] = []
+
+    def counted(records: list[dict[str, Any]], facts: Manifest) -> Parts:
+        collected.append(len(records))
+        return joined_records(records, facts)
+
+    monkeypatch.setattr(building, "joined_records", counted)
+    build_sidecar(spark, table.url, **PARTS)
+    assert collected == [2]
+
+
+def test_another_size_of_row_groups_is_another_sidecar(spark: SparkSession, table: Table) -> None:
+    build_sidecar(spark, table.url, **PARTS)
+    again = build_sidecar(spark, table.url, **{**PARTS, "rows_per_group": 5})
+    assert not again.already_there
+    assert build_sidecar(spark, table.url, **{**PARTS, "rows_per_group": 5}).already_there
+
+
+def test_credentials_are_in_no_log(spark: SparkSession, table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    store = SecretStore(table.store, "hunter2-hunter2")
+    with caplog.at_level(logging.DEBUG):
+        for _ in range(2):
+            build_sidecar(spark, table.url, store=store, **PARTS)
+    assert "py4j" in {record.name.partition(".")[0] for record in caplog.records}
+    for secret in (b"xhunter2-hunter2", b"hunter2-hunter2", b"yyhunter2-hunter2"):
+        # As it is, and in base64 at any of three places.
+        assert base64.b64encode(secret).decode()[4:-4] not in caplog.text
+    assert "hunter2" not in caplog.text

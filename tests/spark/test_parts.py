@@ -23,7 +23,7 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.sidecar.names import parse_sidecar_name
-from delta_sidecar.spark.build_failures import failure_of
+from delta_sidecar.spark.build_failures import failure_of, told_in_our_words
 from delta_sidecar.spark.part_records import joined_records
 from delta_sidecar.spark.parts import ACTIONS, PartWriter, actions_of
 from delta_sidecar.store import open_store
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from delta_sidecar.sidecar.manifest import Manifest
 
 CALL = "An error occurred while calling o1.x.\n"
+PYTHON = "It was thrown.\nTraceback (most recent call last):\n  File x, line 1\n    f()\n"
 OURS = "delta_sidecar.errors"
 MOMENT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -155,6 +156,8 @@ def test_types_that_spark_may_choose(tmp_path: Path) -> None:
     [
         (f"[UDF_ERROR] thrown:\nTraceback\n{OURS}.StorageError: put sig=abc%3D failed\n", StorageError, "put sig="),
         (f"{CALL}: java.lang.Error: a\nCaused by: java.io.IOException: disk full\n\tat", BuildError, "disk full"),
+        (f"{PYTHON}ModuleNotFoundError: No module named 'delta_sidecar'\n", BuildError, "on the executors"),
+        (f"{CALL}: x.PythonException: {PYTHON}MemoryError\n\n\tat x.y(z)\nCaused by: q", BuildError, "MemoryError."),
         ("[DELTA_LOG_GONE] it is gone. SQLSTATE: 1", BuildError, "DELTA_LOG_GONE"),
         ("delta_sidecar.errors.Nonsense: x", BuildError, "Nothing was published"),
     ],
@@ -164,3 +167,8 @@ def test_failures_in_our_words(text: str, kind: type, said: str) -> None:
     assert type(found) is kind
     assert said in str(found)
     assert "abc%3D" not in str(found)
+
+
+def test_a_jvm_that_is_gone() -> None:
+    with pytest.raises(BuildError, match="JVM of Spark is gone"), told_in_our_words("table"):
+        raise ConnectionRefusedError

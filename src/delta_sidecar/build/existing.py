@@ -139,7 +139,7 @@ def _pieces(store: Store, found: Existing, rows_per_group: int) -> Iterator[Piec
     before: RowGroup | None = None
     for group in _groups(store, found.manifest):
         path = SIDECAR_FOLDER + found.manifest.files[group.file].name
-        _check_size(before, group, rows_per_group, is_in_parts=len(found.manifest.files) > 1)
+        _check_size(before, group, rows_per_group)
         found.index_bytes += group.byte_length
         found.stats_bytes += group.stats_length
         yield PieceRange(path, group.byte_offset, group.byte_offset + group.byte_length, group.digest)
@@ -147,11 +147,10 @@ def _pieces(store: Store, found: Existing, rows_per_group: int) -> Iterator[Piec
         before = group
 
 
-def _check_size(before: RowGroup | None, group: RowGroup, rows_per_group: int, *, is_in_parts: bool) -> None:
-    """Only the last row group of its kind has fewer rows, or the last one of a part."""
-    is_short = before is not None and before.num_rows < rows_per_group
-    is_last_of_kind = before is None or before.last_key[0] != group.first_key[0]
-    if group.num_rows > rows_per_group or (is_short and not is_last_of_kind and not is_in_parts):
+def _check_size(before: RowGroup | None, group: RowGroup, rows_per_group: int) -> None:
+    """Only the last row group of its kind in its file has fewer rows."""
+    is_next = before is not None and before.file == group.file and before.last_key[0] == group.first_key[0]
+    if group.num_rows > rows_per_group or (is_next and before is not None and before.num_rows < rows_per_group):
         msg = "its row groups have another size"
         raise SidecarError(msg)
 

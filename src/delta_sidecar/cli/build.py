@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from delta_sidecar.cli.background import in_background
 from delta_sidecar.cli.ending import ending, is_colourless
 from delta_sidecar.cli.options import (
     ONE_TABLE,
@@ -165,17 +166,14 @@ def _build_on_spark(
     storage_options: dict[str, str],
     **options: Any,  # noqa: ANN401
 ) -> BuildSummary:
-    try:
-        from delta_sidecar.spark.building import build_sidecar
-        from delta_sidecar.spark.session import spark_session
-    except ImportError:
-        msg = "--engine spark needs Spark, which is not installed: pip install 'delta-sidecar[spark]'"
-        raise click.UsageError(msg) from None
-    spark = spark_session(table, name="delta-sidecar build", master=master, storage_options=storage_options)
-    try:
+    from delta_sidecar.spark import build_sidecar, spark_session
+
+    def build() -> BuildSummary:
+        # The session ends with the process.
+        spark = spark_session(table, name="delta-sidecar build", master=master, storage_options=storage_options)
         return build_sidecar(spark, table, storage_options=storage_options, **options)
-    finally:
-        spark.stop()
+
+    return in_background(build)
 
 
 def summary_lines(summary: BuildSummary) -> Iterator[str]:

@@ -119,7 +119,7 @@ def grant(
     """
     values = hadoop_settings(table_url, storage_options)
     configuration = hadoop_configuration(spark)
-    with _unheard():
+    with unheard():
         for name, value in values.items():
             configuration.set(name, value)
     if values:
@@ -149,7 +149,7 @@ def hadoop_configuration(spark: SparkSession) -> Any:  # noqa: ANN401 - an objec
 
 
 @contextlib.contextmanager
-def _unheard() -> Iterator[None]:
+def unheard() -> Iterator[None]:
     """Keeps Py4J from telling a log, at level DEBUG, what is sent to the JVM."""
     talkers = [logging.getLogger(name) for name in ("py4j.clientserver", "py4j.java_gateway")]
     levels = [talker.level for talker in talkers]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from delta_sidecar import errors
 from delta_sidecar.errors import BuildError, DeltaSidecarError
+from delta_sidecar.spark.error_lines import error_line
+from delta_sidecar.spark.failures import SPARK_ERRORS
 from delta_sidecar.store.redaction import Scrubber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LONGEST = 400
+FAILURES = (*SPARK_ERRORS, ConnectionError)
+"""What Spark raises, and what Py4J does where the JVM is gone."""
+
+logger = logging.getLogger("delta_sidecar.spark")
+
 _OURS = re.compile(r"^(?:.*\s)?delta_sidecar\.errors\.([A-Za-z]+): (.*)$", re.MULTILINE)
-_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] *")
 
 
 @contextmanager
@@ -34,13 +37,17 @@ def told_in_our_words(table: str) -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except FAILURES as error:
         # What the JVM says besides may hold anything.
+        logger.debug("%s: %s", table, Scrubber().scrub(str(error)))
         raise failure_of(error, table) from None
 
 
 def failure_of(error: Exception, table: str) -> DeltaSidecarError:
     """The error for what Spark raised."""
+    if isinstance(error, ConnectionError):
+        msg = f"{table}: the JVM of Spark is gone, and with it the build. Nothing was published: build it again"
+        return BuildError(msg)
     text = str(error)
     ours = _OURS.findall(text)
     if ours:
@@ -48,19 +55,5 @@ def failure_of(error: Exception, table: str) -> DeltaSidecarError:
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, DeltaSidecarError):
             return kind(Scrubber().scrub(message))
-    msg = f"{table}: Spark could not build the metadata sidecar: {_line(text)}. Nothing was published"
+    msg = f"{table}: Spark could not build the metadata sidecar: {error_line(text)}. Nothing was published"
     return BuildError(msg)
-
-
-def _line(text: str) -> str:
-    """The line that says most, without the traces around it."""
-    found = _CONDITION.search(text)
-    if found:
-        text = text[found.start() :]
-    else:
-        # What is told first is the call; what follows is what it raised.
-        text = re.sub(r"^An error occurred while calling [^\n]*\n: ", "", text)
-        causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
-        text = causes[-1] if causes else text
-    line = text.strip().partition("\n")[0].strip().rstrip(".:")
-    return Scrubber().scrub(line[:_LONGEST])

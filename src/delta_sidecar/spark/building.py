@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
@@ -27,8 +28,8 @@ from delta_sidecar.events import Events
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.access import hadoop_url
-from delta_sidecar.spark.build_failures import told_in_our_words
+from delta_sidecar.spark.access import hadoop_url, unheard
+from delta_sidecar.spark.build_failures import FAILURES, told_in_our_words
 from delta_sidecar.spark.part_records import joined_records
 from delta_sidecar.spark.parts import RECORD, PartWriter, actions_of
 from delta_sidecar.spark.piece_check import check_on_executors
@@ -158,11 +159,14 @@ class _Build(Course):
                     raise BuildError(msg)
                 return self._made(plan, state)
             finally:
-                state.release()
+                # Where the JVM is gone there is nothing to let go of.
+                with suppress(*FAILURES):
+                    state.release()
 
     def _made(self, plan: Plan, state: delta_log.DeltaSnapshot) -> Made:
         self._progress(BuildProgress("reading"))
-        total = state.num_files()
+        # A checksum file saves a replay; what it tells is checked by the rows that are found.
+        total = state.told_files() or state.num_files()
         if not total:
             return self._nothing(plan)
         files = state.files()
@@ -176,9 +180,11 @@ class _Build(Course):
         )
         self._progress(BuildProgress("writing", 0, total))
         parts = joined_records(self._records(files, writer, -(-total // self._cluster.rows_per_part)), plan.facts)
-        if parts.num_rows != total:
+        if parts.num_rows != total and parts.num_rows != (total := state.num_files()):
             msg = f"{self._store.url} has {total} files, but the parts have {parts.num_rows}: nothing was published"
             raise BuildError(msg)
+        if not total:
+            return self._nothing(plan)
         self._progress(BuildProgress("publishing", total, total))
         facts = replace(plan.facts, files=parts.files, num_files=total, stats_format=maker.stats_format)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
@@ -188,14 +194,15 @@ class _Build(Course):
     def _maker(self, plan: Plan, files: DataFrame) -> RowMaker:
         snapshot, layout = plan.snapshot, plan.layout
         table: Any = files.limit(sample_rows(layout)).toArrow()
-        (actions,) = table.combine_chunks().to_batches()
-        sample = sample_of(actions_of(actions), snapshot, layout)
-        return RowMaker(layout, snapshot.columns.instants(), sample.stats_format)
+        found = [sample_of(actions_of(batch), snapshot, layout) for batch in table.combine_chunks().to_batches()]
+        stats_format = found[0].stats_format if found else DEFAULT_STATS_FORMAT
+        return RowMaker(layout, snapshot.columns.instants(), stats_format)
 
     def _records(self, files: DataFrame, writer: PartWriter, parts: int) -> list[dict[str, Any]]:
         keyed, keys = with_keys(files, writer.maker.layout.order)
         ranged = keyed.repartitionByRange(parts, *keys).sortWithinPartitions(*keys).select(*delta_log.FIELDS)
-        with warnings.catch_warnings():
+        # The store travels in what is sent here, with its credentials.
+        with warnings.catch_warnings(), unheard():
             # Spark looks whether pandas is there, and finds it too new.
             warnings.simplefilter("ignore", FutureWarning)
             written = ranged.mapInArrow(writer.__call__, RECORD)

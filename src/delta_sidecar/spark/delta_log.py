@@ -91,6 +91,11 @@ class DeltaSnapshot:
         """The table's own id."""
         return str(self.state.metadata().id())
 
+    def told_files(self) -> int | None:
+        """How many files are live, where a checksum file of the version tells; None where none does."""
+        checksum = self.state.checksumOpt()
+        return int(checksum.get().numFiles()) if checksum.isDefined() else None
+
     def num_files(self) -> int:
         """How many files are live. Delta replays the log for it, on the executors, and keeps what it found."""
         return int(self.state.numOfFiles())
@@ -116,17 +121,18 @@ class DeltaSnapshot:
 
     def _respelled(self) -> DataFrame:
         """Paths that Delta spells in its own way: what it makes of them, and what they are in the newest action."""
-        actions = self._actions().where(_is_respelled(F.col("path")))
-        return (
-            actions.select(
-                self._canonical(F.col("path")).alias("canonical"),
-                vector_id(F.col("deletionVector")).alias("vector"),
-                "path",
-                "version",
-            )
-            .groupBy("canonical", "vector")
-            .agg(F.max_by("path", "version").alias("raw"))
+        path, is_respelled = F.col("path"), _is_respelled(F.col("path"))
+        spelled = self._actions().select(
+            F.when(is_respelled, self._canonical(path)).otherwise(path).alias("canonical"),
+            vector_id(F.col("deletionVector")).alias("vector"),
+            is_respelled.alias("is_respelled"),
+            "path",
+            "version",
         )
+        # A file may have been added under one spelling, and later under another.
+        names = ["canonical", "vector"]
+        known = spelled.where("is_respelled").select(*names).distinct()
+        return spelled.join(known, names, "left_semi").groupBy(*names).agg(F.max_by("path", "version").alias("raw"))
 
     def _canonical(self, path: Column) -> Column:
         jvm: Any = self.spark._jvm  # noqa: SLF001

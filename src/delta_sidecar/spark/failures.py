@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from delta_sidecar.errors import IngestError, SchemaMismatchError
-from delta_sidecar.store.redaction import Scrubber
+from delta_sidecar.spark.error_lines import error_line
 
 if TYPE_CHECKING:
     from delta_sidecar.spark.buckets import TimeBucket
@@ -34,7 +34,6 @@ BAD_TIMESTAMP = "delta-sidecar: a row has no time bucket"
 """What the plan of a write raises where a row came in without a time bucket after all."""
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] *")
-_LONGEST = 400
 
 
 def condition_of(error: Exception) -> str | None:
@@ -64,15 +63,5 @@ _AGAIN = "Nothing of it is in the table; it can be run again"
 
 
 def line_of(error: Exception) -> str:
-    """The line that says most, without the traces of the JVM around it."""
-    text = str(error)
-    found = _CONDITION.search(text)
-    if found:
-        text = text[found.start() :]
-    else:
-        # What is told first is the call; what follows is what it raised.
-        text = re.sub(r"^An error occurred while calling [^\n]*\n: ", "", text)
-        causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
-        text = causes[-1] if causes else text
-    line = text.strip().partition("\n")[0].strip().rstrip(".:")
-    return Scrubber().scrub(line[:_LONGEST])
+    """The line that says most, without the traces around it."""
+    return error_line(str(error))

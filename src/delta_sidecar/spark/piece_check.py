@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, SidecarError
+from delta_sidecar.spark.access import unheard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +34,9 @@ def check_on_executors(spark: SparkSession, store: Store, pieces: Iterator[Piece
     if not listed:
         return
     tasks = -(-len(listed) // _PIECES_AT_ONCE)
-    damaged = spark.sparkContext.parallelize(listed, tasks).mapPartitions(_Check(store).__call__).take(1)
+    # The store travels in what is sent here, with its credentials.
+    with unheard():
+        damaged = spark.sparkContext.parallelize(listed, tasks).mapPartitions(_Check(store).__call__).take(1)
     if damaged:
         raise SidecarError(damaged[0])
 
