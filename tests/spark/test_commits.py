@@ -10,9 +10,9 @@ from tests.builder import TableBuilder, add
 
 from delta_sidecar import SchemaMismatchError
 from delta_sidecar.spark.buckets import TimeBucket
-from delta_sidecar.spark.commits import Committed, find_commit, mark_of
+from delta_sidecar.spark.commits import Committed, find_commit
 from delta_sidecar.spark.failures import condition_of, ingest_failure
-from delta_sidecar.spark.ownership import Mark, mark_in
+from delta_sidecar.spark.ownership import Mark, mark_in, pipeline_mark
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import RecordingStore
 
@@ -28,7 +28,7 @@ def marked(text: str) -> dict[str, object]:
 
 def test_ones_own_commit_is_found_among_others(tmp_path: Path) -> None:
     table = TableBuilder(tmp_path, partition_columns=[HOUR], schema={"id": "long", HOUR: "string"})
-    own, other = mark_of("mine", "1"), mark_of("mine", "2")
+    own, other = pipeline_mark("mine", write="1"), pipeline_mark("mine", write="2")
     table.commit()
     table.commit([marked(other), add("b", partition_values={HOUR: "1"}, rows=[{"id": 1}])])
     table.commit(
@@ -45,13 +45,13 @@ def test_ones_own_commit_is_found_among_others(tmp_path: Path) -> None:
     # Each commit is asked for once.
     assert len(store.attempts) == 2
     assert find_commit(store, 2, own, HOUR) is None
-    assert find_commit(store, 0, mark_of("mine", "3"), HOUR) is None
+    assert find_commit(store, 0, pipeline_mark("mine", write="3"), HOUR) is None
     assert mark_in(store, 2) == Mark("mine")
 
 
 def test_a_long_commit_is_read_whole_only_where_it_is_ones_own(tmp_path: Path) -> None:
     table = TableBuilder(tmp_path, partition_columns=[HOUR], schema={"id": "long", HOUR: "string"})
-    own = mark_of("mine", "1")
+    own = pipeline_mark("mine", write="1")
     many = [add(f"{'x' * 200}-{n}", partition_values={HOUR: str(n % 3)}, size=1, rows=[{"id": n}]) for n in range(500)]
     table.commit()
     table.commit([marked("another"), *many])
@@ -62,7 +62,7 @@ def test_a_long_commit_is_read_whole_only_where_it_is_ones_own(tmp_path: Path) -
 
 
 def test_a_mark_says_whose_it_is_and_which() -> None:
-    assert json.loads(mark_of("mine", "7")) == {"deltaSidecar": {"pipeline": "mine", "write": "7"}}
+    assert json.loads(pipeline_mark("mine", write="7")) == {"deltaSidecar": {"pipeline": "mine", "write": "7"}}
 
 
 def test_an_error_of_spark_is_one_line_without_rows() -> None:

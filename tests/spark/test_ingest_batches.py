@@ -38,18 +38,28 @@ def test_the_same_batch_id_twice_writes_once(spark: SparkSession, local_lake: La
     assert pipeline.write(readings(spark, 90), batch_id=4).version == 1
     again = pipeline.write(readings(spark, 90), batch_id=4)
     assert (again.skipped, again.version, again.rows, again.files, again.bytes) == (True, None, 0, 0, 0)
-    # In another process too, and for ids below; those of others are theirs.
-    assert IngestPipeline(spark, url, **options).write(readings(spark, 90), batch_id=3).skipped
+    # Another pipeline knows it by the log, after later ones too; ids of others are theirs.
+    assert pipeline.write(readings(spark, 30, first=200), batch_id=6).version == 2
+    assert IngestPipeline(spark, url, **options).write(readings(spark, 90), batch_id=4).skipped
+    # One that was passed over is not taken for written, but refused.
+    with pytest.raises(
+        IngestError, match=r"batch 5 was not written, and batch 6 of delta-sidecar was: ids have to grow"
+    ):
+        pipeline.write(readings(spark, 30, first=300), batch_id=5)
+    assert pipeline.write(readings(spark, 0), batch_id=5).version is None
     other = IngestPipeline(spark, url, app_id="other", **options).write(readings(spark, 60, first=500), batch_id=4)
-    assert (other.skipped, other.version) == (False, 2)
+    assert (other.skipped, other.version) == (False, 3)
     # A batch without an id is written each time.
-    assert pipeline.write(readings(spark, 30, first=900)).version == 3
-    assert sums_in(spark, local_lake, url).rows == 180
+    assert pipeline.write(readings(spark, 30, first=900)).version == 4
+    assert sums_in(spark, local_lake, url).rows == 210
     outcomes = [(event.app_id, event.batch_id, event.outcome) for event in told if isinstance(event, BatchWritten)]
     assert outcomes == [
         ("delta-sidecar", 4, "complete"),
         ("delta-sidecar", 4, "skipped"),
-        ("delta-sidecar", 3, "skipped"),
+        ("delta-sidecar", 6, "complete"),
+        ("delta-sidecar", 4, "skipped"),
+        ("delta-sidecar", 5, "failed"),
+        ("delta-sidecar", 5, "skipped"),
         ("other", 4, "complete"),
         ("delta-sidecar", None, "complete"),
     ]

@@ -14,7 +14,7 @@ from tests.builder import TableBuilder
 from tests.spark.triggered_table import INTERVAL, triggered_table
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
-from delta_sidecar.spark.ownership import Mark, Turn, mark_in, pipeline_mark, whose_turn
+from delta_sidecar.spark.ownership import Mark, Turn, is_batch_there, mark_in, pipeline_mark, whose_turn
 from delta_sidecar.store import open_store
 
 LEASE = timedelta(seconds=100)
@@ -28,6 +28,20 @@ def test_a_mark_is_read_back_from_the_commit(tmp_path: Path) -> None:
     assert mark_in(open_store(tmp_path), 0) == Mark(app_id)
     table.commit([{"commitInfo": {"operation": "WRITE", "userMetadata": pipeline_mark(app_id, 10)}}])
     assert mark_in(open_store(tmp_path), 1) == Mark(app_id, 10)
+
+
+def test_a_batch_below_the_highest_is_found_or_was_passed_over(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    for app_id, batch in (("a", 1), ("a", 2), ("b", 3), ("a", 4), ("a", None), (None, None)):
+        mark = "of another" if app_id is None else pipeline_mark(app_id, 10, batch=batch)
+        table.commit([{"commitInfo": {"operation": "WRITE", "userMetadata": mark}}])
+    store = open_store(tmp_path)
+    assert mark_in(store, 3) == Mark("a", 10, 4)
+    assert [is_batch_there(store, 5, "a", batch) for batch in range(5)] == [False, True, True, False, True]
+    assert is_batch_there(store, 5, "b", 2) is False
+    # What is cleaned up cannot be told any more.
+    table.commit_path(0).unlink()
+    assert [is_batch_there(store, 5, "a", batch) for batch in range(4)] == [None, None, True, False]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ _FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv",
     "--batch-id",
     type=click.IntRange(0, (1 << 63) - 1),
     metavar="N",
-    help="A number that grows from batch to batch; one that is not above the last is not written again.",
+    help="A number that grows from batch to batch; one that was written is not written again.",
 )
 @click.option(
     "--app-id",

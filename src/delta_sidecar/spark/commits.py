@@ -43,11 +43,6 @@ class Committed:
     null_bucket_rows: int
 
 
-def mark_of(app_id: str, write: str) -> str:
-    """What a write puts into its commit as `userMetadata`: whose it is, and which one."""
-    return json.dumps({"deltaSidecar": {"pipeline": app_id, "write": write}}, separators=(",", ":"))
-
-
 def find_commit(store: Store, after: int, mark: str, bucket: str) -> Committed | None:
     """Finds the commit with a mark.
 

@@ -44,10 +44,10 @@ class IngestPipeline:
     properties `deltaSidecar.bucket.*`. A table whose bucket is defined in another way is refused; one that others made
     is taken where it is partitioned by a generated column of the same name and expression.
 
-    A batch is written whole or not at all. One with an id is written once, however often it is run: an id that is not
-    above the highest that was written counts as written, so ids grow. Every so many commits a checkpoint and a metadata
-    sidecar are made, by one of the pipelines on the table; when that fails the batch is written all the same, and a
-    later one makes up for it.
+    A batch is written whole or not at all. One with an id is written once, however often it is run. Ids grow: one below
+    the highest that was written is refused, unless it was written too. Every so many commits a checkpoint and a
+    metadata sidecar are made, by one of the pipelines on the table; when that fails the batch is written all the same,
+    and a later one makes up for it.
 
     A pipeline may be used by several threads. Making one does not touch the table.
     """
@@ -107,10 +107,10 @@ class IngestPipeline:
             merge_schema=merge_schema,
             change_data_feed=change_data_feed,
             deletion_vectors=deletion_vectors,
+            sidecars=sidecars,
             properties=dict(properties or {}),
         )
         self._app_id = app_id
-        self._sidecars = sidecars
         self._options = dict(storage_options or {})
         self._listeners = tuple(listeners)
         self._events = Events(self._listeners)
@@ -208,7 +208,7 @@ class IngestPipeline:
             self._tell(Written(), type(failure).__name__, app_id, batch_id, time.monotonic() - began)
             raise
         self._tell(written, None, app_id, batch_id, time.monotonic() - began)
-        outcome = self._trigger(app_id).after(written.seen) if self._sidecars else None
+        outcome = self._trigger(app_id).after(written.seen) if self._settings.sidecars else None
         made = written.committed
         return WriteSummary(
             table=self._store.url,

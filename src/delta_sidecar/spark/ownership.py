@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # A pipeline's commit begins with its `commitInfo`.
 _HEAD_BYTES = 64 << 10
-_KEY, _PIPELINE, _INTERVAL = "deltaSidecar", "pipeline", "interval"
+_LOOKED_BACK = 1000
+_KEY, _PIPELINE, _INTERVAL, _WRITE, _BATCH = "deltaSidecar", "pipeline", "interval", "write", "batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,12 @@ class Mark:
         pipeline: The pipeline's app id.
         interval: How many versions lie between two that it makes checkpoints of; 0 where it makes none, None where it
             does not say.
+        batch: The batch's id; None where it has none.
     """
 
     pipeline: str
     interval: int | None = None
+    batch: int | None = None
 
     def may_see_to(self, due: int, version: int) -> bool:
         """Whether the pipeline looks after a version, by its commit of this or a later one."""
@@ -66,25 +69,60 @@ class Turn:
     pipeline: str
 
 
-def pipeline_mark(app_id: str, interval: int | None = None) -> str:
-    """What a pipeline puts into its commits as `userMetadata`."""
-    told = {_PIPELINE: app_id} | ({} if interval is None else {_INTERVAL: interval})
-    return json.dumps({_KEY: told}, separators=(",", ":"))
+def pipeline_mark(
+    app_id: str, interval: int | None = None, *, write: str | None = None, batch: int | None = None
+) -> str:
+    """What a pipeline puts into its commits as `userMetadata`.
+
+    Args:
+        app_id: Whose commit it is.
+        interval: How many versions lie between two that the pipeline makes checkpoints of; 0 where it makes none.
+        write: Which write it is: a text that no other write has.
+        batch: The batch's id.
+    """
+    told = {_PIPELINE: app_id, _INTERVAL: interval, _WRITE: write, _BATCH: batch}
+    known = {name: value for name, value in told.items() if value is not None}
+    return json.dumps({_KEY: known}, separators=(",", ":"))
 
 
 def mark_in(store: Store, version: int) -> Mark | None:
     """The mark in a commit; None where it has none, or is gone."""
     try:
-        beginning = bytes(store.get(commit_path(version), max_bytes=_HEAD_BYTES).data)
+        return _mark(bytes(store.get(commit_path(version), max_bytes=_HEAD_BYTES).data))
     except ObjectNotFoundError:
         return None
+
+
+def is_batch_there(store: Store, newest: int, app_id: str, batch: int) -> bool | None:
+    """Whether a batch was written whose id is below the highest one: looks back for its commit.
+
+    Args:
+        store: The table's store.
+        newest: The newest version.
+        app_id: Whose batch ids they are.
+        batch: The batch's id.
+
+    Returns:
+        False where it was passed over; None where the log does not reach back far enough to tell.
+    """
+    for version in range(newest, max(newest - _LOOKED_BACK, -1), -1):
+        try:
+            mark = _mark(bytes(store.get(commit_path(version), max_bytes=_HEAD_BYTES).data))
+        except ObjectNotFoundError:
+            return None
+        if mark is not None and mark.pipeline == app_id and mark.batch is not None and mark.batch <= batch:
+            return mark.batch == batch
+    return False if newest < _LOOKED_BACK else None
+
+
+def _mark(beginning: bytes) -> Mark | None:
     for line in beginning.splitlines():
         found: Any = line
         for key in ("commitInfo", "userMetadata", _KEY):
             found = _member(found, key)
-        pipeline, interval = _member(found, _PIPELINE), _member(found, _INTERVAL)
+        pipeline, interval, batch = (_member(found, key) for key in (_PIPELINE, _INTERVAL, _BATCH))
         if isinstance(pipeline, str):
-            return Mark(pipeline, interval if isinstance(interval, int) else None)
+            return Mark(pipeline, *(each if isinstance(each, int) else None for each in (interval, batch)))
     return None
 
 

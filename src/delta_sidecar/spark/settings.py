@@ -31,6 +31,7 @@ class IngestSettings:
     merge_schema: bool = False
     change_data_feed: bool = False
     deletion_vectors: bool = False
+    sidecars: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -41,6 +42,7 @@ class IngestSettings:
             "merge_schema": flag,
             "change_data_feed": flag,
             "deletion_vectors": flag,
+            "sidecars": flag,
         }
         for name, read in reads.items():
             try:
@@ -56,6 +58,11 @@ class IngestSettings:
     def file_bytes(self) -> int:
         """The size that data files should have."""
         return int(self.target_file_size)
+
+    @property
+    def marked_interval(self) -> int:
+        """How often the pipeline makes checkpoints and metadata sidecars, as its commits tell others; 0 for never."""
+        return self.checkpoint_interval if self.sidecars else 0
 
     def table_properties(self) -> dict[str, str]:
         """The properties of a table that is made."""

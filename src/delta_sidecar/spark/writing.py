@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import CommitFailedError
+from delta_sidecar.errors import CommitFailedError, IngestError
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.batch import Batch
-from delta_sidecar.spark.commits import Committed, find_commit, mark_of
+from delta_sidecar.spark.commits import Committed, find_commit
 from delta_sidecar.spark.failures import CONFLICTS, SPARK_ERRORS, ingest_failure, is_bad_timestamp
 from delta_sidecar.spark.files import (
     TELLING_ROWS,
@@ -20,6 +21,7 @@ from delta_sidecar.spark.files import (
     row_bytes_in_table,
     spread,
 )
+from delta_sidecar.spark.ownership import is_batch_there, pipeline_mark
 from delta_sidecar.spark.tables import check_table, columns_of, create_table, read_table
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.spark.settings import IngestSettings
     from delta_sidecar.store import Store
+
+logger = logging.getLogger("delta_sidecar.spark")
 
 # Every try meets a change that another made in the meantime.
 _TRIES = 10
@@ -105,7 +109,7 @@ class BatchWriter:
         batch = Batch(df, self._settings, self._store.url)
         for _ in range(_TRIES):
             snapshot = self.prepare(df.schema)
-            if batch_id is not None and self._is_written(app_id, batch_id):
+            if batch_id is not None and self._is_written(batch, app_id, batch_id):
                 return Written(skipped=True, seen=snapshot.version)
             batch.check(columns_of(snapshot))
             try:
@@ -128,7 +132,7 @@ class BatchWriter:
         batch.check_timestamps(contents.bad)
         if not contents.rows:
             return Written(seen=snapshot.version)
-        mark = mark_of(app_id, uuid.uuid4().hex)
+        mark = pipeline_mark(app_id, self._settings.marked_interval, write=uuid.uuid4().hex, batch=batch_id)
         failure = None
         try:
             rows = spread(batch.guarded(), batch.bucket, contents, rows_per_file)
@@ -139,11 +143,15 @@ class BatchWriter:
         committed = self._find(snapshot, mark, contents)
         if committed is not None:
             return Written(committed, seen=committed.version)
-        if batch_id is not None and self._is_written(app_id, batch_id):
+        is_conflict = failure is None or isinstance(failure, CONFLICTS)
+        if is_conflict and batch_id is not None and self._is_written(batch, app_id, batch_id):
             # Another wrote it at the same time.
             return Written(skipped=True, seen=snapshot.version)
         if failure is None:
-            msg = f"{self._store.url}: the batch was written, and its commit cannot be found in the log"
+            msg = (
+                f"{self._store.url}: Delta reports no error, and no commit has the mark of the batch, so that it is "
+                "not in the table; a setting of the session, spark.databricks.delta.write.txnAppId, makes Delta do that"
+            )
             raise CommitFailedError(msg)
         raise failure
 
@@ -159,12 +167,33 @@ class BatchWriter:
             options |= {"txnAppId": batch[0], "txnVersion": str(batch[1])}
         df.write.format("delta").mode("append").options(**options).save(self._url)
 
-    def _is_written(self, app_id: str, batch_id: int) -> bool:
+    def _is_written(self, batch: Batch, app_id: str, batch_id: int) -> bool:
+        """Whether a batch id was written.
+
+        Delta keeps the highest id alone. Of one below it the log tells whether it was written, or passed over.
+        """
         try:
             last = delta_log.last_transaction(self._spark, self._url, app_id)
         except SPARK_ERRORS as error:
             raise self._failure(error) from error
-        return last is not None and last >= batch_id
+        if last is None or last <= batch_id:
+            return last == batch_id
+        snapshot = read_table(self._store)
+        found = None if snapshot is None else is_batch_there(self._store, snapshot.version, app_id, batch_id)
+        if found is None:
+            logger.warning(
+                "%s: batch %d is taken for written, since batch %d was; the log does not reach back to it",
+                self._store.url,
+                batch_id,
+                last,
+            )
+        if found is False and contents_of(batch.rows, batch.bucket, _ANY_NUMBER).rows:
+            msg = (
+                f"{self._store.url}: batch {batch_id} was not written, and batch {last} of {app_id} was: ids have to "
+                "grow. Write it under a higher id, or as another app_id"
+            )
+            raise IngestError(msg)
+        return True
 
     def _find(self, snapshot: Snapshot, mark: str, contents: Contents) -> Committed | None:
         column = self._settings.bucket.column.lower()
