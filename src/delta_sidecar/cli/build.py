@@ -170,7 +170,14 @@ def _build_on_spark(
 
     def build() -> BuildSummary:
         # The session ends with the process.
-        spark = spark_session(table, name="delta-sidecar build", master=master, storage_options=storage_options)
+        spark = spark_session(
+            table,
+            name="delta-sidecar build",
+            master=master,
+            storage_options=storage_options,
+            # What goes wrong is told in a line.
+            settings={"spark.log.level": "FATAL"},
+        )
         return build_sidecar(spark, table, storage_options=storage_options, **options)
 
     return in_background(build)

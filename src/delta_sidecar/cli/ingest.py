@@ -268,8 +268,8 @@ def _opened(
         table,
         master=given["master"],
         storage_options=options,
-        # Timestamps that name no zone are in UTC.
-        settings={"spark.sql.session.timeZone": "UTC"},
+        # Timestamps that name no zone are in UTC. What goes wrong is told in a line.
+        settings={"spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"},
         others=[source],
     )
     pipeline = IngestPipeline(
