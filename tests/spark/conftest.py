@@ -28,6 +28,8 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
+    # Else the JVM waits for minutes at its end, to tell an emulator that is gone.
+    "spark.hadoop.fs.azure.metrics.collection.enabled": "false",
 }
 
 

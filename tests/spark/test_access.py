@@ -162,6 +162,7 @@ def test_an_emulator_is_reached_by_its_endpoint() -> None:
         f"fs.azure.account.hns.enabled.{host}": "false",
         f"fs.azure.fns.account.service.type.{host}": "BLOB",
         f"fs.azure.networking.library.{host}": "JDK_HTTP_URL_CONNECTION",
+        f"fs.azure.metrics.collection.enabled.{host}": "false",
         "fs.azure.always.use.https": "false",
         f"fs.azure.account.auth.type.{host}": "SharedKey",
         f"fs.azure.account.key.{host}": KEY,

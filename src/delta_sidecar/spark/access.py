@@ -219,6 +219,8 @@ def _azure_endpoint(access: Access) -> dict[str, str]:
         "fs.azure.account.hns.enabled": "false",
         "fs.azure.fns.account.service.type": "BLOB",
         "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+        # Hadoop would tell it figures as the JVM ends, and wait for minutes where it is gone already.
+        "fs.azure.metrics.collection.enabled": "false",
     }
     # Only addresses with abfs:// heed this one; those of accounts have abfss://.
     return settings if secure else settings | {"fs.azure.always.use.https": "false"}
