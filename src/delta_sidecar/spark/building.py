@@ -28,11 +28,12 @@ from delta_sidecar.events import Events
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.access import hadoop_url, unheard
+from delta_sidecar.spark.access import grant, hadoop_url, unheard
 from delta_sidecar.spark.build_failures import FAILURES, told_in_our_words
 from delta_sidecar.spark.part_records import joined_records
 from delta_sidecar.spark.parts import RECORD, PartWriter, actions_of
 from delta_sidecar.spark.piece_check import check_on_executors
+from delta_sidecar.spark.session import check_session
 from delta_sidecar.spark.sort_keys import with_keys
 from delta_sidecar.store import open_store
 
@@ -82,7 +83,7 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         rows_per_group: Files in a row group: what a reader fetches at once. None for 10,000, or fewer where the table
             has thousands of columns.
         bucket_column: The partition column that holds the time bucket; a table need not have it.
-        storage_options: Options of the store, by name.
+        storage_options: Options of the store, by name, for this library and for Spark.
         store: A store that is open already, in the place of `table_url`'s. It travels to the executors.
         progress: Is told how far the build is.
         rows_per_part: Files in a part, about: what one task sorts and writes. None for 250,000.
@@ -111,6 +112,9 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
     except ValueError as error:
         msg = f"rows_per_part must be {error}, not {rows_per_part!r}"
         raise OptionError(msg) from None
+    check_session(spark)
+    if storage_options:
+        grant(spark, table_url, storage_options)
     used = store or open_store(table_url, storage_options)
     cluster = _Cluster(spark, hadoop_url(table_url, storage_options), used, files)
     return _Build(cluster, options, progress, Events(listeners)).run()
