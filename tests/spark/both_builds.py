@@ -79,7 +79,8 @@ class Table:
         found = pa.table(LazyDeltaScanner(self.url, config, store=self.store, listeners=[told.append]).scan_batches())
         tiers = [event.sidecar_tier for event in told if isinstance(event, ScanEnded)]
         assert tiers == [tier or (1 if sidecar else 3)]
-        return found.sort_by("raw_path")
+        keys = [(row["raw_path"], repr(row["deletion_vector"])) for row in found.to_pylist()]
+        return found.take(sorted(range(len(keys)), key=keys.__getitem__)).combine_chunks()
 
     def read(self, version: int) -> Sidecar:
         """Reads a sidecar back, and asserts that each part is an ordinary Parquet file of ours."""

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import re
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -150,17 +151,27 @@ def hadoop_configuration(spark: SparkSession) -> Any:  # noqa: ANN401 - an objec
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Keeps Py4J from telling a log, at level DEBUG, what is sent to the JVM."""
-    talkers = [logging.getLogger(name) for name in ("py4j.clientserver", "py4j.java_gateway")]
-    levels = [talker.level for talker in talkers]
-    for talker in talkers:
-        talker.setLevel(logging.INFO)
+    """Keeps Py4J from telling a log, at level DEBUG, what this thread sends to the JVM."""
+    for name in ("py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(name).addFilter(_SILENCE)
+    before = _SILENCE.is_kept
+    _SILENCE.is_kept = True
     try:
         yield
     finally:
-        for talker, level in zip(talkers, levels, strict=True):
-            talker.setLevel(level)
+        _SILENCE.is_kept = before
 
+
+class _Silence(threading.local, logging.Filter):
+    """Holds back what is logged in threads that ask for it."""
+
+    is_kept = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not self.is_kept or record.levelno > logging.DEBUG
+
+
+_SILENCE = _Silence()
 
 _PLAIN_HOST = re.compile(r"(?P<account>[a-z0-9-]+(?:\.z\d+)?)\.(?:blob|dfs)\.(?P<suffix>[a-z0-9.-]+)")
 
