@@ -80,7 +80,8 @@ class Table:
         tiers = [event.sidecar_tier for event in told if isinstance(event, ScanEnded)]
         assert tiers == [tier or (1 if sidecar else 3)]
         keys = [(row["raw_path"], repr(row["deletion_vector"])) for row in found.to_pylist()]
-        return found.take(sorted(range(len(keys)), key=keys.__getitem__)).combine_chunks()
+        order = pa.array(sorted(range(len(keys)), key=keys.__getitem__), pa.int64())
+        return found.take(order).combine_chunks()
 
     def read(self, version: int) -> Sidecar:
         """Reads a sidecar back, and asserts that each part is an ordinary Parquet file of ours."""
