@@ -16,8 +16,6 @@ from delta_sidecar.store.redaction import Scrubber
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FAILURES = (*SPARK_ERRORS, ConnectionError)
-"""What Spark raises, and what Py4J does where the JVM is gone."""
 
 logger = logging.getLogger("delta_sidecar.spark")
 
@@ -37,7 +35,7 @@ def told_in_our_words(table: str) -> Iterator[None]:
     """
     try:
         yield
-    except FAILURES as error:
+    except SPARK_ERRORS as error:
         # What the JVM says besides may hold anything.
         logger.debug("%s: %s", table, Scrubber().scrub(str(error)))
         raise failure_of(error, table) from None

@@ -29,7 +29,8 @@ from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import grant, hadoop_url, unheard
-from delta_sidecar.spark.build_failures import FAILURES, told_in_our_words
+from delta_sidecar.spark.build_failures import told_in_our_words
+from delta_sidecar.spark.failures import SPARK_ERRORS
 from delta_sidecar.spark.part_records import joined_records
 from delta_sidecar.spark.parts import RECORD, PartWriter, actions_of
 from delta_sidecar.spark.piece_check import check_on_executors
@@ -164,7 +165,7 @@ class _Build(Course):
                 return self._made(plan, state)
             finally:
                 # Where the JVM is gone there is nothing to let go of.
-                with suppress(*FAILURES):
+                with suppress(*SPARK_ERRORS):
                     state.release()
 
     def _made(self, plan: Plan, state: delta_log.DeltaSnapshot) -> Made:

@@ -15,8 +15,8 @@ from delta_sidecar.spark.error_lines import error_line
 if TYPE_CHECKING:
     from delta_sidecar.spark.buckets import TimeBucket
 
-SPARK_ERRORS = (PySparkException, Py4JError)
-"""What Spark and Delta raise in Python."""
+SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+"""What Spark and Delta raise in Python; the last is what is left when the JVM is gone."""
 
 CONFLICTS = (
     delta.DeltaConcurrentModificationException,
@@ -64,4 +64,4 @@ _AGAIN = "Nothing of it is in the table; it can be run again"
 
 def line_of(error: Exception) -> str:
     """The line that says most, without the traces around it."""
-    return error_line(str(error))
+    return "the JVM of Spark is gone" if isinstance(error, ConnectionError) else error_line(str(error))
