@@ -52,6 +52,7 @@ lock: $(VENV)/.uv ## write the locks again from pyproject.toml (UPGRADE=1 moves 
 	$(LOCK) --group uv --output-file requirements/uv.txt
 	$(LOCK) pyproject.toml --group dev --output-file requirements/dev.txt
 	$(LOCK) --group docs --output-file requirements/docs.txt
+	$(LOCK) --group duckdb-delta --output-file requirements/duckdb-delta.txt
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) $(DOCS_VENV) site dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache

@@ -44,7 +44,7 @@ def machine() -> str:
 
 def figures(results: Sequence[Result]) -> Table:
     """Every result, the peers' with their ratio to ours."""
-    table = _table("question, layout", right=("time", "ratio", "memory", "ratio", "requests", "read"))
+    table = grid("question, layout", right=("time", "ratio", "memory", "ratio", "requests", "read"))
     for question in (*QUESTIONS, BUILD):
         of = [result for result in results if result.question == question]
         if of:
@@ -68,7 +68,7 @@ def figures(results: Sequence[Result]) -> Table:
 
 def budgets(verdicts: Sequence[Verdict]) -> Table:
     """The budgets that can be judged here, met or not."""
-    table = _table("budget", "layout", right=("at most", "measured", ""))
+    table = grid("budget", "layout", right=("at most", "measured", ""))
     for each in verdicts:
         limit, measured = (_amount(value, each.unit) for value in (each.limit, each.measured))
         table.add_row(each.what, each.layout, limit, measured, "[green]met[/]" if each.met else "[red]not met[/]")
@@ -105,6 +105,16 @@ def bytes_text(size: int) -> str:
     return f"{_short(size / 1e9)} GB" if size >= 1e9 else f"{_short(size / 1e6)} MB"  # noqa: PLR2004 - a gigabyte
 
 
+def grid(*left: str, right: tuple[str, ...]) -> Table:
+    """An empty table, with columns of texts and then of figures."""
+    table = Table(box=box.HORIZONTALS, show_edge=False, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
 def _amount(value: float, unit: str) -> str:
     if unit == "bytes":
         return bytes_text(int(value))
@@ -113,12 +123,3 @@ def _amount(value: float, unit: str) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 - two digits are enough
-
-
-def _table(*left: str, right: tuple[str, ...]) -> Table:
-    table = Table(box=box.HORIZONTALS, show_edge=False, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table

@@ -67,9 +67,11 @@ def show(spark: SparkSession, folder: Path, files: int, pause: float, console: C
     arriving, table = folder / "arriving", folder / "telemetry"
     arriving.mkdir()
     pipeline = IngestPipeline(spark, table, bucket=TimeBucket("hour"), checkpoint_interval=INTERVAL)
-    source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(arriving))
+    reader = spark.readStream.schema(SCHEMA).option("mode", "FAILFAST").option("maxFilesPerTrigger", 1)
+    source = reader.json(str(arriving))
     query = pipeline.write_stream(source, checkpoint_location=folder / "progress")
-    arrival = threading.Thread(target=arrive, args=(arriving, files, pause), daemon=True)
+    is_over = threading.Event()
+    arrival = threading.Thread(target=arrive, args=(arriving, files, pause, is_over), daemon=True)
     arrival.start()
     console.print(f"{files} files arrive, each with {MINUTES_PER_FILE} minutes of readings and a few late ones.\n")
     console.print(
@@ -87,16 +89,18 @@ def show(spark: SparkSession, folder: Path, files: int, pause: float, console: C
                 console.print(line(answer, last_hour(seen)))
             time.sleep(0.2)
     finally:
+        is_over.set()
         query.stop()
         arrival.join()
     console.print(ending(table, files))
 
 
-def arrive(folder: Path, files: int, pause: float) -> None:
+def arrive(folder: Path, files: int, pause: float, is_over: threading.Event) -> None:
     """Files come in, one after the other."""
     for number in range(files):
         write_file(folder, number, START)
-        time.sleep(pause)
+        if is_over.wait(pause):
+            return
 
 
 def last_hour(version: int) -> str:

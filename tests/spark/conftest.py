@@ -28,6 +28,8 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
+    # A JVM that lives for minutes spends more on compiling well than that saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # Else the JVM waits for minutes at its end, to tell an emulator that is gone.
     "spark.hadoop.fs.azure.metrics.collection.enabled": "false",
 }

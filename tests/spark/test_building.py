@@ -116,9 +116,15 @@ def test_every_kind_of_checkpoint(spark: SparkSession, local: Table, checkpoint:
     both(spark, local, rows_per_part=5, rows_per_group=3)
 
 
-def test_statistics_that_a_checkpoint_has_as_a_struct_only(spark: SparkSession, local: Table) -> None:
-    hours(Path(local.url), 12).checkpoint(kind="v1", struct_stats=True, json_stats=False)
-    summary = build_sidecar(spark, local.url, rows_per_part=5, rows_per_group=3)
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+def test_statistics_that_a_checkpoint_has_as_a_struct_only(spark: SparkSession, local: Table, zone: str) -> None:
+    properties = {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"}
+    hours(Path(local.url), 12, configuration=properties).checkpoint(kind="v1", struct_stats=True, json_stats=False)
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", zone)
+    # Delta has made texts of them in the zone of this session.
+    assert session.read.format("delta").load(local.url).where("id = 0").inputFiles()
+    summary = build_sidecar(session, local.url, rows_per_part=5, rows_per_group=3)
     distributed = local.read(summary.version)
     local.clear()
     other = local.read(build_locally(local.url, rows_per_group=3, **LOCAL).version)
@@ -130,6 +136,20 @@ def test_statistics_that_a_checkpoint_has_as_a_struct_only(spark: SparkSession, 
         [json.loads(text or "null") for text in each.files.column("stats").to_pylist()] for each in (distributed, other)
     ]
     assert [each and each["numRecords"] for each in stats[0]] == [each and each["numRecords"] for each in stats[1]]
+
+
+def test_texts_of_several_writers(spark: SparkSession, local: Table) -> None:
+    table = TableBuilder(Path(local.url), schema=HOURS, partition_columns=["_event_hour"])
+    # A few files of one writer in the checkpoint, more of another one after it: the first ones decide.
+    for number in range(12):
+        hour = f"2026-02-10T{number:02}:30:00" + (".000Z" if number < 3 else "Z")
+        bounds = {"minValues": {"at": hour}, "maxValues": {"at": hour}, "nullCount": {"at": 0}}
+        text = json.dumps({"numRecords": 1, **bounds}, separators=(",", ":"))
+        table.commit([add(f"{number}", partition_values={"_event_hour": f"20260210{number:02}"}, stats=text)])
+        if number == 2:
+            table.checkpoint()
+    summary, _, _ = both(spark, local)
+    assert (summary.stats_format, summary.kept_texts) == ("spark", 9)
 
 
 def test_a_table_without_partitions_is_in_the_order_of_time(spark: SparkSession, local: Table) -> None:
@@ -295,7 +315,7 @@ def test_no_table_and_no_version(spark: SparkSession, local: Table) -> None:
     assert local.sidecar_files() == {}
 
 
-@pytest.mark.parametrize("told", [1, 99])
+@pytest.mark.parametrize("told", [1, 99, -5])
 def test_a_checksum_file_that_is_wrong(spark: SparkSession, local: Table, told: int) -> None:
     table = TableBuilder(Path(local.url))
     table.commit([add(f"{number}") for number in range(4)])

@@ -6,8 +6,10 @@ cut off at each of them.
 
 from __future__ import annotations
 
+import shutil
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,17 +26,15 @@ from delta_sidecar.spark.access import grant, hadoop_configuration
 from delta_sidecar.spark.standing import standing_from
 from delta_sidecar.spark.trigger import CheckpointTrigger
 from delta_sidecar.store import Store, open_store
-from delta_sidecar.store.wrappers import Fail, FaultStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
     from tests.azurite import Azurite
     from tests.spark.recording_proxy import Cut, Mutation
 
-DUE = 4
+EARLIER, DUE, NEWEST = 2, 4, 5
 # Several parts with several row groups each, and a manifest with two levels.
 OPTIONS: dict[str, Any] = {"rows_per_group": 4, "rows_per_part": 12, "levels": Levels(2, 3)}
 # In which order things are put.
@@ -51,14 +51,19 @@ IMPATIENCE = {
 
 @pytest.fixture(scope="module")
 def base(spark: SparkSession, local_lake: Lake) -> tuple[Store, list[str]]:
-    """A table with a version that is due and has nothing yet, and its live files by Delta."""
+    """A table with a version that is due and lacks both, an earlier one that has both, and its live files by Delta."""
     url = local_lake.new_url("base")
     create(spark, url, {"delta.checkpointInterval": "1000"})
     for version in range(1, DUE):
         append(spark, url, 100 * version, rows=2 * HOURS)
+        if version == EARLIER:
+            outcome = CheckpointTrigger(spark, url, EARLIER, app_id="a").after(version)
+            assert outcome is not None
+            assert outcome.outcome == "complete"
     DeltaTable.forPath(spark, url).delete("_event_hour = '2026021020'")
-    files = files_by_delta(spark, url, DUE)
-    assert len(files) == (DUE - 1) * (HOURS - 1)
+    append(spark, url, 1000)
+    files = files_by_delta(spark, url, NEWEST)
+    assert len(files) == (DUE - 1) * (HOURS - 1) + HOURS
     return open_store(url), files
 
 
@@ -96,7 +101,7 @@ class Place:
             DUE,
             **{"app_id": "a", "storage_options": self.options, "build_options": OPTIONS} | options,
         )
-        outcome = trigger.after(DUE)
+        outcome = trigger.after(NEWEST)
         assert outcome is not None
         return outcome.outcome, outcome.error
 
@@ -106,7 +111,7 @@ class Place:
         assert files == self.files
         assert files_by_us(self.store, sidecars=False)[0] == self.files
         if by_delta:
-            assert files_by_delta(self.spark, self.url, DUE) == self.files
+            assert files_by_delta(self.spark, self.url, NEWEST) == self.files
         return tier
 
     def check_repaired(self) -> None:
@@ -182,19 +187,45 @@ def test_on_local_disk_too(
     spark: SparkSession, tmp_path: Path, base: tuple[Store, list[str]], subtests: pytest.Subtests
 ) -> None:
     whole = Place(spark, str(tmp_path / "whole"), {}, base)
+    log = tmp_path / "whole" / "_delta_log"
+    before = written_in(log)
     assert whole.triggered() == ("complete", None)
     assert whole.check_answers() == 1
-    made = names(whole.store)
-    parts = sorted(name.rpartition(".")[0].rpartition(".")[2] for name in made if _what(name) == "part")
-    assert len(parts) >= 2
-    patterns = [f"*.{part.partition('-')[0]}-*.parquet" for part in parts] + ["*.segments.json", "*.manifest.json"]
-    assert len(patterns) == len(made)
-    for number, pattern in enumerate(patterns):
-        with subtests.test(pattern):
+    # Every file is written under another name and renamed, so that what a cut leaves behind are the first few of them.
+    made = sorted(name for name in written_in(log) - before)
+    steps = [_what(name.rpartition("/")[2].strip(".").removesuffix(".crc")) for _, name in made]
+    assert steps == sorted(steps, key=ORDER.index)
+    assert {step: steps.count(step) for step in OURS} == {"part": 2, "segments": 1, "manifest": 1}
+    for number, (_, name) in enumerate(made):
+        with subtests.test(name):
             place = Place(spark, str(tmp_path / str(number)), {}, base)
-            store = FaultStore(place.store, Fail(pattern, "put"))
-            outcome, error = place.triggered(store=store)
-            assert outcome == "failed"
-            assert error is not None
-            assert place.check_answers() == 3
+            there = tmp_path / str(number) / "_delta_log"
+            for _, done in made[:number]:
+                shutil.copyfile(log / done, there / done)
+            half = (log / name).read_bytes()[: (log / name).stat().st_size // 2]
+            (there / name).with_name(f".{Path(name).name}.half.tmp").write_bytes(half)
+            place.check_answers()
             place.check_repaired()
+
+
+def written_in(log: Path) -> set[tuple[int, str]]:
+    """The files of a log, with when they got their names."""
+    return {(path.stat().st_ctime_ns, str(path.relative_to(log))) for path in log.rglob("*") if path.is_file()}
+
+
+def test_a_torn_checkpoint_is_named(spark: SparkSession, tmp_path: Path, base: tuple[Store, list[str]]) -> None:
+    place = Place(spark, str(tmp_path / "torn"), {}, base)
+    assert place.triggered(sidecars=False) == ("complete", None)
+    checkpoint = tmp_path / "torn" / "_delta_log" / f"{DUE:020}.checkpoint.parquet"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-200])
+    checkpoint.with_name(f".{checkpoint.name}.crc").unlink()
+    # Delta itself cannot read the table any more.
+    outcome, error = place.triggered()
+    assert outcome == "failed"
+    assert error is not None
+    assert f"{DUE:020}.checkpoint.parquet" in error
+    assert "move that file away if the commits up to it are all there" in error
+    place.check_answers(by_delta=False)
+    checkpoint.unlink()
+    place.check_answers()
+    place.check_repaired()

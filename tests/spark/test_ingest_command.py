@@ -76,7 +76,7 @@ def test_csv_with_a_format_of_its_own(local_lake: Lake, tmp_path: Path) -> None:
     arguments = (*arguments, "--timestamp-format", "dd.MM.yyyy HH:mm")
     refused = run(*arguments, code=1)
     assert "error: " in refused.stderr
-    assert "1 rows of the batch have no at, or one outside the years 1 to 9999" in refused.stderr
+    assert "1 row of the batch has no at, or one outside the years 1 to 9999" in refused.stderr
     result = run(*arguments, "--bad-timestamps", "null-bucket")
     assert facts(result)["buckets"] == "2 days"
     assert "            1 row in none, for want of a timestamp\n" in result.stdout
@@ -146,4 +146,4 @@ def test_a_stream_once_and_again(local_lake: Lake, spark: SparkSession, tmp_path
     readings(spark, 1).selectExpr("id", "cast(null as timestamp) event_ts", "device", "temperature").write.mode(
         "append"
     ).parquet(str(source))
-    assert "1 rows of the batch have no event_ts" in run(*arguments, code=1).stderr
+    assert "1 row of the batch has no event_ts" in run(*arguments, code=1).stderr

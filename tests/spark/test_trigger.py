@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ from tests.spark.triggered_table import TriggeredTable, hint_of, triggered_table
 from delta_sidecar import LazyDeltaScanner, OptionError
 from delta_sidecar.events import BaseChosen, CheckpointTriggered, Event
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
+from delta_sidecar.store.wrappers import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from delta_sidecar.store.wrappers.faults import Rule
 
 BOTH = ["checkpoint 4", "sidecar 4"]
 
@@ -131,6 +134,16 @@ def test_others_leave_it_to_the_pipeline_that_came_first(table: TriggeredTable) 
     assert table.made == BOTH
 
 
+def test_two_under_one_app_id_at_once_make_it_once(table: TriggeredTable) -> None:
+    triggers = [table.trigger("a") for _ in range(4)]
+    table.commits("a", "a", "a")
+    version = table.commit("a")
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(lambda each: each.after(version), triggers))
+    assert sorted(found.outcome for found in outcomes if found) == ["already_there"] * 3 + ["complete"]
+    assert table.made == BOTH
+
+
 def test_a_multiple_that_somebody_else_committed_is_the_next_pipelines(table: TriggeredTable) -> None:
     table.commits("a", "b", "a", None, None)
     of_b, of_a = table.commit("b"), table.commit("a")
@@ -228,15 +241,12 @@ def test_a_checkpoint_that_nothing_points_to_is_made_again(table: TriggeredTable
     assert hint_of(table.root) == 4
 
 
-@pytest.mark.parametrize("damage", ["torn checkpoint", "no file", "no manifest", "torn manifest", "another table"])
-def test_what_is_there_and_not_good_is_made_again(table: TriggeredTable, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["no file", "no manifest", "torn manifest", "another table"])
+def test_a_sidecar_that_is_not_good_is_made_again(table: TriggeredTable, damage: str) -> None:
     version = table.commits("a", "a", "a", "a")
     table.trigger("a").after(version)
     folder = table.builder.log / "_sidecars"
-    expected = "checkpoint 4" if damage == "torn checkpoint" else "sidecar 4"
-    if damage == "torn checkpoint":
-        table.builder.tear(table.builder.log / f"{4:020}.checkpoint.parquet", -10)
-    elif damage == "no file":
+    if damage == "no file":
         (folder / "v4.parquet").unlink()
     elif damage == "no manifest":
         (folder / "v4.manifest.json").unlink()
@@ -248,7 +258,7 @@ def test_what_is_there_and_not_good_is_made_again(table: TriggeredTable, damage:
     outcome = table.trigger("a").after(version)
     assert outcome is not None
     assert outcome.outcome == "complete"
-    assert table.made == [*BOTH, expected]
+    assert table.made == [*BOTH, "sidecar 4"]
     assert tiers(table) == [(4, 1)]
 
 
@@ -282,18 +292,79 @@ def test_a_failure_is_told_and_the_next_commit_repairs_it(
     assert tiers(table) == [(4, 1)]
 
 
-def test_what_fails_again_and_again_waits_for_the_next_version_that_is_due(table: TriggeredTable) -> None:
+def test_what_fails_again_and_again_is_left_alone_for_a_while(
+    table: TriggeredTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = table.trigger("a")
     table.broken = "sidecar"
     table.commits("a", "a", "a")
     outcomes = [own.after(table.commit("a")) for _ in range(4)]
-    assert [found and found.outcome for found in outcomes] == ["failed", "failed", "failed", None]
-    assert [found and found.made_checkpoint for found in outcomes] == [False, False, False, None]
+    assert [found and found.outcome for found in outcomes] == ["failed"] * 4
+    # The last is told, and was not tried.
+    assert [found and "left alone" in (found.error or "") for found in outcomes] == [False, False, False, True]
     assert table.made == ["checkpoint 4"]
+    table.broken = ""
+    monkeypatch.setattr("delta_sidecar.spark.trigger._REST_SECONDS", 0.0)
+    outcome = own.after(6)
+    assert outcome is not None
+    assert (outcome.version, outcome.outcome) == (4, "complete")
+
+
+def test_the_next_version_that_is_due_is_not_left_alone(table: TriggeredTable) -> None:
+    own = table.trigger("a")
+    table.broken = "sidecar"
+    table.commits("a", "a", "a")
+    for _ in range(4):
+        own.after(table.commit("a"))
     table.broken = ""
     outcome = own.after(table.commit("a"))
     assert outcome is not None
     assert (outcome.version, outcome.outcome) == (8, "complete")
+
+
+def test_what_another_has_repaired_is_seen_though_it_is_left_alone(table: TriggeredTable) -> None:
+    own = table.trigger("a")
+    table.broken = "sidecar"
+    table.commits("a", "a", "a")
+    for _ in range(3):
+        own.after(table.commit("a"))
+    table.broken = ""
+    table.trigger("a").after(6)
+    outcome = own.after(6)
+    assert outcome is not None
+    assert outcome.outcome == "already_there"
+
+
+@pytest.mark.parametrize(
+    "fault", [EmptyAfterOffset(), IgnoreOffset(), Hide(f"*{4:020}.json"), Hide(f"*{5:020}.json")], ids=str
+)
+def test_listings_that_lack_what_is_there_are_not_believed(table: TriggeredTable, fault: Rule) -> None:
+    version = table.commits("a", "a", "a", "a", "a", "a")
+    outcome = table.trigger("a", store=FaultStore(open_store(table.root), fault)).after(version)
+    assert outcome is not None
+    assert outcome.outcome == "complete"
+    assert table.made == BOTH
+
+
+def test_a_batch_that_committed_nothing_takes_nobodys_turn(table: TriggeredTable) -> None:
+    version = table.commits("a", "b", "a", None)
+    of_a, of_b = table.trigger("a"), table.trigger("b")
+    # Version 4 is nobody's: whoever commits next looks after it.
+    assert of_a.after(version, committed=False) is None
+    outcome = of_b.after(table.commit("b"))
+    assert outcome is not None
+    assert outcome.outcome == "complete"
+    again = of_a.after(5, committed=False)
+    assert again is not None
+    assert again.outcome == "already_there"
+    assert table.made == BOTH
+
+
+def test_a_batch_that_was_written_before_repairs_its_own(table: TriggeredTable) -> None:
+    version = table.commits("a", "a", "a", "a")
+    outcome = table.trigger("a").after(version, committed=False)
+    assert outcome is not None
+    assert outcome.outcome == "complete"
 
 
 def test_a_store_out_of_reach_never_fails_the_write(table: TriggeredTable) -> None:

@@ -38,10 +38,10 @@ class Sample:
 def sampled(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> Sample:
     """Looks at the first files, which are the same whenever the same log is read."""
     actions = _first_actions(snapshot, layout, executor)
-    return Sample(DEFAULT_STATS_FORMAT, 0) if actions is None else sample_of(actions, snapshot, layout)
+    return Sample(DEFAULT_STATS_FORMAT, 0) if actions is None else _sample_of(actions, snapshot, layout)
 
 
-def sample_of(actions: pa.RecordBatch, snapshot: Snapshot, layout: PlannedLayout) -> Sample:
+def _sample_of(actions: pa.RecordBatch, snapshot: Snapshot, layout: PlannedLayout) -> Sample:
     """Looks at some files, at least one, in the form that `RowMaker` takes."""
     instants, statistics = snapshot.columns.instants(), layout.schema.statistics
     _, texts = RowMaker(layout, instants, DEFAULT_STATS_FORMAT).without_statistics(actions)
@@ -55,14 +55,14 @@ def sample_of(actions: pa.RecordBatch, snapshot: Snapshot, layout: PlannedLayout
     return Sample(stats_format, rows.nbytes / rows.num_rows + overhead)
 
 
-def sample_rows(layout: PlannedLayout) -> int:
+def _sample_rows(layout: PlannedLayout) -> int:
     """How many files are looked at."""
     return max(1, min(_SAMPLED, _MOST_CELLS // (3 * len(layout.schema.statistics) + 1)))
 
 
 def _first_actions(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> pa.RecordBatch | None:
     columns = AddActions(partition_columns(snapshot))
-    most = sample_rows(layout)
+    most = _sample_rows(layout)
     chain = forward_scan(snapshot, None, manner=Manner(columns=columns))
     found: list[pa.RecordBatch] = []
     with closing(StateMachineIterator(chain, executor)) as machine:

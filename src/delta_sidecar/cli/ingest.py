@@ -118,22 +118,21 @@ def ingest(*, source: str, table: str, output: str, **given: Any) -> None:  # no
     """
     ctx = click.get_current_context()
     if ctx.args:
-        msg = f"SOURCE and TABLE are expected, and {len(ctx.args)} more arguments were given"
+        more = len(ctx.args)
+        msg = (
+            f"SOURCE and TABLE are expected, and {more} more argument{'s were' if more > 1 else ' was'} given: put a "
+            "pattern in quotes"
+        )
         raise click.UsageError(msg, ctx)
     _check_stream(ctx, **given)
     given["source_format"] = given["source_format"] or _format_of(ctx, source)
     tally = Tally()
     with ending():
         if given["as_stream"]:
-            lines, told = _streamed(source, table, tally, given)
-        else:
-            summary = _written(source, table, tally, given)
-            lines, told = summary_lines(summary, given["granularity"]), summary.as_dict()
-        if output == "json":
-            # Whatever is no ASCII letter is escaped: nothing in a name can steer a terminal.
-            click.echo(json.dumps(told, indent=2))
+            _stream(source, table, tally, output, given)
             return
-        _show(lines)
+        summary = _written(source, table, tally, given)
+        _show(output, summary_lines(summary, given["granularity"]), summary.as_dict())
 
 
 def summary_lines(summary: WriteSummary, granularity: str) -> Iterator[str]:
@@ -220,11 +219,15 @@ def _written(source: str, table: str, tally: Tally, given: dict[str, Any]) -> Wr
         return in_background(write)
 
 
-def _streamed(source: str, table: str, tally: Tally, given: dict[str, Any]) -> tuple[Iterator[str], dict[str, Any]]:
+def _stream(source: str, table: str, tally: Tally, output: str, given: dict[str, Any]) -> None:
     from delta_sidecar.store.address import parse_address
 
-    # An address may hold a signature.
-    shown = parse_address(table).url
+    def show() -> None:
+        told = {name: getattr(tally, name) for name in Tally.__slots__ if name != "changed"}
+        # An address may hold a signature.
+        shown = parse_address(table).url
+        _show(output, stream_lines(shown, tally), {"table": shown, **told})
+
     try:
         with ingest_progress(tally) as stage:
 
@@ -232,20 +235,25 @@ def _streamed(source: str, table: str, tally: Tally, given: dict[str, Any]) -> t
                 from delta_sidecar.spark.streams import wait_for
 
                 spark, pipeline, files, store = _opened(source, table, tally, given)
-                stage("reading")
-                rows = files.stream(spark, store)
                 stage("streaming")
-                trigger = {"availableNow": True} if given["once"] else None
-                location = given["checkpoint_location"]
-                wait_for(pipeline.write_stream(rows, checkpoint_location=location, trigger=trigger))
+                query = pipeline.write_stream(
+                    files.stream(spark),
+                    checkpoint_location=given["checkpoint_location"],
+                    trigger={"availableNow": True} if given["once"] else None,
+                    transform=lambda batch: files.arrived(batch, store),
+                )
+                wait_for(query)
 
             in_background(stream)
     except KeyboardInterrupt:
         # The usual end of a stream. There is half a second to say what it did.
-        _show(stream_lines(shown, tally))
+        show()
         raise
-    told = {name: getattr(tally, name) for name in Tally.__slots__ if name != "changed"}
-    return stream_lines(shown, tally), {"table": shown, **told}
+    except Exception:
+        if tally.batches:
+            show()
+        raise
+    show()
 
 
 def _opened(
@@ -270,7 +278,7 @@ def _opened(
         storage_options=options,
         # Timestamps that name no zone are in UTC. What goes wrong is told in a line.
         settings={"spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"},
-        others=[source],
+        others=[source, *filter(None, [given["checkpoint_location"]])],
     )
     pipeline = IngestPipeline(
         spark,
@@ -305,7 +313,11 @@ def _bucket(store: Store, given: dict[str, Any]) -> TimeBucket:
     )
 
 
-def _show(lines: Iterator[str]) -> None:
+def _show(output: str, lines: Iterator[str], told: dict[str, Any]) -> None:
+    if output == "json":
+        # Whatever is no ASCII letter is escaped: nothing in a name can steer a terminal.
+        click.echo(json.dumps(told, indent=2))
+        return
     for line in lines:
         click.echo(line, color=False if is_colourless() else None)
 

@@ -115,11 +115,15 @@ class _Fields:
 
 
 def _typed(array: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
-    if array is None or array.type == kind:
+    # Arrow takes numbers from JSON that have more digits than their decimal type.
+    is_decimal = array is not None and pa.types.is_decimal(array.type)
+    if array is None or (array.type == kind and not is_decimal):
         return array
     try:
         if pa.types.is_timestamp(kind):
             return _timestamps(array, kind)
+        if is_decimal:
+            array.validate(full=True)
         return array.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _cast_each(array, kind)
@@ -253,6 +257,7 @@ def _as_text(value: object, kind: pa.DataType) -> str | None:
         return value if isinstance(value, str) else None
     if pa.types.is_boolean(kind):
         return str(value).lower() if isinstance(value, bool) else None
-    if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+    # A float is what JSON has no word for: an infinity, or NaN.
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     return format(value, "f") if isinstance(value, Decimal) and value.is_finite() else str(value)

@@ -71,7 +71,7 @@ class Batch:
         if new and not self._settings.merge_schema:
             msg = (
                 f"{self._table}: the table has no column {', '.join(new)}, which the batch has: leave it out, or let "
-                "the pipeline add columns (merge_schema=True)"
+                "the pipeline add columns (merge_schema=True, --merge-schema)"
             )
             raise SchemaMismatchError(msg)
 
@@ -112,8 +112,9 @@ class Batch:
     def refusal(self, count: int) -> BadTimestampsError:
         """The error for rows without a time bucket."""
         column = self._settings.bucket.timestamp_column
+        rows = "1 row of the batch has" if count == 1 else f"{count:,} rows of the batch have"
         msg = (
-            f"{self._table}: {count:,} rows of the batch have no {column}, or one outside the years 1 to 9999, and "
-            "nothing was written: correct them, or let them in without a time bucket (bad_timestamps='null_bucket')"
+            f"{self._table}: {rows} no {column}, or one outside the years 1 to 9999, and nothing was written: correct "
+            "that, or let it in without a time bucket (bad_timestamps='null_bucket', --bad-timestamps null-bucket)"
         )
         return BadTimestampsError(msg, count)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.build.course import Course, Made, Plan
 from delta_sidecar.build.publishing import Levels, publish, publish_parts
 from delta_sidecar.build.rows import RowMaker
-from delta_sidecar.build.sampling import sample_of, sample_rows
+from delta_sidecar.build.sampling import sampled
 from delta_sidecar.build.settings import BuildOptions
 from delta_sidecar.build.summary import BuildProgress
 from delta_sidecar.build.writing import write_pieces
@@ -32,7 +32,7 @@ from delta_sidecar.spark.access import grant, hadoop_url, unheard
 from delta_sidecar.spark.build_failures import told_in_our_words
 from delta_sidecar.spark.failures import SPARK_ERRORS
 from delta_sidecar.spark.part_records import joined_records
-from delta_sidecar.spark.parts import RECORD, PartWriter, actions_of
+from delta_sidecar.spark.parts import RECORD, PartWriter
 from delta_sidecar.spark.piece_check import check_on_executors
 from delta_sidecar.spark.session import check_session
 from delta_sidecar.spark.sort_keys import with_keys
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 ROWS_PER_PART = 250_000
 """Files in a part, about."""
+
+# Whatever a checksum file tells. Parts of larger tables are larger.
+_MOST_PARTS = 4_000
 
 
 def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its name
@@ -156,10 +159,13 @@ class _Build(Course):
         return check
 
     def _make(self, plan: Plan) -> Made:
-        with told_in_our_words(self._store.url):
-            state = delta_log.open_snapshot(self._cluster.spark, self._cluster.url, plan.snapshot.version)
+        cluster, table = self._cluster, plan.snapshot.metadata
+        with (
+            told_in_our_words(self._store.url),
+            delta_log.opened_in_utc(cluster.spark, cluster.url, plan.snapshot.version, table.configuration) as state,
+        ):
             try:
-                if state.table_id != plan.snapshot.metadata.id:
+                if state.table_id != table.id:
                     msg = f"{self._store.url} was replaced by another table while its sidecar was built: build it again"
                     raise BuildError(msg)
                 return self._made(plan, state)
@@ -171,11 +177,14 @@ class _Build(Course):
     def _made(self, plan: Plan, state: delta_log.DeltaSnapshot) -> Made:
         self._progress(BuildProgress("reading"))
         # A checksum file saves a replay; what it tells is checked by the rows that are found.
-        total = state.told_files() or state.num_files()
+        told = state.told_files()
+        total = told if told is not None and told > 0 else state.num_files()
         if not total:
             return self._nothing(plan)
         files = state.files()
-        maker = self._maker(plan, files)
+        # As the local build chooses it, so that both keep the same texts.
+        chosen = sampled(plan.snapshot, plan.layout, plan.executor)
+        maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), chosen.stats_format)
         writer = PartWriter(
             self._cluster.store,
             maker,
@@ -184,7 +193,8 @@ class _Build(Course):
             self._options.group_rows(plan.layout),
         )
         self._progress(BuildProgress("writing", 0, total))
-        parts = joined_records(self._records(files, writer, -(-total // self._cluster.rows_per_part)), plan.facts)
+        tasks = min(-(-total // self._cluster.rows_per_part), _MOST_PARTS)
+        parts = joined_records(self._records(files, writer, tasks), plan.facts)
         if parts.num_rows != total and parts.num_rows != (total := state.num_files()):
             msg = f"{self._store.url} has {total} files, but the parts have {parts.num_rows}: nothing was published"
             raise BuildError(msg)
@@ -195,13 +205,6 @@ class _Build(Course):
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             published = publish_parts(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
         return Made(published, parts.index_bytes, parts.stats_bytes, parts.kept_texts)
-
-    def _maker(self, plan: Plan, files: DataFrame) -> RowMaker:
-        snapshot, layout = plan.snapshot, plan.layout
-        table: Any = files.limit(sample_rows(layout)).toArrow()
-        found = [sample_of(actions_of(batch), snapshot, layout) for batch in table.combine_chunks().to_batches()]
-        stats_format = found[0].stats_format if found else DEFAULT_STATS_FORMAT
-        return RowMaker(layout, snapshot.columns.instants(), stats_format)
 
     def _records(self, files: DataFrame, writer: PartWriter, parts: int) -> list[dict[str, Any]]:
         keyed, keys = with_keys(files, writer.maker.layout.order)

@@ -28,15 +28,15 @@ class Committed:
 
     Attributes:
         version: Its version.
-        rows: Rows of the files that it added.
+        rows: Rows of the files that it added; None where one does not tell.
         files: How many these are.
         bytes: Their size.
         buckets: Distinct values of the bucket column.
-        null_bucket_rows: Rows of files without such a value.
+        null_bucket_rows: Rows of files without such a value, as far as these tell.
     """
 
     version: int
-    rows: int
+    rows: int | None
     files: int
     bytes: int
     buckets: int
@@ -75,22 +75,25 @@ def _has(head: bytes, mark: str) -> bool:
 
 
 def _added(version: int, data: bytes, bucket: str) -> Committed:
-    rows = files = size = null_rows = 0
+    files = size = null_rows = 0
+    rows: int | None = 0
     buckets = set()
     for add in _actions(data, "add"):
         count = _records(add)
         value = (add.get("partitionValues") or {}).get(bucket) or None
-        rows, files, size = rows + count, files + 1, size + add["size"]
-        null_rows += count if value is None else 0
+        rows = None if rows is None or count is None else rows + count
+        files, size = files + 1, size + add["size"]
+        null_rows += (count or 0) if value is None else 0
         buckets.add(value)
     return Committed(version, rows, files, size, len(buckets), null_rows)
 
 
-def _records(add: dict[str, Any]) -> int:
+def _records(add: dict[str, Any]) -> int | None:
     try:
-        return int(json.loads(add.get("stats") or "{}").get("numRecords", 0))
+        count = json.loads(add.get("stats") or "{}").get("numRecords")
     except ValueError:
-        return 0
+        return None
+    return count if isinstance(count, int) else None
 
 
 def _actions(data: bytes, name: str) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ which files are live, what a checkpoint holds.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from delta_sidecar.log.actions import DELETION_VECTOR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from pyspark.sql import Column, SparkSession
 
 FIELDS = (
@@ -44,7 +47,10 @@ def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> Non
         version: The version; None for the newest.
     """
     snapshot = open_snapshot(spark, url, version)
-    snapshot.log.checkpoint(snapshot.state, _none(spark))
+    try:
+        snapshot.log.checkpoint(snapshot.state, _none(spark))
+    finally:
+        snapshot.release()
 
 
 def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
@@ -141,20 +147,56 @@ class DeltaSnapshot:
         return ClassicColumn(function.apply(jvm.PythonUtils.toSeq([argument._jc])))  # noqa: SLF001
 
 
-def open_snapshot(spark: SparkSession, url: str, version: int | None = None) -> DeltaSnapshot:
+def open_snapshot(
+    spark: SparkSession, url: str, version: int | None = None, *, options: Mapping[str, str] | None = None
+) -> DeltaSnapshot:
     """Opens Delta's snapshot of a version.
 
     Args:
         spark: A session with Delta.
         url: The table as Spark calls it.
         version: The version; None for the newest.
+        options: Hadoop's, for this snapshot alone. One with other options shares nothing that Delta has read before.
     """
-    log = _log(spark, url)
+    log = _log(spark, url, options)
     newest = _updated(log)
     if version is None or newest.version() == version:
         return DeltaSnapshot(spark, log, newest)
     none = _none(spark)
     return DeltaSnapshot(spark, log, log.getSnapshotAt(version, none, none, False))  # noqa: FBT003 - any age will do
+
+
+@contextmanager
+def opened_in_utc(
+    spark: SparkSession, url: str, version: int, properties: Mapping[str, str]
+) -> Iterator[DeltaSnapshot]:
+    """Opens Delta's snapshot of a version, whose statistics say times in UTC whatever the session's zone.
+
+    Where a checkpoint has statistics as a struct only, Delta makes texts of them in the zone of the session.
+
+    Args:
+        spark: A session with Delta.
+        url: The table as Spark calls it.
+        version: The version.
+        properties: The table's properties.
+    """
+    in_zone = spark.conf.get(_ZONE) not in _UTC
+    if not in_zone or properties.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false":
+        yield open_snapshot(spark, url, version)
+        return
+    apart = spark.newSession()
+    apart.conf.set(_ZONE, "UTC")
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    sessions.setActiveSession(apart._jsparkSession)  # noqa: SLF001
+    try:
+        yield open_snapshot(apart, url, version, options={"fs.deltaSidecar.zone": "UTC"})
+    finally:
+        sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+
+
+_ZONE = "spark.sql.session.timeZone"
+_UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 
 def vector_id(descriptor: Column) -> Column:
@@ -163,9 +205,13 @@ def vector_id(descriptor: Column) -> Column:
     return F.coalesce(F.concat(descriptor["storageType"], descriptor["pathOrInlineDv"], place), F.lit(""))
 
 
-def _log(spark: SparkSession, url: str) -> Any:  # noqa: ANN401 - an object of the JVM
+def _log(spark: SparkSession, url: str, options: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - of the JVM
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
-    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, url)  # noqa: SLF001
+    logs = jvm.org.apache.spark.sql.delta.DeltaLog
+    if not options:
+        return logs.forTable(spark._jsparkSession, url)  # noqa: SLF001
+    path = jvm.org.apache.hadoop.fs.Path(url)
+    return logs.forTable(spark._jsparkSession, path, jvm.PythonUtils.toScalaMap(dict(options)))  # noqa: SLF001
 
 
 def _updated(log: Any) -> Any:  # noqa: ANN401 - objects of the JVM

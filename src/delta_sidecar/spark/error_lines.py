@@ -35,4 +35,4 @@ def error_line(text: str) -> str:
         causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
         text = causes[-1] if causes else text
     line = text.strip().partition("\n")[0].strip().rstrip(".:")
-    return Scrubber().scrub(line[:_LONGEST])
+    return Scrubber().scrub(line)[:_LONGEST]

@@ -1,4 +1,4 @@
-"""What Spark and Delta say when a batch cannot be written, in one line and without the values of rows."""
+"""What Spark and Delta say when a batch cannot be written, in one line."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ def is_bad_timestamp(error: Exception) -> bool:
 
 def ingest_failure(error: Exception, table: str, bucket: TimeBucket) -> IngestError:
     """The error for what Spark or Delta raised. Nothing of the batch has been committed."""
+    if isinstance(error, ConnectionError):
+        msg = (
+            f"{table}: the JVM of Spark is gone, and with it the batch. Whether it is in the table is not known: with "
+            "a batch id it can be run again"
+        )
+        return IngestError(msg)
     condition = condition_of(error) or ""
     if condition.startswith("DELTA_VIOLATE_CONSTRAINT") and "Generated Column" in str(error):
         msg = (
@@ -64,4 +70,16 @@ _AGAIN = "Nothing of it is in the table; it can be run again"
 
 def line_of(error: Exception) -> str:
     """The line that says most, without the traces around it."""
-    return "the JVM of Spark is gone" if isinstance(error, ConnectionError) else error_line(str(error))
+    if isinstance(error, ConnectionError):
+        return "the JVM of Spark is gone"
+    line = error_line(str(error))
+    if (condition_of(error) or "").startswith(_SILENT):
+        deepest = error
+        while (cause := getattr(deepest, "_cause", None)) is not None:
+            deepest = cause
+        line = f"{line}: {error_line(str(deepest))}" if deepest is not error else line
+    return line
+
+
+# These say that something went wrong; what it is says their cause.
+_SILENT = ("FAILED_READ_FILE", "INCONSISTENT_BEHAVIOR", "STREAM_FAILED")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.events import BatchWritten, Events
-from delta_sidecar.spark.access import grant, hadoop_url, spark_path
+from delta_sidecar.spark.access import grant, grant_path, hadoop_url, spark_path
 from delta_sidecar.spark.buckets import TimeBucket
 from delta_sidecar.spark.session import check_session
 from delta_sidecar.spark.settings import BadTimestamps, IngestSettings
@@ -20,7 +20,7 @@ from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -162,6 +162,7 @@ class IngestPipeline:
         checkpoint_location: str | os.PathLike[str],
         trigger: Mapping[str, Any] | None = None,
         query_name: str | None = None,
+        transform: Callable[[DataFrame], DataFrame] | None = None,
     ) -> StreamingQuery:
         """Starts a query that writes a stream, batch after batch.
 
@@ -174,26 +175,48 @@ class IngestPipeline:
             trigger: When there is a batch, as for Spark's `DataStreamWriter.trigger`: `{"availableNow": True}` or
                 `{"processingTime": "10 seconds"}`. None for one after another.
             query_name: The query's name.
+            transform: Makes the rows that are written of each batch; None for the batch as it is. It is not called for
+                one that was written before.
 
         Raises:
             OptionError: It is no stream, or the trigger is not valid.
+            SparkSetupError: The session is not one that can write.
         """
+        # Before Spark opens anything: a file system keeps the credentials that it was opened with.
+        self._prepare_session()
+        if self._options:
+            grant_path(self._spark, checkpoint_location, self._options)
+
+        def write(batch: DataFrame, app_id: str, batch_id: int | None) -> None:
+            if self._write(batch, app_id, batch_id, transform).skipped:
+                # What has a state has to see every batch.
+                batch.write.format("noop").mode("append").save()
+
         return start_stream(
             df,
-            self._write,
+            write,
             location=spark_path(checkpoint_location, self._options),
             trigger=trigger,
             name=query_name,
         )
 
-    @cached_property
-    def _writer(self) -> BatchWriter:
+    def _prepare_session(self) -> None:
         check_session(self._spark)
         if self._options:
             grant(self._spark, self._table, self._options)
+
+    @cached_property
+    def _writer(self) -> BatchWriter:
+        self._prepare_session()
         return BatchWriter(self._spark, hadoop_url(self._table, self._options), self._store, self._settings)
 
-    def _write(self, df: DataFrame, app_id: str, batch_id: int | None) -> WriteSummary:
+    def _write(
+        self,
+        df: DataFrame,
+        app_id: str,
+        batch_id: int | None,
+        transform: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> WriteSummary:
         is_number = isinstance(batch_id, int) and not isinstance(batch_id, bool) and 0 <= batch_id <= _HIGHEST_ID
         if batch_id is not None and not is_number:
             msg = f"a batch id must be a whole number from 0 on, not {batch_id!r}"
@@ -203,18 +226,19 @@ class IngestPipeline:
             raise OptionError(msg)
         began = time.monotonic()
         try:
-            written = self._writer.write(df, app_id, batch_id)
+            written = self._writer.write(df, app_id, batch_id, transform)
         except Exception as failure:
             self._tell(Written(), type(failure).__name__, app_id, batch_id, time.monotonic() - began)
             raise
         self._tell(written, None, app_id, batch_id, time.monotonic() - began)
-        outcome = self._trigger(app_id).after(written.seen) if self._settings.sidecars else None
-        made = written.committed
+        made, outcome = written.committed, None
+        if self._settings.sidecars:
+            outcome = self._trigger(app_id).after(written.seen, committed=made is not None)
         return WriteSummary(
             table=self._store.url,
             batch_id=batch_id,
             version=made.version if made else None,
-            rows=made.rows if made else 0,
+            rows=(made.rows or 0) if made else 0,
             files=made.files if made else 0,
             bytes=made.bytes if made else 0,
             buckets=made.buckets if made else 0,
@@ -254,7 +278,7 @@ class IngestPipeline:
                 app_id=app_id,
                 batch_id=batch_id,
                 version=made.version if made else None,
-                rows=made.rows if made else 0,
+                rows=(made.rows or 0) if made else 0,
                 files=made.files if made else 0,
                 bytes=made.bytes if made else 0,
                 buckets=made.buckets if made else 0,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # A pipeline's commit begins with its `commitInfo`.
 _HEAD_BYTES = 64 << 10
-_LOOKED_BACK = 1000
 _KEY, _PIPELINE, _INTERVAL, _WRITE, _BATCH = "deltaSidecar", "pipeline", "interval", "write", "batch"
 
 
@@ -94,7 +93,7 @@ def mark_in(store: Store, version: int) -> Mark | None:
 
 
 def is_batch_there(store: Store, newest: int, app_id: str, batch: int) -> bool | None:
-    """Whether a batch was written whose id is below the highest one: looks back for its commit.
+    """Whether a batch was written whose id is below the highest one: looks back for its commit, as far as the log goes.
 
     Args:
         store: The table's store.
@@ -105,14 +104,14 @@ def is_batch_there(store: Store, newest: int, app_id: str, batch: int) -> bool |
     Returns:
         False where it was passed over; None where the log does not reach back far enough to tell.
     """
-    for version in range(newest, max(newest - _LOOKED_BACK, -1), -1):
+    for version in range(newest, -1, -1):
         try:
             mark = _mark(bytes(store.get(commit_path(version), max_bytes=_HEAD_BYTES).data))
         except ObjectNotFoundError:
             return None
         if mark is not None and mark.pipeline == app_id and mark.batch is not None and mark.batch <= batch:
             return mark.batch == batch
-    return False if newest < _LOOKED_BACK else None
+    return False
 
 
 def _mark(beginning: bytes) -> Mark | None:

@@ -156,6 +156,8 @@ def _start(
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.redaction.regex": _REDACTED,
+        # Spark's own default is a type that most other readers cannot read before 1677 and after 2262.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "spark-warehouse").as_uri(),
         **({"spark.master": master} if master is not None else {}),
         **settings,

@@ -22,6 +22,7 @@ from delta_sidecar.events import CheckpointTriggered, Events
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import hadoop_url
 from delta_sidecar.spark.building import build_sidecar
+from delta_sidecar.spark.failures import SPARK_ERRORS
 from delta_sidecar.spark.ownership import Mark, Turn, mark_in, whose_turn
 from delta_sidecar.spark.standing import standing_from
 from delta_sidecar.store import open_store
@@ -44,7 +45,9 @@ logger = logging.getLogger("delta_sidecar.spark")
 
 DEFAULT_LEASE = timedelta(minutes=10)
 
+# What has failed so often is left alone for so long.
 _MOST_FAILURES = 3
+_REST_SECONDS = 300.0
 
 _CAUSE = re.compile(r"(?:: |Caused by: )?([\w.$]+(?:Error|Exception)\b.*)")
 _LONGEST = 400
@@ -60,7 +63,8 @@ class TriggerOutcome:
         version: The version.
         outcome: `complete`: what was missing is there now. `already_there`: nothing was missing. `left_to_another`: it
             is the turn of another pipeline. `passed_over`: its commit is cleaned up already, so that a newer version
-            has taken its place. `failed`: something is missing still; a later commit tries again.
+            has taken its place. `failed`: something is missing still; a later commit tries again, or after several
+            failures one that comes some minutes later.
         pipeline: App id of the pipeline whose turn it was; None where that was not asked.
         made_checkpoint: Whether a checkpoint was made.
         sidecar: What the build of the metadata sidecar says; None where there was none.
@@ -128,14 +132,15 @@ class CheckpointTrigger:
         self._store = store or open_store(table_url, storage_options)
         self._lock = threading.Lock()
         self._settled = 0
-        self._failures = (0, 0)
+        self._failures = _Failures()
         self._marks: dict[int, Mark | None] = {}
 
-    def after(self, version: int) -> TriggerOutcome | None:
-        """Makes what is due after a commit, if it is this pipeline's turn. Call it after every commit of the pipeline.
+    def after(self, version: int, *, committed: bool = True) -> TriggerOutcome | None:
+        """Makes what is due after a commit, if it is this pipeline's turn. Call it after every batch of the pipeline.
 
         Args:
             version: The version that was committed.
+            committed: Whether the pipeline committed it; else it is the newest that is there, whoever did.
 
         Returns:
             What came of it; None where nothing is due, or it was seen to before.
@@ -145,13 +150,16 @@ class CheckpointTrigger:
             if version < self._settled:
                 # The table was made anew, and its versions begin again.
                 self._settled = 0
-            if due <= self._settled or self._failures == (due, _MOST_FAILURES):
+            if due <= self._settled:
                 return None
             began = time.monotonic()
             try:
-                outcome = self._seen_to(due, version)
+                outcome = self._seen_to(due, version, committed=committed)
             except Exception as error:  # noqa: BLE001 - the batch is written, and what is missing is made later
-                outcome = self._failed(due, error)
+                self._failures = self._failures.one_more(due)
+                outcome = TriggerOutcome(due, "failed", error=f"{type(error).__name__}: {self._in_a_line(error)}")
+            if outcome is None:
+                return None
             outcome = replace(outcome, seconds=time.monotonic() - began)
             if outcome.outcome not in {"failed", "left_to_another"}:
                 self._settled = due
@@ -159,37 +167,67 @@ class CheckpointTrigger:
             self._tell(outcome)
             return outcome
 
-    def _seen_to(self, due: int, version: int) -> TriggerOutcome:
+    def _seen_to(self, due: int, version: int, *, committed: bool) -> TriggerOutcome | None:
         standing = standing_from(self._store, due)
-        needs_sidecar = self._sidecars and not standing.has_sidecar
-        if standing.has_checkpoint and not needs_sidecar:
+        if self._is_whole(standing):
             return TriggerOutcome(due, "already_there")
         if due not in standing.commits:
             return TriggerOutcome(due, "passed_over")
-        turn = whose_turn(self._turns(standing, due, version), self._lease)
+        own = version if committed else None
+        turn = whose_turn(self._turns(standing, due, version, own), self._lease)
+        if turn is None and not committed:
+            # The next pipeline that commits looks after it.
+            return None
         pipeline = self._app_id if turn is None else turn.pipeline
         if pipeline != self._app_id:
             return TriggerOutcome(due, "left_to_another", pipeline)
+        if self._failures.rest(due):
+            msg = f"it failed {self._failures.count} times, the last time a short while ago, and is left alone for now"
+            return TriggerOutcome(due, "failed", pipeline, error=msg)
+        # Pipelines under one app id cannot be told apart by their marks; those of this process wait for each other.
+        with _lock_of(self._store.url):
+            return self._made(due, pipeline)
+
+    def _is_whole(self, standing: Standing) -> bool:
+        return standing.has_checkpoint and (standing.has_sidecar or not self._sidecars)
+
+    def _made(self, due: int, pipeline: str) -> TriggerOutcome:
+        standing = standing_from(self._store, due)
+        if self._is_whole(standing):
+            return TriggerOutcome(due, "already_there")
         if not standing.has_checkpoint:
-            self._make_checkpoint(due)
-        sidecar = self._build(due) if needs_sidecar else None
+            self._make_checkpoint(due, standing)
+        sidecar = self._build(due) if self._sidecars and not standing.has_sidecar else None
         return TriggerOutcome(due, "complete", pipeline, not standing.has_checkpoint, sidecar)
 
-    def _turns(self, standing: Standing, due: int, version: int) -> Iterator[Turn]:
-        """The commits whose pipelines look after the due version; the newest is this one's own where it has no mark."""
+    def _turns(self, standing: Standing, due: int, version: int, own: int | None) -> Iterator[Turn]:
+        """The commits whose pipelines look after the due version; one's own counts without a mark too."""
         for at in range(due, version + 1):
             if at not in self._marks:
-                self._marks[at] = mark_in(self._store, at) or (Mark(self._app_id) if at == version else None)
+                self._marks[at] = mark_in(self._store, at) or (Mark(self._app_id) if at == own else None)
             mark = self._marks[at]
             if mark is not None and mark.may_see_to(due, at) and at in standing.commits:
                 yield Turn(at, standing.commits.time(at), mark.pipeline)
 
-    def _make_checkpoint(self, due: int) -> None:
-        delta_log.checkpoint(self._spark, hadoop_url(self._table_url, self._storage_options), due)
+    def _make_checkpoint(self, due: int, standing: Standing) -> None:
+        failure = None
+        try:
+            delta_log.checkpoint(self._spark, hadoop_url(self._table_url, self._storage_options), due)
+        except SPARK_ERRORS as error:
+            failure = error
         # Delta logs what goes wrong with a checkpoint, and raises nothing.
-        if not standing_from(self._store, due).has_checkpoint:
-            msg = f"Delta made no checkpoint of version {due} of {self._store.url}: the log of Spark says why"
-            raise StorageError(msg)
+        if failure is None and standing_from(self._store, due).has_checkpoint:
+            return
+        if standing.damage is not None:
+            msg = (
+                f"Delta makes no checkpoint of version {due} of {self._store.url} while there is one that it cannot "
+                f"read, {standing.damage}: move that file away if the commits up to it are all there"
+            )
+            raise StorageError(msg) from failure
+        if failure is not None:
+            raise failure
+        msg = f"Delta made no checkpoint of version {due} of {self._store.url}: the log of Spark says why"
+        raise StorageError(msg)
 
     def _build(self, due: int) -> BuildSummary:
         return build_sidecar(
@@ -201,11 +239,6 @@ class CheckpointTrigger:
             listeners=self._listeners,
             **self._build_options,
         )
-
-    def _failed(self, due: int, error: Exception) -> TriggerOutcome:
-        at, failures = self._failures
-        self._failures = (due, failures + 1 if at == due else 1)
-        return TriggerOutcome(due, "failed", error=f"{type(error).__name__}: {self._in_a_line(error)}")
 
     def _in_a_line(self, error: Exception) -> str:
         """What an error says, without secrets. Those of the JVM and of its workers say their cause last."""
@@ -235,6 +268,40 @@ class CheckpointTrigger:
                 built_sidecar=outcome.sidecar is not None and not outcome.sidecar.already_there,
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """How often a version that was due has failed.
+
+    Attributes:
+        due: The version.
+        count: How often.
+        last: When it was the last time.
+    """
+
+    due: int = 0
+    count: int = 0
+    last: float = 0.0
+
+    def one_more(self, due: int) -> _Failures:
+        """The same after another failure."""
+        return _Failures(due, self.count + 1 if due == self.due else 1, time.monotonic())
+
+    def rest(self, due: int) -> bool:
+        """Whether a version is left alone for now."""
+        is_often = due == self.due and self.count >= _MOST_FAILURES
+        return is_often and time.monotonic() - self.last < _REST_SECONDS
+
+
+_LOCKS: dict[str, threading.Lock] = {}
+_LOCKS_LOCK = threading.Lock()
+
+
+def _lock_of(table: str) -> threading.Lock:
+    """The lock of a table, for all triggers of this process."""
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(table, threading.Lock())
 
 
 def _check(interval: object, lease: object) -> None:

@@ -25,6 +25,8 @@ from delta_sidecar.spark.ownership import is_batch_there, pipeline_mark
 from delta_sidecar.spark.tables import check_table, columns_of, create_table, read_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -95,19 +97,33 @@ class BatchWriter:
         check_table(snapshot, bucket)
         return snapshot
 
-    def write(self, df: DataFrame, app_id: str, batch_id: int | None) -> Written:
+    def write(
+        self,
+        df: DataFrame,
+        app_id: str,
+        batch_id: int | None,
+        transform: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> Written:
         """Writes a batch, once.
 
         Args:
             df: The rows.
             app_id: Whose batch ids they are.
             batch_id: The batch's id; None for one that is written each time.
+            transform: Makes the rows that are written; it is not called for a batch that was the last one written.
 
         Raises:
             IngestError: It was not written, and nothing of it is in the table.
         """
+        if transform is not None:
+            newest = None if batch_id is None else read_table(self._store)
+            if newest is not None and self._last(app_id) == batch_id:
+                return Written(skipped=True, seen=newest.version)
+            df = transform(df)
         batch = Batch(df, self._settings, self._store.url)
         for _ in range(_TRIES):
+            if read_table(self._store) is None:
+                self._check_first(batch)
             snapshot = self.prepare(df.schema)
             if batch_id is not None and self._is_written(batch, app_id, batch_id):
                 return Written(skipped=True, seen=snapshot.version)
@@ -117,14 +133,26 @@ class BatchWriter:
             except CONFLICTS as error:
                 conflict = error
             except SPARK_ERRORS as error:
-                if is_bad_timestamp(error):
-                    raise batch.refusal(contents_of(df, batch.bucket, _ANY_NUMBER).bad) from error
-                raise batch.mismatch(columns_of(snapshot), error) or self._failure(error) from error
+                raise batch.mismatch(columns_of(snapshot), error) or self._refusal(batch, error) from error
         msg = (
             f"{self._store.url}: the batch was not written, for others changed the table's definition meanwhile, "
             f"{_TRIES} times: run it again when they are through"
         )
         raise CommitFailedError(msg) from conflict
+
+    def _check_first(self, batch: Batch) -> None:
+        """Reads the rows of a first batch once, so that no table is made for one that is refused."""
+        batch.check_timestamps(self._contents(batch, _ANY_NUMBER).bad)
+        try:
+            batch.guarded().write.format("noop").mode("append").save()
+        except SPARK_ERRORS as error:
+            raise self._refusal(batch, error) from error
+
+    def _contents(self, batch: Batch, rows_per_file: int) -> Contents:
+        try:
+            return contents_of(batch.rows, batch.bucket, rows_per_file)
+        except SPARK_ERRORS as error:
+            raise self._failure(error) from error
 
     def _appended(self, batch: Batch, snapshot: Snapshot, app_id: str, batch_id: int | None) -> Written:
         rows_per_file = self._rows_per_file(batch.rows)
@@ -172,28 +200,25 @@ class BatchWriter:
 
         Delta keeps the highest id alone. Of one below it the log tells whether it was written, or passed over.
         """
-        try:
-            last = delta_log.last_transaction(self._spark, self._url, app_id)
-        except SPARK_ERRORS as error:
-            raise self._failure(error) from error
+        last = self._last(app_id)
         if last is None or last <= batch_id:
             return last == batch_id
         snapshot = read_table(self._store)
         found = None if snapshot is None else is_batch_there(self._store, snapshot.version, app_id, batch_id)
-        if found is None:
-            logger.warning(
-                "%s: batch %d is taken for written, since batch %d was; the log does not reach back to it",
-                self._store.url,
-                batch_id,
-                last,
-            )
-        if found is False and contents_of(batch.rows, batch.bucket, _ANY_NUMBER).rows:
+        if not found and self._contents(batch, _ANY_NUMBER).rows:
+            doubt = "was not written" if found is False else "is older than what is left of the log"
             msg = (
-                f"{self._store.url}: batch {batch_id} was not written, and batch {last} of {app_id} was: ids have to "
-                "grow. Write it under a higher id, or as another app_id"
+                f"{self._store.url}: batch {batch_id} {doubt}, and batch {last} of {app_id} was written: ids have to "
+                "grow. Where it is not in the table, write it under a higher id or another app id"
             )
             raise IngestError(msg)
         return True
+
+    def _last(self, app_id: str) -> int | None:
+        try:
+            return delta_log.last_transaction(self._spark, self._url, app_id)
+        except SPARK_ERRORS as error:
+            raise self._failure(error) from error
 
     def _find(self, snapshot: Snapshot, mark: str, contents: Contents) -> Committed | None:
         column = self._settings.bucket.column.lower()
@@ -201,10 +226,18 @@ class BatchWriter:
         committed = find_commit(self._store, snapshot.version, mark, names[column])
         if committed is None:
             return None
-        if not committed.rows:
+        if committed.rows is None:
             # A table without statistics.
-            committed = replace(committed, rows=contents.rows, null_bucket_rows=contents.bad)
-        if committed.rows >= committed.files * TELLING_ROWS:
+            return replace(committed, rows=contents.rows, null_bucket_rows=contents.bad)
+        if committed.rows != contents.rows:
+            logger.warning(
+                "%s: a batch had %d rows when it was counted and %d when it was written: what it is read from changed "
+                "meanwhile, or is different each time",
+                self._store.url,
+                contents.rows,
+                committed.rows,
+            )
+        if committed.rows >= max(committed.files, 1) * TELLING_ROWS:
             self._row_bytes = committed.bytes / committed.rows
         return committed
 
@@ -213,6 +246,11 @@ class BatchWriter:
             known = row_bytes_in_table(self._store)
             self._row_bytes = known or row_bytes_in_sample(df, self._settings.bucket.column)
         return max(int(self._settings.file_bytes / self._row_bytes), 1)
+
+    def _refusal(self, batch: Batch, error: Exception) -> Exception:
+        if is_bad_timestamp(error):
+            return batch.refusal(self._contents(batch, _ANY_NUMBER).bad)
+        return self._failure(error)
 
     def _failure(self, error: Exception) -> Exception:
         return ingest_failure(error, self._store.url, self._settings.bucket)
