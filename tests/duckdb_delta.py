@@ -41,7 +41,7 @@ def rows(query: str, *parameters: str | float) -> list[tuple[Any, ...]]:
     """Gives the rows of a query, which may use `delta_scan` and `delta_list_files`.
 
     Args:
-        query: The SQL. Its columns are of types that JSON has: numbers, text, truth values, and lists and maps of these.
+        query: The SQL. Its columns are of types that JSON has: numbers, text, truth values, lists and maps of these.
         parameters: What its question marks stand for, such as the path of a table.
 
     Raises:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.builder.actions import NOW, dump
+from tests.builder.int96 import rewrite_as_spark
 from tests.builder.values import arrow_type, bounds_type, null_count_type, physical_name, typed
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class CheckpointForm:
     parts: int
     sidecars: int
     top_last: bool
+    int96: bool = False
+    partition_maps: bool = True
 
 
 @dataclass
@@ -199,13 +202,16 @@ def _by_path(files: list[dict[str, Any]], parts: int) -> list[list[dict[str, Any
 
 def _write_rows(path: Path, rows: list[dict[str, Any]], schema: pa.Schema, form: CheckpointForm) -> None:
     table = pa.Table.from_pylist(rows, schema=schema)
-    pq.write_table(table, path, row_group_size=form.row_group_rows, store_schema=False)
+    options = {"use_deprecated_int96_timestamps": True, "compression": "none"} if form.int96 else {}
+    pq.write_table(table, path, row_group_size=form.row_group_rows, store_schema=False, **options)
+    if form.int96:
+        rewrite_as_spark(path, rows, schema)
 
 
 def _add_type(struct: dict[str, Any], partition_columns: list[str], form: CheckpointForm) -> pa.StructType:
     fields = [
         ("path", pa.string()),
-        ("partitionValues", _STRINGS),
+        *([("partitionValues", _STRINGS)] if form.partition_maps else []),
         ("size", pa.int64()),
         ("modificationTime", pa.int64()),
         ("dataChange", pa.bool_()),

@@ -105,6 +105,8 @@ class TableBuilder:
         tombstones: bool = True,
         top_last: bool = False,
         last_checkpoint: bool = True,
+        int96: bool = False,
+        partition_maps: bool = True,
     ) -> list[Path]:
         """Writes a checkpoint of the current version and gives its files; the named one is last.
 
@@ -118,6 +120,8 @@ class TableBuilder:
             tombstones: Whether removed files are remembered.
             top_last: Whether protocol and metaData come after the file actions.
             last_checkpoint: Whether `_last_checkpoint` points to it.
+            int96: Whether native timestamps are Parquet's oldest ones, as Spark writes them.
+            partition_maps: Whether partition values are there as texts.
         """
         top = [{name: found} for name in ("protocol", "metaData") if (found := newest(self.commits, name))]
         for name, key in (("txn", "appId"), ("domainMetadata", "domain")):
@@ -125,7 +129,8 @@ class TableBuilder:
             top += [{name: content} for content in {content[key]: content for content in found}.values()]
         removes = list(removed_files(self.commits).values()) if tombstones else []
         state = CheckpointState(self.version, list(self.model_files().values()), removes, top, self.zone)
-        form = CheckpointForm(kind, struct_stats, json_stats, row_group_rows, parts, sidecars, top_last)
+        layout = (kind, struct_stats, json_stats, row_group_rows, parts, sidecars, top_last)
+        form = CheckpointForm(*layout, int96, partition_maps)
         written = write_checkpoint(self.log, state, form)
         self.checkpoints.append(self.version)
         if last_checkpoint:

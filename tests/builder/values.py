@@ -25,6 +25,7 @@ PRIMITIVES = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+_FAR = re.compile(r"[+-]\d{4,}-")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 WITHOUT_BOUNDS = ("boolean", "binary")
 _WIDE = Context(prec=76)
@@ -79,6 +80,9 @@ def typed(value: Any, kind: pa.DataType, zone: dt.timedelta = dt.timedelta()) ->
     if pa.types.is_struct(kind):
         return {field.name: typed(value.get(field.name), field.type, zone) for field in kind}
     if pa.types.is_timestamp(kind):
+        if _FAR.match(value):
+            # Further away than Python's years go: microseconds.
+            return int(np.datetime64(value.removesuffix("Z"), "us").astype(np.int64))
         moment = dt.datetime.fromisoformat(value)
         if kind.tz is None:
             return moment.replace(tzinfo=None)

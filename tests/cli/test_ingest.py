@@ -44,7 +44,7 @@ def test_the_help_says_what_it_takes() -> None:
         (("a.json", "t"), "Missing option '--timestamp-column'"),
         (
             ("a.json", "t", "account_key=secret", *TIME),
-            "SOURCE and TABLE are expected, and 1 more arguments were given",
+            "and 1 more argument was given: put a pattern in quotes",
         ),
         (("folder", "t", *TIME), "--format is needed: the name of SOURCE does not tell"),
         (("a.json", "t", *TIME, "--stream"), "--stream needs --checkpoint-location"),

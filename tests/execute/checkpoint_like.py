@@ -58,8 +58,8 @@ class CheckpointLike:
 
 
 @st.composite
-def checkpoint_likes(draw: st.DrawFn, *, most_rows: int = 300) -> CheckpointLike:
-    """Gives random files."""
+def checkpoint_likes(draw: st.DrawFn, *, most_rows: int = 300, int96: bool = False) -> CheckpointLike:
+    """Gives random files; some with Parquet's oldest timestamps, if they may be there."""
     rows = draw(st.integers(1, most_rows))
     dice = random.Random(draw(st.integers(0, 2**20)))  # noqa: S311 - no secret
     table = _table(rows, dice, draw(st.sampled_from([0.0, 0.1, 0.9])), draw(st.sampled_from([0.0, 0.3, 1.0])))
@@ -80,6 +80,7 @@ def checkpoint_likes(draw: st.DrawFn, *, most_rows: int = 300) -> CheckpointLike
                 "write_page_checksum": st.booleans(),
                 "write_statistics": st.booleans(),
                 "store_schema": st.booleans(),
+                "use_deprecated_int96_timestamps": st.booleans() if int96 else st.just(value=False),
                 "version": st.sampled_from(["1.0", "2.4", "2.6"]),
             }
         )

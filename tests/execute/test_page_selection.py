@@ -114,7 +114,7 @@ def masks(draw: st.DrawFn, rows: int) -> NDArray[np.bool_]:
 
 
 @examples(150)
-@given(file=checkpoint_likes(), way=ways, data=st.data())
+@given(file=checkpoint_likes(int96=True), way=ways, data=st.data())
 def test_chosen_rows_are_those_of_the_whole_row_group(
     pool: ThreadPoolExecutor, file: CheckpointLike, way: str, data: st.DataObject
 ) -> None:
@@ -308,7 +308,7 @@ def same_rows(
 def plain(path: Path, group: int, columns: Sequence[str], mask: NDArray[np.bool_]) -> pa.Table:
     """The ordinary way: reads the row group and chooses then."""
     names = [leaf for leaf in leaf_names(path) if any(leaf == name or leaf.startswith(f"{name}.") for name in columns)]
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
         return file.read_row_group(group, columns=names, use_threads=False).filter(pa.array(mask))
 
 

@@ -17,9 +17,10 @@ from tests.execute.choosing import chosen
 
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute import parquet_file
-from delta_sidecar.execute.page_headers import PageHeader, TruncatedHeaderError, read_page_header
+from delta_sidecar.execute.page_headers import PageHeader, read_page_header
 from delta_sidecar.execute.parquet_file import FOOTER_BYTES, ParquetRows, read_footer
 from delta_sidecar.execute.row_selection import SelectedRows
+from delta_sidecar.execute.thrift import TruncatedThriftError
 from delta_sidecar.plan import FileRef, ScanParquet, Substitute
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import RecordingStore
@@ -333,5 +334,5 @@ def test_a_header_that_is_cut_off_is_told_from_one_that_is_wrong() -> None:
     data = sink.getvalue()[4:]
     length = read_page_header(data).length
     for cut in range(length):
-        with pytest.raises(TruncatedHeaderError):
+        with pytest.raises(TruncatedThriftError):
             read_page_header(data[:cut])

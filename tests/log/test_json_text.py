@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -96,3 +97,15 @@ def test_structs_without_anything_to_say() -> None:
 def test_slices_of_structs() -> None:
     column = pa.array([{"a": 1}, {"a": None}, None, {"a": 4}], pa.struct([("a", pa.int64())]))
     assert struct_text(column.slice(1, 3)).to_pylist() == ["{}", None, '{"a":4}']
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_timestamps_of_years_without_four_digits_are_left_out(unit: str, zone: str | None) -> None:
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6}[unit]
+    first, after_last = -62_167_219_200 * per_second, 253_402_300_800 * per_second
+    numbers = [-(2**63), first - 1, first, 0, after_last - 1, after_last, 2**63 - 1]
+    kind = pa.timestamp(unit, zone)
+    texts = struct_text(pa.StructArray.from_arrays([pa.array(numbers).cast(kind)], names=["at"])).to_pylist()
+    years = [json.loads(text).get("at", "")[:5] for text in texts]
+    assert years == ["", "", "0000-", "1970-", "9999-", "", ""]

@@ -30,6 +30,9 @@ SETTINGS = {
     "spark.driver.memory": "2g",
     # A JVM that lives for minutes spends more on compiling well than that saves.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Tables of a few rows are read before a plan has been compiled. Time buckets are tested in both ways.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Else the JVM waits for minutes at its end, to tell an emulator that is gone.
     "spark.hadoop.fs.azure.metrics.collection.enabled": "false",
 }

@@ -116,17 +116,23 @@ def moments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def zoned(spark: SparkSession, zone: str, *, ansi: bool = True) -> SparkSession:
+def zoned(spark: SparkSession, zone: str, *, ansi: bool = True, compiled: bool = True) -> SparkSession:
     """A session of its own on the same JVM, in a time zone."""
     session = spark.newSession()
+    session.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
+    session.conf.set("spark.sql.codegen.factoryMode", "CODEGEN_ONLY" if compiled else "NO_CODEGEN")
     session.conf.set("spark.sql.session.timeZone", zone)
     session.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
     return session
 
 
-@pytest.mark.parametrize(("zone", "ansi"), [*product(ZONES, [True]), ("Asia/Kolkata", False)])
-def test_spark_and_python_agree(spark: SparkSession, moments: Path, zone: str, ansi: bool) -> None:  # noqa: FBT001
-    session = zoned(spark, zone, ansi=ansi)
+@pytest.mark.parametrize(
+    ("zone", "options"),
+    [*product(ZONES, [{}]), ("Asia/Kolkata", {"ansi": False}), ("Asia/Kolkata", {"compiled": False})],
+    ids=str,
+)
+def test_spark_and_python_agree(spark: SparkSession, moments: Path, zone: str, options: dict[str, bool]) -> None:
+    session = zoned(spark, zone, **options)
     columns = [
         f"{bucket.expression(kind).replace('`event_ts`', kind)} as {name}_{kind}"
         for name, bucket in BUCKETS.items()

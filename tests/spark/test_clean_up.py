@@ -29,13 +29,13 @@ _MONTH = 30 * 86_400_000
 
 
 def pipeline_into(
-    spark: SparkSession, lake: Lake, url: str, properties: Mapping[str, str] | None = None
+    spark: SparkSession, lake: Lake, url: str, properties: Mapping[str, str] | None = None, first: int = 0
 ) -> Callable[[], str | None]:
-    """What writes a batch, and gives what came of the trigger."""
+    """What writes a batch, from a number on, and gives what came of the trigger."""
     pipeline = IngestPipeline(
         spark, url, checkpoint_interval=INTERVAL, storage_options=lake.options, properties=properties
     )
-    count = iter(range(100))
+    count = iter(range(first, 100))
 
     def write() -> str | None:
         batch = next(count)
@@ -128,11 +128,11 @@ def test_sidecars_that_delta_deletes_from_tables_with_v2_checkpoints_are_made_ag
     assert set(names(store)) < set(theirs)
     assert assert_same_files(spark, lake, url, tier=3) == files
     rows = sums_in(spark, lake, url)
-    # A pipeline that is started now finds that something is missing, and makes it again.
-    again = pipeline_into(spark, lake, url)
+    # A pipeline that is started now, with the batch that was the last one, finds what is missing and makes it again.
+    again = pipeline_into(spark, lake, url, first=4)
     assert again() == "complete"
     assert_same_files(spark, lake, url, tier=1)
-    assert sums_in(spark, lake, url).rows == rows.rows
+    assert sums_in(spark, lake, url) == rows
 
 
 def test_the_clean_up_that_comes_with_a_checkpoint_does_no_harm(spark: SparkSession, local_lake: Lake) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +28,7 @@ from delta_sidecar.store import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
     from tests.azurite import Azurite
@@ -203,7 +203,8 @@ def test_on_local_disk_too(
             for _, done in made[:number]:
                 shutil.copyfile(log / done, there / done)
             half = (log / name).read_bytes()[: (log / name).stat().st_size // 2]
-            (there / name).with_name(f".{Path(name).name}.half.tmp").write_bytes(half)
+            draft = ".delta-sidecar-draft-half" if name.startswith("_sidecars/") else f".{name.strip('.')}.half.tmp"
+            (there / name).with_name(draft).write_bytes(half)
             place.check_answers()
             place.check_repaired()
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from tests.spark.file_lists import assert_same_files
 from tests.spark.readings import assert_one_bucket_each, commits_of, readings, sums_in, sums_of, table_of
 
-from delta_sidecar import BadTimestampsError, IngestError
+from delta_sidecar import BadTimestampsError, CommitFailedError, IngestError
 from delta_sidecar.events import BatchWritten, Event
 from delta_sidecar.spark import writing
 from delta_sidecar.spark.ingest import IngestPipeline
@@ -164,8 +164,10 @@ def test_rows_that_are_others_each_time_are_told_as_they_are_in_the_table(
     assert pipeline.write(readings(spark, 60)).rows == 10
     assert "a batch had 60 rows when it was counted and 10 when it was written" in caplog.text
     monkeypatch.setattr(writing, "spread", lambda df, *_: df.where("id < 0"))
-    summary = pipeline.write(readings(spark, 60))
+    summary = pipeline.write(readings(spark, 60), batch_id=0)
     assert (summary.rows, summary.files) == (0, 0)
+    with pytest.raises(CommitFailedError, match="its rows were gone when it was written"):
+        pipeline.write(readings(spark, 60))
 
 
 def test_an_empty_batch_makes_no_commit(spark: SparkSession, local_lake: Lake) -> None:

@@ -15,9 +15,9 @@ from delta_sidecar.execute.page_headers import (
     DICTIONARY_PAGE,
     ColumnExcerpt,
     PageHeader,
-    TruncatedHeaderError,
     read_page_header,
 )
+from delta_sidecar.execute.thrift import TruncatedThriftError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,8 @@ _HEADER_BYTES = 512
 _LONGEST_HEADER = 1 << 20
 _AT_ONCE = 2 << 20
 
-_PHYSICAL_TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6}
+# Not INT96: `int96` reads it.
+_PHYSICAL_TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6}
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4_RAW": 7}
 _CONVERTED_TYPES = {"UTF8": 0}
 _PLAIN = ("NONE", "UTF8")
@@ -142,7 +143,7 @@ def _header(sparse: SparseFile, position: int, end: int) -> PageHeader:
         data = sparse.read_at(position, min(position + length, end))
         try:
             return read_page_header(data)
-        except TruncatedHeaderError as error:
+        except TruncatedThriftError as error:
             if len(data) < length or length >= _LONGEST_HEADER:
                 raise UnusualPagesError(str(error)) from error
             length *= 4

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delta_sidecar.execute.int96 import int96_columns, with_fixed_bytes, with_moments
 from delta_sidecar.execute.page_selection import PageReader, excerpt_of
 from delta_sidecar.execute.plain_types import plain_batch
 from delta_sidecar.execute.sparse_file import Range, SparseFile, Window
@@ -101,6 +103,9 @@ class ParquetRows:
         self._pool = pool
         schema = footer.metadata.schema
         self._leaves = [schema.column(index).path for index in range(footer.metadata.num_columns)]
+        self._int96 = int96_columns(footer.metadata)
+        self._fixed_bytes: pq.FileMetaData | None = None
+        self._lock = threading.Lock()
 
     def leaves(self, columns: Sequence[str]) -> list[int]:
         """Indices of the file's leaf columns that are these columns or below them."""
@@ -180,12 +185,12 @@ class ParquetRows:
             fetched: The file with these columns fetched; by default they are fetched now.
         """
         leaves = self.leaves(columns)
+        oldest = frozenset(self._leaves[leaf] for leaf in self._int96.intersection(leaves))
         sparse = fetched or self.fetch(group, columns)
         try:
             file = pq.ParquetFile(
                 pa.PythonFile(sparse, mode="r"),
-                metadata=self._footer.metadata,
-                coerce_int96_timestamp_unit="us",
+                metadata=self._for_int96() if oldest else self._footer.metadata,
                 pre_buffer=False,
                 buffer_size=max(_NARROWEST, min(_SLICE_BYTES, HELD_BYTES // (2 * len(leaves) or 1))),
             )
@@ -198,7 +203,7 @@ class ParquetRows:
             found = 0
             for batch in batches:
                 found += batch.num_rows
-                yield plain_batch(batch)
+                yield plain_batch(with_moments(batch, oldest) if oldest else batch)
                 # Arrow's allocator keeps what a thread frees; over a long file that adds up.
                 pa.default_memory_pool().release_unused()
             if found != self.num_rows(group):
@@ -226,6 +231,13 @@ class ParquetRows:
         """How many rows of a row group decode to a few megabytes."""
         a_row = self.uncompressed_bytes(group, columns) / max(1, self.num_rows(group))
         return max(_FEWEST_ROWS, min(_MOST_ROWS, int(BATCH_BYTES / max(1.0, a_row))))
+
+    def _for_int96(self) -> pq.FileMetaData:
+        """The footer by which INT96 columns are read; it is made once."""
+        with self._lock:
+            if self._fixed_bytes is None:
+                self._fixed_bytes = with_fixed_bytes(self._footer.metadata)
+            return self._fixed_bytes
 
     def _places(
         self, group: int, leaves: Sequence[int], first_rows: int, whole: Sequence[int]

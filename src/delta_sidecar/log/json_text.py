@@ -1,7 +1,8 @@
 """JSON text out of Arrow columns, whole columns at a time.
 
 Checkpoints may hold statistics and tags as structs and maps only; readers of a file list want the JSON that the
-`add` action of a commit would have. Null fields are left out, as writers do.
+`add` action of a commit would have. Null fields are left out, as writers do, and so are timestamps of years that have
+not four digits: no reader takes their texts for one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import int64s, numbers_of, scalar
+from delta_sidecar.log.timestamps import in_four_digits
 from delta_sidecar.log.value_text import ARROW, value_text
 
 _EMPTY = scalar("", pa.string())
@@ -52,9 +54,11 @@ def _member(name: str, column: pa.Array, instants: frozenset[tuple[str, ...]], p
     if pa.types.is_struct(column.type):
         value = struct_text(column, instants, path)
     else:
-        naive = pa.types.is_timestamp(column.type) and column.type.tz is None
-        typed = column.cast(pa.timestamp("us", "UTC")) if naive and path[1:] in instants else column
-        value = value_text(typed, ARROW)
+        if pa.types.is_timestamp(column.type):
+            column = in_four_digits(column)
+            is_instant = column.type.tz is None and path[1:] in instants
+            column = column.cast(pa.timestamp("us", "UTC")) if is_instant else column
+        value = value_text(column, ARROW)
     return pc.fill_null(_wrap(json.dumps(name, ensure_ascii=False) + ":", value, ","), _EMPTY)
 
 

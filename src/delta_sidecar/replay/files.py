@@ -15,6 +15,7 @@ from delta_sidecar.log.actions import DELETION_VECTOR
 from delta_sidecar.log.json_text import map_text, struct_text
 from delta_sidecar.log.partition_values import PartitionTexts, lookup
 from delta_sidecar.log.paths import decode_paths
+from delta_sidecar.log.timestamps import in_four_digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,6 +153,8 @@ def _typed_texts(values: pa.Array | None, physical: str) -> pa.StringArray | Non
     column = fields.get(physical)
     if column is None:
         return None
+    if pa.types.is_timestamp(column.type):
+        column = in_four_digits(column)
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         return pc.replace_substring(column.cast(pa.string()), pattern=" ", replacement="T")
     return column.cast(pa.string())

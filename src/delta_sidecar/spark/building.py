@@ -182,9 +182,7 @@ class _Build(Course):
         if not total:
             return self._nothing(plan)
         files = state.files()
-        # As the local build chooses it, so that both keep the same texts.
-        chosen = sampled(plan.snapshot, plan.layout, plan.executor)
-        maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), chosen.stats_format)
+        maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), _stats_format(plan))
         writer = PartWriter(
             self._cluster.store,
             maker,
@@ -224,3 +222,11 @@ class _Build(Course):
             pieces = write_pieces((), maker, plan.layout, Path(folder))
             published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
         return Made(published, 0, 0, 0)
+
+
+def _stats_format(plan: Plan) -> str:
+    """The layout of texts of statistics: as the local build chooses it, so that both keep the same texts."""
+    if delta_log.has_structs_only(plan.snapshot.metadata.configuration):
+        # There the texts are Delta's own.
+        return DEFAULT_STATS_FORMAT
+    return sampled(plan.snapshot, plan.layout, plan.executor).stats_format

@@ -181,7 +181,7 @@ def opened_in_utc(
         properties: The table's properties.
     """
     in_zone = spark.conf.get(_ZONE) not in _UTC
-    if not in_zone or properties.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false":
+    if not in_zone or not has_structs_only(properties):
         yield open_snapshot(spark, url, version)
         return
     apart = spark.newSession()
@@ -193,6 +193,11 @@ def opened_in_utc(
         yield open_snapshot(apart, url, version, options={"fs.deltaSidecar.zone": "UTC"})
     finally:
         sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+
+
+def has_structs_only(properties: Mapping[str, str]) -> bool:
+    """Whether checkpoints of a table have statistics as structs only, by its properties."""
+    return properties.get("delta.checkpoint.writeStatsAsJson", "true").lower() == "false"
 
 
 _ZONE = "spark.sql.session.timeZone"

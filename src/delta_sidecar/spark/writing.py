@@ -178,7 +178,8 @@ class BatchWriter:
         if failure is None:
             msg = (
                 f"{self._store.url}: Delta reports no error, and no commit has the mark of the batch, so that it is "
-                "not in the table; a setting of the session, spark.databricks.delta.write.txnAppId, makes Delta do that"
+                "not in the table: its rows were gone when it was written, or a setting of the session, "
+                "spark.databricks.delta.write.txnAppId, makes Delta pass it over"
             )
             raise CommitFailedError(msg)
         raise failure
