@@ -26,6 +26,8 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # A vacuum lists folders in so many tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
     # A JVM that lives for minutes spends more on compiling well than that saves.

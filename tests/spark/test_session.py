@@ -120,6 +120,7 @@ def test_what_a_session_is_started_with(launched: list[dict[str, str]]) -> None:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "spark-warehouse").as_uri(),
         "spark.databricks.delta.snapshotPartitions": str(2 * (os.cpu_count() or 2)),
     }

@@ -23,7 +23,7 @@ def test_what_they_take() -> None:
     ]
     assert list(inspect.signature(IngestPipeline.write).parameters) == ["self", "df", "batch_id"]
     assert list(inspect.signature(IngestPipeline.write_stream).parameters) == [
-        *("self", "df", "checkpoint_location", "trigger", "query_name"),
+        *("self", "df", "checkpoint_location", "trigger", "query_name", "transform"),
     ]
     assert list(inspect.signature(TimeBucket).parameters) == ["granularity", "column", "timestamp_column", "format"]
     assert list(inspect.signature(build_sidecar).parameters) == [
