@@ -6,12 +6,16 @@ import os
 import signal
 import sys
 import threading
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from delta_sidecar.cli.ending import INTERRUPTED
 
-# How long Python has to end the program by itself.
+if TYPE_CHECKING:
+    from types import FrameType
+
+# How long Python has to take notice, and then to clean up and end the program by itself.
 _GRACE = 0.5
+_CLEAN_UP = 5.0
 
 
 class InterruptWatch:
@@ -25,22 +29,35 @@ class InterruptWatch:
         if threading.current_thread() is not threading.main_thread():
             self._writing = -1
             return
+        self._taken = threading.Event()
+        self._handler = signal.getsignal(signal.SIGINT)
+        if self._handler is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._take)
         reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
         self._before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        threading.Thread(target=_watch, args=(reading,), name="delta-sidecar-interrupts", daemon=True).start()
+        threading.Thread(
+            target=_watch, args=(reading, self._taken), name="delta-sidecar-interrupts", daemon=True
+        ).start()
 
     def __exit__(self, *_: object) -> None:
         if self._writing >= 0:
             signal.set_wakeup_fd(self._before)
             os.close(self._writing)
+            if self._handler is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self._taken.set()
+        signal.default_int_handler(number, frame)
 
 
-def _watch(reading: int) -> None:
+def _watch(reading: int, taken: threading.Event) -> None:
     while arrived := os.read(reading, 1):
         if arrived[0] == signal.SIGINT:
-            # Still running when this comes back: Python is stuck.
-            threading.Event().wait(_GRACE)
+            # Not taken when this comes back: Python is stuck. Else it may have files to remove.
+            if taken.wait(_GRACE):
+                threading.Event().wait(_CLEAN_UP)
             _end()
     os.close(reading)
 
