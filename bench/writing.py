@@ -38,8 +38,8 @@ CAVEATS = """\
 - Memory is the peak of the Python driver above its imports; of Spark also the
   peak of the driver's JVM, all of it, whose heap is 1 GB at most.
 - Ingestion writes small batches into a local table, one after the other, in a
-  JVM that is warm. "delta" is Delta's own writer on the same table, with its own
-  checkpoints: the same rows, the same generated partition column, but neither
+  JVM that is warm. "delta" is Delta's own writer on the same table, with its
+  own checkpoints: the same rows and generated partition column, but neither
   batch ids nor one file a bucket.
 """
 
