@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import datetime as dt
-import fcntl
 import hashlib
 import hmac
 import importlib.util
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.certificates import make_certificates
+from tests.installing import install_once
 
 from delta_sidecar.store.connection_string import EMULATOR
 
@@ -175,32 +175,17 @@ def _node() -> tuple[str, list[str]]:
 
 def _install() -> Path:
     """Installs Azurite into the cache, unless it is there already."""
-    if _installed_version(CACHE) == VERSION:
-        return CACHE
-    CACHE.parent.mkdir(parents=True, exist_ok=True)
-    # Tests may run in several processes: one of them installs, the others wait.
-    with (CACHE.parent / "azurite.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _installed_version(CACHE) != VERSION:
-            _install_anew()
-    return CACHE
+    return install_once(CACHE, lambda: _installed_version(CACHE) == VERSION, _install_into)
 
 
-def _install_anew() -> None:
+def _install_into(folder: Path) -> None:
     _, npm = _node()
-    # Made beside the cache and moved there whole, so that an interrupted install does no harm.
-    draft = Path(tempfile.mkdtemp(prefix="azurite-", dir=CACHE.parent))
-    try:
-        (draft / "package.json").write_text(json.dumps(PACKAGE))
-        (draft / "nothing").mkdir()
-        (draft / "nothing" / "package.json").write_text(json.dumps({"name": "nothing", "version": "1.0.0"}))
-        (draft / "nothing" / "index.js").write_text("")
-        flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-        subprocess.run([*npm, "install", "--prefix", draft, *flags], check=True, cwd=draft)
-        shutil.rmtree(CACHE, ignore_errors=True)
-        draft.rename(CACHE)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    (folder / "package.json").write_text(json.dumps(PACKAGE))
+    (folder / "nothing").mkdir()
+    (folder / "nothing" / "package.json").write_text(json.dumps({"name": "nothing", "version": "1.0.0"}))
+    (folder / "nothing" / "index.js").write_text("")
+    flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+    subprocess.run([*npm, "install", "--prefix", folder, *flags], check=True, cwd=folder)
 
 
 def _installed_version(folder: Path) -> str | None:

@@ -7,16 +7,15 @@ apart from the environment of the tests. It is loaded from the file in its wheel
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from tests.installing import install_once
 
 ROOT = Path(__file__).parent.parent
 CACHE = ROOT / ".cache" / "duckdb-delta"
@@ -61,31 +60,16 @@ def rows(query: str, *parameters: str | float) -> list[tuple[Any, ...]]:
 def _install() -> Path:
     """Installs DuckDB and its extension into the cache, unless what is locked is there already."""
     wanted = f"{sys.implementation.cache_tag}\n{LOCKED.read_text()}"
-    if _installed(CACHE) == wanted:
-        return CACHE
-    CACHE.parent.mkdir(parents=True, exist_ok=True)
-    # Tests may run in several processes: one of them installs, the others wait.
-    with (CACHE.parent / "duckdb-delta.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _installed(CACHE) != wanted:
-            _install_anew(wanted)
-    return CACHE
 
-
-def _install_anew(wanted: str) -> None:
-    uv = Path(sysconfig.get_path("scripts")) / "uv"
-    # Made beside the cache and moved there whole, so that an interrupted install does no harm.
-    draft = Path(tempfile.mkdtemp(prefix="duckdb-delta-", dir=CACHE.parent))
-    try:
-        flags = ["--quiet", "--no-build", "--python", sys.executable, "--target", str(draft)]
+    def install(folder: Path) -> None:
+        uv = Path(sysconfig.get_path("scripts")) / "uv"
+        flags = ["--quiet", "--no-build", "--python", sys.executable, "--target", str(folder)]
         environment = {"UV_SYSTEM_CERTS": "true", **os.environ}  # as in the Makefile
         command = [str(uv), "pip", "install", *flags, "--require-hashes", "-r", str(LOCKED)]
         subprocess.run(command, check=True, env=environment)
-        (draft / "installed.txt").write_text(wanted)
-        shutil.rmtree(CACHE, ignore_errors=True)
-        draft.rename(CACHE)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        (folder / "installed.txt").write_text(wanted)
+
+    return install_once(CACHE, lambda: _installed(CACHE) == wanted, install)
 
 
 def _installed(folder: Path) -> str | None:

@@ -18,6 +18,7 @@ from delta_sidecar.store.wrappers import EmptyAfterOffset, Fail, FaultStore, Hid
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from delta_sidecar.spark.trigger import CheckpointTrigger, TriggerOutcome
     from delta_sidecar.store.wrappers.faults import Rule
 
 BOTH = ["checkpoint 4", "sidecar 4"]
@@ -292,18 +293,24 @@ def test_a_failure_is_told_and_the_next_commit_repairs_it(
     assert tiers(table) == [(4, 1)]
 
 
-def test_what_fails_again_and_again_is_left_alone_for_a_while(
-    table: TriggeredTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def failing(table: TriggeredTable, times: int) -> tuple[CheckpointTrigger, list[TriggerOutcome | None]]:
+    """A trigger whose sidecars failed so often, with what came of each try; from then on they can be made."""
     own = table.trigger("a")
     table.broken = "sidecar"
     table.commits("a", "a", "a")
-    outcomes = [own.after(table.commit("a")) for _ in range(4)]
+    outcomes = [own.after(table.commit("a")) for _ in range(times)]
+    table.broken = ""
+    return own, outcomes
+
+
+def test_what_fails_again_and_again_is_left_alone_for_a_while(
+    table: TriggeredTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, outcomes = failing(table, 4)
     assert [found and found.outcome for found in outcomes] == ["failed"] * 4
     # The last is told, and was not tried.
     assert [found and "left alone" in (found.error or "") for found in outcomes] == [False, False, False, True]
     assert table.made == ["checkpoint 4"]
-    table.broken = ""
     monkeypatch.setattr("delta_sidecar.spark.trigger._REST_SECONDS", 0.0)
     outcome = own.after(6)
     assert outcome is not None
@@ -311,24 +318,14 @@ def test_what_fails_again_and_again_is_left_alone_for_a_while(
 
 
 def test_the_next_version_that_is_due_is_not_left_alone(table: TriggeredTable) -> None:
-    own = table.trigger("a")
-    table.broken = "sidecar"
-    table.commits("a", "a", "a")
-    for _ in range(4):
-        own.after(table.commit("a"))
-    table.broken = ""
+    own, _ = failing(table, 4)
     outcome = own.after(table.commit("a"))
     assert outcome is not None
     assert (outcome.version, outcome.outcome) == (8, "complete")
 
 
 def test_what_another_has_repaired_is_seen_though_it_is_left_alone(table: TriggeredTable) -> None:
-    own = table.trigger("a")
-    table.broken = "sidecar"
-    table.commits("a", "a", "a")
-    for _ in range(3):
-        own.after(table.commit("a"))
-    table.broken = ""
+    own, _ = failing(table, 3)
     table.trigger("a").after(6)
     outcome = own.after(6)
     assert outcome is not None

@@ -246,7 +246,7 @@ def _stream(source: str, table: str, tally: Tally, output: str, given: dict[str,
 
             in_background(stream)
     except KeyboardInterrupt:
-        # The usual end of a stream. There is half a second to say what it did.
+        # The usual end of a stream. There are a few seconds to say what it did.
         show()
         raise
     except Exception:

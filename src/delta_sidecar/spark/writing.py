@@ -73,11 +73,12 @@ class BatchWriter:
         self._settings = settings
         self._row_bytes: float | None = None
 
-    def prepare(self, schema: StructType) -> Snapshot:
+    def prepare(self, schema: StructType, first: Batch | None = None) -> Snapshot:
         """Gives the table as it is now, and makes it where it is missing.
 
         Args:
             schema: The columns of a table that is made.
+            first: The batch that it is made for: no table is made for one that is refused.
 
         Raises:
             IngestError: It cannot be made.
@@ -86,6 +87,8 @@ class BatchWriter:
         bucket = self._settings.bucket
         snapshot = read_table(self._store)
         if snapshot is None:
+            if first is not None:
+                self._check_first(first)
             try:
                 create_table(self._spark, self._url, schema, bucket, self._settings.table_properties())
             except SPARK_ERRORS as error:
@@ -122,9 +125,7 @@ class BatchWriter:
             df = transform(df)
         batch = Batch(df, self._settings, self._store.url)
         for _ in range(_TRIES):
-            if read_table(self._store) is None:
-                self._check_first(batch)
-            snapshot = self.prepare(df.schema)
+            snapshot = self.prepare(df.schema, batch)
             if batch_id is not None and self._is_written(batch, app_id, batch_id):
                 return Written(skipped=True, seen=snapshot.version)
             batch.check(columns_of(snapshot))
@@ -141,7 +142,7 @@ class BatchWriter:
         raise CommitFailedError(msg) from conflict
 
     def _check_first(self, batch: Batch) -> None:
-        """Reads the rows of a first batch once, so that no table is made for one that is refused."""
+        """Reads all rows of a batch once, and refuses it where one of them cannot be written."""
         batch.check_timestamps(self._contents(batch, _ANY_NUMBER).bad)
         try:
             batch.guarded().write.format("noop").mode("append").save()
