@@ -66,20 +66,6 @@ def test_a_small_run_with_sidecars_and_without_peers(tmp_path: Path) -> None:
     assert not [each for each in found["results"] if each["question"] == BUILD]
 
 
-@pytest.mark.spark
-def test_builds_are_measured_side_by_side(tmp_path: Path) -> None:
-    figures = tmp_path / "figures.json"
-    arguments = ["--files", "3000", "--commits", "0", "--cluster", "local[2]", "--cache", str(tmp_path)]
-    command = [sys.executable, "-W", "ignore", "-m", "bench.writing", *arguments, "--json", str(figures)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-    local, distributed = json.loads(figures.read_text())["builds"]
-    assert (local["engine"], local["jvm_bytes"]) == ("local", None)
-    assert distributed["engine"] == "spark"
-    assert distributed["jvm_bytes"] > 0
-    assert local["files"] == distributed["files"] == 3000
-    assert "3,000 files, spark" in done.stdout
-
-
 @pytest.fixture(scope="module", params=["spark", "sidecar"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BenchTable:
     made = table(request.param, 3000, tmp_path_factory.mktemp("bench"))

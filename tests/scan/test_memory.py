@@ -24,15 +24,15 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("row_group_rows", [None, 25_000], ids=["as Spark writes them", "25,000 rows"])
-def test_ten_times_the_files_take_no_more_memory(tmp_path: Path, row_group_rows: int | None) -> None:
-    tenth = last_hour(TelemetryLog(files=100_000, row_group_rows=row_group_rows), tmp_path / "tenth")
-    whole = last_hour(TelemetryLog(files=1_000_000, row_group_rows=row_group_rows), tmp_path / "whole")
-    assert whole - tenth <= 15 * MB, f"{tenth} and {whole}"
+def test_five_times_the_files_take_no_more_memory(tmp_path: Path, row_group_rows: int | None) -> None:
+    fifth = last_hour(TelemetryLog(files=100_000, row_group_rows=row_group_rows), tmp_path / "fifth")
+    whole = last_hour(TelemetryLog(files=500_000, row_group_rows=row_group_rows), tmp_path / "whole")
+    assert whole - fifth <= 15 * MB, f"{fifth} and {whole}"
     assert whole <= 110 * MB
 
 
 def test_a_checkpoint_of_one_single_row_group_is_not_held(tmp_path: Path) -> None:
-    assert last_hour(TelemetryLog(files=1_000_000, row_group_rows="single"), tmp_path) <= 150 * MB
+    assert last_hour(TelemetryLog(files=500_000, row_group_rows="single"), tmp_path) <= 150 * MB
 
 
 def test_many_columns_are_not_held_either(tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_ten_times_the_parts_take_little_more_memory(tmp_path: Path) -> None:
     assert many - few <= 25 * MB, f"{few} and {many}"
 
 
-def test_a_commit_of_a_million_files_is_not_held(tmp_path: Path) -> None:
-    log = TelemetryLog(files=1_000_000, checkpoint=None, tail_commits=0)
+def test_a_commit_of_many_files_is_not_held(tmp_path: Path) -> None:
+    log = TelemetryLog(files=500_000, checkpoint=None, tail_commits=0)
     written = log.write(tmp_path)
     found = measured(lazy, table=str(tmp_path))
     assert (found.answer["files"], found.answer["size"]) == (log.live_files, written.table_bytes)
@@ -59,15 +59,18 @@ def test_a_commit_of_a_million_files_is_not_held(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=[(1, 1_000_000), (1_000, 1_000)], ids=["one commit", "a thousand commits"])
-def million_removes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Live]:
+def million_removes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Live, bool]:
+    """A table, its live files, and whether it has one commit only."""
     path = tmp_path_factory.mktemp("removes")
-    return str(path), write_many_removes(path, *request.param)
+    commits, each = request.param
+    return str(path), write_many_removes(path, commits, each), commits == 1
 
 
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
-@pytest.mark.parametrize("limit", [None, "1MB"])
-def test_a_million_removes_go_to_disk(million_removes: tuple[str, Live], strategy: str, limit: str | None) -> None:
-    table, live = million_removes
+def test_a_million_removes_go_to_disk(million_removes: tuple[str, Live, bool], strategy: str) -> None:
+    table, live, is_one_commit = million_removes
+    # Each limit with each strategy and each table, though not with each pair of them.
+    limit = "1MB" if is_one_commit == (strategy == "forward") else None
     peaks: list[int] = []
     # Allocators are moody: a second try counts as well.
     while not peaks or (peaks[-1] > 100 * MB and len(peaks) < 2):

@@ -35,6 +35,8 @@ SETTINGS = {
     # Tables of a few rows are read before a plan has been compiled. Time buckets are tested in both ways.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # A Python worker is started anew after each failure, and there are many failures here.
+    "spark.python.daemon.module": "tests.spark.warm_workers",
     # Else the JVM waits for minutes at its end, to tell an emulator that is gone.
     "spark.hadoop.fs.azure.metrics.collection.enabled": "false",
 }

@@ -63,7 +63,7 @@ def own_files(
 
 def spark_files(spark: SparkSession, url: str, options: Mapping[str, str] | None = None) -> Files:
     """The files by Delta's own snapshot."""
-    rows = delta_log.live_files(spark, hadoop_url(url, options)).collect()
+    rows = delta_log.open_snapshot(spark, hadoop_url(url, options)).files().collect()
     return _once(
         (
             (row["path"], _vector_id(row["deletionVector"])),

@@ -61,7 +61,7 @@ def files_by_delta(spark: SparkSession, url: str, version: int) -> list[str]:
     """Delta's own list of live files, from what is in the store now and not from what it remembers."""
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    return sorted(row.path for row in delta_log.live_files(spark, url, version).select("path").collect())
+    return sorted(row.path for row in delta_log.open_snapshot(spark, url, version).files().select("path").collect())
 
 
 def files_by_us(store: Store, version: int | None = None, *, sidecars: bool = True) -> tuple[list[str], int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -122,13 +121,7 @@ def test_what_a_session_is_started_with(launched: list[dict[str, str]]) -> None:
         "spark.log.level": "ERROR",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "spark-warehouse").as_uri(),
-        "spark.databricks.delta.snapshotPartitions": str(2 * (os.cpu_count() or 2)),
     }
-
-
-def test_a_cluster_reads_logs_as_it_likes(launched: list[dict[str, str]]) -> None:
-    spark_session(master="yarn")
-    assert "spark.databricks.delta.snapshotPartitions" not in launched[0]
 
 
 @pytest.mark.parametrize(

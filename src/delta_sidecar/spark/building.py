@@ -162,7 +162,7 @@ class _Build(Course):
         cluster, table = self._cluster, plan.snapshot.metadata
         with (
             told_in_our_words(self._store.url),
-            delta_log.opened_in_utc(cluster.spark, cluster.url, plan.snapshot.version, table.configuration) as state,
+            delta_log.replayed(cluster.spark, cluster.url, plan.snapshot.version, table.configuration) as state,
         ):
             try:
                 if state.table_id != table.id:

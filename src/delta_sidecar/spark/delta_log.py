@@ -7,7 +7,7 @@ which files are live, what a checkpoint holds.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -48,7 +48,8 @@ def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> Non
     """
     snapshot = open_snapshot(spark, url, version)
     try:
-        snapshot.log.checkpoint(snapshot.state, _none(spark))
+        with _replaying(spark, snapshot.state):
+            snapshot.log.checkpoint(snapshot.state, _none(spark))
     finally:
         snapshot.release()
 
@@ -64,13 +65,9 @@ def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
     if told.isDefined():
         listed = [told.get().apply(number) for number in range(told.get().size())]
         return next((int(each.version()) for each in listed if each.appId() == app_id), None)
-    found = snapshot.transactions().get(app_id)
+    with _replaying(spark, snapshot):
+        found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
-
-
-def live_files(spark: SparkSession, url: str, version: int | None = None) -> DataFrame:
-    """The live files of a version, with the fields of their `add` actions. Nothing is collected."""
-    return open_snapshot(spark, url, version).files()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +164,11 @@ def open_snapshot(
 
 
 @contextmanager
-def opened_in_utc(
-    spark: SparkSession, url: str, version: int, properties: Mapping[str, str]
-) -> Iterator[DeltaSnapshot]:
-    """Opens Delta's snapshot of a version, whose statistics say times in UTC whatever the session's zone.
+def replayed(spark: SparkSession, url: str, version: int, properties: Mapping[str, str]) -> Iterator[DeltaSnapshot]:
+    """Opens Delta's snapshot of a version for a replay of its log, however large that is.
 
-    Where a checkpoint has statistics as a struct only, Delta makes texts of them in the zone of the session.
+    Its statistics say times in UTC whatever the session's zone: where a checkpoint has them as a struct only, Delta
+    makes texts of them in the zone of the session.
 
     Args:
         spark: A session with Delta.
@@ -180,19 +176,16 @@ def opened_in_utc(
         version: The version.
         properties: The table's properties.
     """
-    in_zone = spark.conf.get(_ZONE) not in _UTC
-    if not in_zone or not has_structs_only(properties):
-        yield open_snapshot(spark, url, version)
+    if spark.conf.get(_ZONE) in _UTC or not has_structs_only(properties):
+        snapshot = open_snapshot(spark, url, version)
+        with _replaying(spark, snapshot.state) as session:
+            yield replace(snapshot, spark=session)
         return
-    apart = spark.newSession()
-    apart.conf.set(_ZONE, "UTC")
-    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    sessions.setActiveSession(apart._jsparkSession)  # noqa: SLF001
-    try:
-        yield open_snapshot(apart, url, version, options={"fs.deltaSidecar.zone": "UTC"})
-    finally:
-        sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    with _active(spark, {_ZONE: "UTC"}) as in_utc:
+        # With an option of its own it shares nothing that was read in another zone.
+        snapshot = open_snapshot(in_utc, url, version, options={"fs.deltaSidecar.zone": "UTC"})
+        with _replaying(in_utc, snapshot.state) as session:
+            yield replace(snapshot, spark=session)
 
 
 def has_structs_only(properties: Mapping[str, str]) -> bool:
@@ -202,6 +195,50 @@ def has_structs_only(properties: Mapping[str, str]) -> bool:
 
 _ZONE = "spark.sql.session.timeZone"
 _UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+_TASKS = "spark.databricks.delta.snapshotPartitions"
+# Of a log, for one task: checkpoints have about 100 bytes a file, and Delta holds a task's files in memory.
+_BYTES_PER_TASK = 8 << 20
+_FEWEST_TASKS = 4
+
+
+@contextmanager
+def _replaying(spark: SparkSession, state: Any) -> Iterator[SparkSession]:  # noqa: ANN401 - of the JVM
+    """Has Delta replay a log in as many tasks as its size asks for: by itself it takes 50 for each."""
+    log_bytes = int(state.checkpointSizeInBytes()) + int(state.deltaFileSizeInBytes())
+    chosen = spark.conf.get(_TASKS, None)
+    tasks = max(int(chosen or _FEWEST_TASKS), -(-log_bytes // _BYTES_PER_TASK))
+    with _active(spark, {} if chosen == str(tasks) else {_TASKS: str(tasks)}) as session:
+        yield session
+
+
+@contextmanager
+def _active(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Makes a session the one that Delta finds in this thread.
+
+    Args:
+        spark: The session.
+        settings: Where there are any, they hold for a clone of it.
+    """
+    sessions, session = _sessions(spark), spark
+    if settings:
+        session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
+        for name, value in settings.items():
+            session.conf.set(name, value)
+    before = sessions.getActiveSession().get()
+    sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001
+    try:
+        yield session
+    finally:
+        sessions.setActiveSession(before)
+
+
+def _sessions(spark: SparkSession) -> Any:  # noqa: ANN401 - of the JVM
+    """The JVM's register of sessions. A thread that Spark has not seen yet has none, and Delta needs one."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    if not sessions.getActiveSession().isDefined():
+        sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    return sessions
 
 
 def vector_id(descriptor: Column) -> Column:
@@ -211,6 +248,7 @@ def vector_id(descriptor: Column) -> Column:
 
 
 def _log(spark: SparkSession, url: str, options: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - of the JVM
+    _sessions(spark)
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
     logs = jvm.org.apache.spark.sql.delta.DeltaLog
     if not options:

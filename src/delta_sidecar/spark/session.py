@@ -167,8 +167,6 @@ def _start(
     if values.get("spark.master", "local").startswith("local"):
         # Workers of this machine are of this Python; those of others are not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        # Delta takes 50 tasks to read a log, which one machine runs one after the other.
-        values.setdefault("spark.databricks.delta.snapshotPartitions", str(2 * (os.cpu_count() or 2)))
     return launch(values)
 
 
