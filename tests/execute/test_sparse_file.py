@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SIZE = 300_000
 CONTENT = random.Random(7).randbytes(SIZE)  # noqa: S311 - repeatable, not secret
-PATIENTLY = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PATIENTLY = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 RANGES = st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, 60_000)).map(lambda r: (r[0], min(r[0] + r[1], SIZE))))
 READS = st.lists(

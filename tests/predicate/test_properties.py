@@ -39,7 +39,7 @@ from delta_sidecar.predicate import (
 )
 
 relaxed = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -105,7 +105,7 @@ def row_of(path: tuple[str, ...], value: Any) -> Row:
 
 
 @pytest.mark.parametrize("path", sorted(TYPES), ids=".".join)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_file_is_dropped_for_values_at_its_bounds(path: tuple[str, ...], data: st.DataObject) -> None:
     columns = data.draw(st.lists(st.lists(st.none() | VALUES[path], max_size=4), min_size=1, max_size=4))
@@ -116,7 +116,7 @@ def test_no_file_is_dropped_for_values_at_its_bounds(path: tuple[str, ...], data
 
 
 @pytest.mark.parametrize("path", sorted(TYPES), ids=".".join)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_partition_is_dropped_for_values_at_its_own(path: tuple[str, ...], data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | VALUES[path], min_size=1, max_size=4))
@@ -188,7 +188,7 @@ _pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(_pieces, max_size=12).map("".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

@@ -84,7 +84,7 @@ def holds_for(table: TableBuilder, **config: object) -> ScanEstimate:
     return estimate
 
 
-@examples(60)
+@examples(30)
 @given(history=histories())
 def test_the_bounds_hold_at_every_version(history: History) -> None:
     with built(history) as table:

@@ -50,8 +50,9 @@ def hours(root: Path, count: int = 25, **options: Any) -> TableBuilder:  # noqa:
     return table
 
 
-def test_a_table_that_spark_wrote(spark: SparkSession, lake: Lake) -> None:
-    table = Table(lake.new_url(), lake.options)
+@pytest.mark.azurite
+def test_a_table_that_spark_wrote(spark: SparkSession, azure_lake: Lake) -> None:
+    table = Table(azure_lake.new_url(), azure_lake.options)
     spark.sql(
         f"create table delta.`{table.url}` (id bigint, at timestamp, v double, _event_hour string) using delta "
         "partitioned by (_event_hour) tblproperties ('delta.checkpointInterval' = '2')"

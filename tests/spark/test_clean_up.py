@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from delta.tables import DeltaTable
 from tests.spark.file_lists import assert_same_files
 from tests.spark.readings import readings, sums_in
@@ -74,8 +75,9 @@ def check_old_versions(store: Store, before: dict[int, list[str]]) -> set[int]:
     return readable
 
 
-def test_vacuum_and_log_clean_up_do_no_harm(spark: SparkSession, lake: Lake) -> None:
-    url = lake.new_url("cleaned")
+@pytest.mark.azurite
+def test_vacuum_and_log_clean_up_do_no_harm(spark: SparkSession, azure_lake: Lake) -> None:
+    lake, url = azure_lake, azure_lake.new_url("cleaned")
     store, spark_url = open_store(url, lake.options), hadoop_url(url, lake.options)
     write = pipeline_into(spark, lake, url)
     assert [write(), write()] == [None, "complete"]

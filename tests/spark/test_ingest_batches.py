@@ -72,8 +72,9 @@ def test_the_same_batch_id_twice_writes_once(
     assert_same_files(spark, local_lake, url)
 
 
-def test_a_failed_batch_leaves_nothing_and_can_be_run_again(spark: SparkSession, lake: Lake) -> None:
-    url = lake.new_url()
+@pytest.mark.azurite
+def test_a_failed_batch_leaves_nothing_and_can_be_run_again(spark: SparkSession, azure_lake: Lake) -> None:
+    lake, url = azure_lake, azure_lake.new_url()
     told: list[Event] = []
     pipeline = IngestPipeline(spark, url, storage_options=lake.options, sidecars=False, listeners=[told.append])
     pipeline.write(readings(spark, 60), batch_id=0)

@@ -63,7 +63,9 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
     return Source(spark, tmp_path / "arriving")
 
 
-def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, lake: Lake, source: Source) -> None:
+@pytest.mark.azurite
+def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, azure_lake: Lake, source: Source) -> None:
+    lake = azure_lake
     url, location = lake.new_url("stream"), lake.new_url("checkpoints")
     told: list[Event] = []
     options: dict[str, Any] = {"storage_options": lake.options, "listeners": [told.append], "checkpoint_interval": 3}
