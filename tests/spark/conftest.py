@@ -30,8 +30,9 @@ SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
-    # A JVM that lives for minutes spends more on compiling well than that saves.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # A JVM that lives for minutes spends more on compiling well than that saves. What it has compiled it has to keep:
+    # by default there is little room for it at this level, and it would compile the same again and again.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
     # Tables of a few rows are read before a plan has been compiled. Time buckets are tested in both ways.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -196,7 +196,7 @@ def has_structs_only(properties: Mapping[str, str]) -> bool:
 _ZONE = "spark.sql.session.timeZone"
 _UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 _TASKS = "spark.databricks.delta.snapshotPartitions"
-# Of a log, for one task: checkpoints have about 100 bytes a file, and Delta holds a task's files in memory.
+# Of a log, for one task: checkpoints have 100 to 200 bytes a file, and Delta holds a task's files in memory.
 _BYTES_PER_TASK = 8 << 20
 _FEWEST_TASKS = 4
 
