@@ -57,14 +57,10 @@ def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> Non
 def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
     """The version of the last transaction that an application has committed; None where it has committed none.
 
-    A checksum file may tell; otherwise Delta replays the log for it.
+    Delta replays the log for it, and does not do so again when it writes the next batch: a checksum file would tell
+    too, but not Delta.
     """
     snapshot = _updated(_log(spark, url))
-    checksum = snapshot.checksumOpt()
-    told = checksum.get().setTransactions() if checksum.isDefined() else checksum
-    if told.isDefined():
-        listed = [told.get().apply(number) for number in range(told.get().size())]
-        return next((int(each.version()) for each in listed if each.appId() == app_id), None)
     with _replaying(spark, snapshot):
         found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
