@@ -28,6 +28,7 @@ PUBLIC = [
     "CorruptCheckpointError",
     "CorruptCommitError",
     "DeletionVector",
+    "DeletionVectorError",
     "DeltaFile",
     "DeltaProtocolError",
     "DeltaSidecarError",

@@ -16,6 +16,7 @@
         CorruptCommitError            a commit that cannot be read whole
         CorruptCheckpointError        a checkpoint that cannot be read, with nothing older to fall back to
       SidecarError                    a metadata sidecar, or its manifest, that cannot be trusted
+      DeletionVectorError             a deletion vector that cannot be read; the rows of its file are not given
       UnreadableFileError             a file could not be fetched or decoded; its cause says why
       PredicateError                  a predicate with bad syntax, an unknown column or a mistyped value
       PageTokenError                  a page token that is damaged, or belongs to another query or table
@@ -155,6 +156,10 @@ class SidecarError(DeltaSidecarError):
     def __init__(self, message: str, code: str = "damaged") -> None:
         super().__init__(message)
         self.code = code
+
+
+class DeletionVectorError(DeltaSidecarError):
+    """A deletion vector cannot be read, or is not what the log says of it. The rows of its file are not given."""
 
 
 class UnreadableFileError(DeltaSidecarError):

@@ -235,6 +235,40 @@ class ScanEnded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowScanEnded(Event):
+    """A scan for rows is over, one way or another; the scan that found its files has an event of its own.
+
+    Attributes:
+        outcome: As in `ScanEnded`.
+        error: The error's class, where it failed.
+        milliseconds: How long it took.
+        version: The version that was read.
+        rows: Rows that were given out.
+        files_found: Files that may hold a matching row, as far as they were looked for.
+        files_opened: Data files of which something was asked.
+        row_groups_read: Row groups that were decoded.
+        row_groups_skipped: Row groups of opened files that cannot hold a matching row.
+        requests: Requests for data files and deletion vectors.
+        bytes: Bytes that they moved.
+    """
+
+    name: ClassVar[str] = "row_scan_ended"
+    level: ClassVar[int] = logging.INFO
+
+    outcome: Outcome
+    error: str | None
+    milliseconds: float
+    version: int | None
+    rows: int
+    files_found: int
+    files_opened: int
+    row_groups_read: int
+    row_groups_skipped: int
+    requests: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumEnded(Event):
     """A clean-up of metadata sidecars came to its end, in one way or another.
 

@@ -261,3 +261,36 @@ SCAN_OPTIONS = (
     ),
 )
 """The options of a scan."""
+
+ROW_OPTIONS = (
+    Option(
+        name="file_parallelism",
+        key="delta.rows.file_parallelism",
+        default=8,
+        read=whole_number(1, 1000),
+        meaning="How many data files are fetched and decoded at once; fewer as long as few rows have been taken.",
+    ),
+    Option(
+        name="rows_per_batch",
+        key="delta.rows.batch_size",
+        default=65_536,
+        read=whole_number(1, 1 << 30),
+        meaning="Most rows in a batch of rows; wide rows come in smaller ones.",
+    ),
+    Option(
+        name="rows_memory_limit",
+        key="delta.rows.memory_limit",
+        default=64 << 20,
+        read=size(1 << 40),
+        meaning="Most bytes of decoded rows that wait to be taken.",
+        shown="64MB",
+    ),
+    Option(
+        name="allow_external_paths",
+        key="delta.rows.external_paths",
+        default=False,
+        read=flag,
+        meaning="Whether data files outside of the table's own folder are opened, as those of a shallow clone.",
+    ),
+)
+"""The options of reading rows. They are about the reader, so that no table property sets them."""

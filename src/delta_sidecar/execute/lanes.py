@@ -10,6 +10,7 @@ import atexit
 import threading
 import time
 from collections import deque
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
@@ -47,15 +48,15 @@ def in_lanes(
         budget: How much may wait to be taken, over all streams. One item of the first stream always may.
         weigh: How much an item counts.
     """
-    waiting: deque[_Lane[T]] = deque()
-    scale = _Scale(budget)
-    crew: _Crew[T] = _Crew(workers, scale)
+    waiting: deque[Lane[T]] = deque()
+    scale = Scale(budget)
+    crew: Crew[T] = Crew(workers, scale)
     remaining = iter(makers)
     try:
         while True:
             most = ahead if isinstance(ahead, int) else ahead()
             while len(waiting) < most and (maker := next(remaining, None)) is not None:
-                waiting.append(_Lane(maker, scale, weigh, clock.fork()))
+                waiting.append(Lane(maker, scale, weigh, clock.fork()))
                 crew.put(waiting[-1])
             if not waiting:
                 return
@@ -69,24 +70,29 @@ def in_lanes(
         crew.stop()
 
 
-class _Crew(Generic[T]):
+class Crew(Generic[T]):
     """Threads that produce lanes, one after another."""
 
-    def __init__(self, size: int, scale: _Scale) -> None:
+    def __init__(self, size: int, scale: Scale) -> None:
         self._size = size
         self._scale = scale
-        self._queue: SimpleQueue[_Lane[T] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Lane[T] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._workers = 0
         with _crews_lock:
             _crews.add(self)
 
-    def put(self, lane: _Lane[T]) -> None:
+    def put(self, lane: Lane[T]) -> None:
         """Has a lane produced once a thread is free."""
         self._queue.put(lane)
-        if len(self._threads) < self._size:
-            name = f"delta-sidecar-decode_{len(self._threads) + 1}"
-            self._threads.append(threading.Thread(target=_work, args=(self._queue,), name=name, daemon=True))
-            self._threads[-1].start()
+        if self._workers < self._size:
+            self._workers += 1
+            self.run(partial(_work, self._queue), f"delta-sidecar-decode_{self._workers}")
+
+    def run(self, work: Callable[[], None], name: str) -> None:
+        """Has a thread of its own do something else for these lanes."""
+        self._threads.append(threading.Thread(target=work, name=name, daemon=True))
+        self._threads[-1].start()
 
     def stop(self) -> None:
         """Ends the threads at their next item."""
@@ -101,7 +107,7 @@ class _Crew(Generic[T]):
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-_crews: WeakSet[_Crew[Any]] = WeakSet()
+_crews: WeakSet[Crew[Any]] = WeakSet()
 _crews_lock = threading.Lock()
 _PATIENCE = 5.0
 
@@ -117,12 +123,12 @@ def _stop_all() -> None:
         crew.join(_PATIENCE)
 
 
-def _work(queue: SimpleQueue[_Lane[T] | None]) -> None:
+def _work(queue: SimpleQueue[Lane[T] | None]) -> None:
     while (lane := queue.get()) is not None:
         run_in(lane.clock, lane.produce)
 
 
-class _Scale:
+class Scale:
     """How much waits to be taken, over all streams, and whether anything is wanted at all."""
 
     def __init__(self, budget: int) -> None:
@@ -138,9 +144,11 @@ class _Scale:
             self.changed.notify_all()
 
 
-class _Lane(Generic[T]):
+class Lane(Generic[T]):
+    """One stream: produced in a thread of a crew, taken by the consumer."""
+
     def __init__(
-        self, maker: Callable[[], Iterator[T]], scale: _Scale, weigh: Callable[[T], int], clock: TripClock
+        self, maker: Callable[[], Iterator[T]], scale: Scale, weigh: Callable[[T], int], clock: TripClock
     ) -> None:
         self.clock = clock
         self._maker = maker

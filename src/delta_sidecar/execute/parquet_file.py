@@ -30,6 +30,19 @@ _FOOTER_END = 8
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSize:
+    """How large a decoded batch may be.
+
+    Attributes:
+        most_rows: At most so many rows.
+        bytes: About so many bytes, by the row group's own word on its size.
+    """
+
+    most_rows: int = _MOST_ROWS
+    bytes: int = BATCH_BYTES
+
+
+@dataclass(frozen=True, slots=True)
 class Footer:
     """A file's footer, with the end of the file that was read for it where that is the whole file."""
 
@@ -96,7 +109,15 @@ def read_footer_within(store: Store, path: str, size: int, most_requests: int | 
 class ParquetRows:
     """Reads chosen columns of a file, row group by row group."""
 
-    def __init__(self, store: Store, path: str, footer: Footer, pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        footer: Footer,
+        pool: ThreadPoolExecutor,
+        size: BatchSize | None = None,
+    ) -> None:
+        self._size = size or BatchSize()
         self._store = store
         self._path = path
         self._footer = footer
@@ -230,7 +251,7 @@ class ParquetRows:
     def batch_rows(self, group: int, columns: Sequence[str]) -> int:
         """How many rows of a row group decode to a few megabytes."""
         a_row = self.uncompressed_bytes(group, columns) / max(1, self.num_rows(group))
-        return max(_FEWEST_ROWS, min(_MOST_ROWS, int(BATCH_BYTES / max(1.0, a_row))))
+        return min(self._size.most_rows, max(_FEWEST_ROWS, int(self._size.bytes / max(1.0, a_row))))
 
     def _for_int96(self) -> pq.FileMetaData:
         """The footer by which INT96 columns are read; it is made once."""

@@ -105,6 +105,9 @@ def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
 UNKNOWN_TYPE = b"delta.unknownType"
 """Key in a field's Arrow metadata with the name of a Delta type that has no Arrow type here."""
 
+VARIANT_TYPE = b"delta.variantType"
+"""Key in a field's Arrow metadata where the field, or something in its lists and maps, is a variant."""
+
 
 class _Walk:
     def __init__(self, *, mapped: bool) -> None:
@@ -149,7 +152,7 @@ class _Walk:
             known = _primitive(node)
             if known is None:
                 return pa.null(), pa.null(), {UNKNOWN_TYPE.decode(): node}
-            return known, known, {}
+            return known, known, {VARIANT_TYPE.decode(): node} if node == "variant" else {}
         if not isinstance(node, Mapping):
             msg = f"a type is neither a name nor an object: {node!r}"
             raise TypeError(msg)

@@ -58,7 +58,7 @@ class DeltaFile:
 
 
 def delta_files(batch: pa.RecordBatch) -> Iterator[DeltaFile]:
-    """The rows of a batch of files as values.
+    """The rows of a batch of files as values; columns that may be null need not be there.
 
     Raises:
         LogCorruptionError: A text is not UTF-8, or tags are no JSON object: the base that it comes from is damaged.
@@ -73,7 +73,7 @@ def delta_files(batch: pa.RecordBatch) -> Iterator[DeltaFile]:
         fields: dict[str, Any] = dict(zip(names, row, strict=True))
         fields["partition_values"] = dict(fields["partition_values"])
         fields["deletion_vector"] = DeletionVector.from_struct(fields["deletion_vector"])
-        fields["tags"] = None if fields["tags"] is None else _tags(fields["tags"])
+        fields["tags"] = None if fields.get("tags") is None else _tags(fields["tags"])
         yield DeltaFile(**fields)
 
 

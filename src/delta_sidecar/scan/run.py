@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import DeltaSidecarError
@@ -54,6 +54,15 @@ if TYPE_CHECKING:
     from delta_sidecar.store import Store
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A table that is open, and what it was opened with."""
+
+    executor: LocalExecutor
+    snapshot: Snapshot
+    options: ScanOptions
+
+
 class ScanRun:
     """One run of a scan, taken by one consumer.
 
@@ -64,9 +73,21 @@ class ScanRun:
         account: The account of its replay.
         snapshot: The table, once it is known.
         decision: How the scan goes about it, once that is decided.
+
+    Args:
+        store: Where the table is.
+        config: What is asked for.
+        listeners: Are told what happens.
+        snapshot: The table, where it is open already; the configuration then names its version.
     """
 
-    def __init__(self, store: Store, config: LazyScanConfig, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(
+        self,
+        store: Store,
+        config: LazyScanConfig,
+        listeners: Iterable[Listener] = (),
+        snapshot: Snapshot | None = None,
+    ) -> None:
         self.config = config
         self.events = Events([self._count, *listeners])
         self.requests = RequestLog()
@@ -74,6 +95,8 @@ class ScanRun:
         self.snapshot: Snapshot | None = None
         self.decision: Decision | None = None
         self._store = store
+        self._given = snapshot
+        self._begun: _Begun | None = None
         self._counts = ExecutionCounts()
         self._cursor: Cursor | None = None
         self._query = ""
@@ -93,6 +116,23 @@ class ScanRun:
                 return self._ready(options, executor, scanning=False)[0]
             finally:
                 self.requests.cancel()
+
+    def begin(self, schema: pa.Schema = FILE_SCHEMA) -> Snapshot:
+        """Opens the table for a scan of some columns, which `batches` then goes on with; `close` gives it up."""
+        if self._begun is None:
+            executor = self._executor(self.config.options())
+            try:
+                self._begun = self._begin(schema, executor)
+            except BaseException:
+                executor.close()
+                raise
+        return self._begun.snapshot
+
+    def close(self) -> None:
+        """Stops the requests, and gives up a scan that was begun."""
+        self.requests.cancel()
+        if self._begun is not None:
+            self._begun.executor.close()
 
     def explain(self) -> Explanation:
         """Says what the scan is going to do; no file entry is read."""
@@ -189,19 +229,40 @@ class ScanRun:
         )
 
     def _found(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        options = self.config.options()
+        try:
+            yield from self._found_in(schema)
+        except DeltaSidecarError:
+            if self._given is None or self._files or self.requests.cancelled:
+                raise
+            # What a snapshot that was opened earlier is made of may have been cleaned up meanwhile, and its version
+            # still be there.
+            self._given = self._begun = None
+            yield from self._found_in(schema)
+
+    def _found_in(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         without = OPTIONAL_COLUMNS - set(schema.names)
-        with closing(self._executor(options)) as executor:
-            snapshot, options = self._ready(options, executor, scanning=True, without=without)
+        self.begin(schema)
+        begun = self._begun
+        if begun is None:
+            return
+        options = begun.options
+        with closing(begun.executor) as executor:
             executor.resize(
                 file_parallelism=options.commit_read_parallelism,
                 row_groups_ahead=options.checkpoint_row_groups_per_batch,
             )
-            start = self._start(snapshot, options, without, executor)
+            start = self._start(begun.snapshot, options, without, executor)
             if self.config.limit == 0:
                 return
             with closing(StateMachineIterator(start, executor)) as machine:
                 yield from self._sliced(machine, executor, options.batch_size)
+
+    def _begin(self, schema: pa.Schema, executor: LocalExecutor) -> _Begun:
+        without = OPTIONAL_COLUMNS - set(schema.names)
+        if self._given is None:
+            return _Begun(executor, *self._ready(self.config.options(), executor, scanning=True, without=without))
+        self.snapshot = self._given
+        return _Begun(executor, self._given, self.config.options(self._given.metadata.configuration, self._ignored))
 
     def _ready(
         self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str] = frozenset()

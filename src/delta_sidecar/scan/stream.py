@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from delta_sidecar.errors import ScanClosedError
 
@@ -10,16 +10,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.plan import Batches
-    from delta_sidecar.store import RequestLog
-
 
 _INTERRUPTED = "the scan was interrupted before its end: start another one"
+
+
+class Cancellable(Protocol):
+    """What a stream is stopped through, such as a `RequestLog`."""
+
+    def cancel(self) -> None:
+        """Lets no further request go out, from any thread."""
 
 
 class BatchStream:
     """Gives the batches of a scan. One that failed or was stopped before its end says so however often it is asked."""
 
-    def __init__(self, batches: Batches, requests: RequestLog) -> None:
+    def __init__(self, batches: Batches, requests: Cancellable) -> None:
         self._batches = batches
         self._requests = requests
         self._failure: Exception | None = None

@@ -1,0 +1,124 @@
+"""Which columns a query for rows needs, and under which names and types they come out."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.data.conversion import nullable_type
+from delta_sidecar.errors import OptionError, UnsupportedFeatureError
+from delta_sidecar.log.schema import UNKNOWN_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from delta_sidecar.log.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumn:
+    """A top-level column that is needed.
+
+    Attributes:
+        logical: The field as users see it.
+        physical: The same under the names in files.
+        is_partition: Whether its values are in the log, one for each file.
+    """
+
+    logical: pa.Field
+    physical: pa.Field
+    is_partition: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumns:
+    """The columns of a query for rows.
+
+    Attributes:
+        needed: All that have to be had, those that only a filter looks at last.
+        wanted: How many of them come out.
+        by_id: Whether files are looked through by the ids of column mapping.
+    """
+
+    needed: tuple[RowColumn, ...]
+    wanted: int
+    by_id: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What comes out."""
+        return row_schema(column.logical for column in self.needed[: self.wanted])
+
+    @property
+    def needed_schema(self) -> pa.Schema:
+        """What a filter gets to see."""
+        return row_schema(column.logical for column in self.needed)
+
+
+def row_columns(table: TableSchema, columns: Sequence[str] | None, looked_at: Iterable[str] = ()) -> RowColumns:
+    """Finds the columns of a query.
+
+    Args:
+        table: The table's columns.
+        columns: Names of the columns that are wanted, in order; None for all.
+        looked_at: Names of top-level columns that a filter needs.
+
+    Raises:
+        OptionError: There is no such column, or it is named twice.
+        UnsupportedFeatureError: A column is of a type that is not known here.
+    """
+    if isinstance(columns, str):
+        msg = f"columns is a list of names: [{columns!r}]; a condition on rows is a predicate"
+        raise OptionError(msg)
+    names = table.logical.names if columns is None else [_found(name, table.logical) for name in columns]
+    if len(set(names)) < len(names):
+        msg = f"a column is asked for twice: {', '.join(sorted({name for name in names if names.count(name) > 1}))}"
+        raise OptionError(msg)
+    others = [name for name in dict.fromkeys(looked_at) if name not in names]
+    needed = tuple(_column(name, table) for name in (*names, *others))
+    return RowColumns(needed, len(names), table.column_mapping == "id")
+
+
+def row_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+    """The schema of rows: every column may be null, for older files may lack it; Delta's own notes are left out."""
+    return pa.schema([pa.field(field.name, nullable_type(field.type)) for field in fields])
+
+
+def _column(name: str, table: TableSchema) -> RowColumn:
+    at = table.logical.get_field_index(name)
+    logical = table.logical.field(at)
+    unknown = (logical.metadata or {}).get(UNKNOWN_TYPE) or _unknown_inside(logical.type)
+    if unknown is not None:
+        msg = (
+            f"column {name} has the type {unknown.decode()}, which is not known here: leave the column out, or upgrade "
+            "delta-sidecar"
+        )
+        raise UnsupportedFeatureError(msg, (unknown.decode(),))
+    return RowColumn(logical, table.physical.field(at), name in table.partition_columns)
+
+
+def _unknown_inside(kind: pa.DataType) -> bytes | None:
+    """The name of an unknown type among the fields of structs, at any depth; None where there is none."""
+    if pa.types.is_list(kind):
+        return _unknown_inside(kind.value_type)
+    if pa.types.is_map(kind):
+        return _unknown_inside(kind.key_type) or _unknown_inside(kind.item_type)
+    if not pa.types.is_struct(kind):
+        return None
+    found = ((field.metadata or {}).get(UNKNOWN_TYPE) or _unknown_inside(field.type) for field in kind)
+    return next((name for name in found if name is not None), None)
+
+
+def _found(name: str, schema: pa.Schema) -> str:
+    if name in schema.names:
+        return name
+    folded = [other for other in schema.names if other.casefold() == name.casefold()]
+    if len(folded) == 1:
+        return folded[0]
+    near = difflib.get_close_matches(name, schema.names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(schema.names[:10])}"
+    msg = f"there is no column {name!r}; {hint}"
+    raise OptionError(msg)

@@ -1,0 +1,199 @@
+"""From what a data file holds to what the table's schema says: names, order, types and missing columns.
+
+A file keeps the schema of its day. Columns have been renamed, dropped, added and made wider since, at every depth, so
+that each value goes through the path of its field: found by name or by id, cast where the type is a wider one, and null
+where the file has no such field. What cannot be cast without changing a value is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from delta_sidecar._arrow import bits_of
+from delta_sidecar.data.casting import cast_values
+from delta_sidecar.errors import UnreadableFileError, UnsupportedFeatureError
+from delta_sidecar.log.schema import VARIANT_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Convert: TypeAlias = Callable[[pa.Array], pa.Array]
+"""Makes a column of the table from a column of a file."""
+
+FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """How the fields of a table are found in a file.
+
+    Attributes:
+        by_id: Whether by the ids of column mapping; else by physical name.
+        file: The file, for messages.
+    """
+
+    by_id: bool
+    file: str
+
+    def find(self, wanted: pa.Field, among: Iterable[pa.Field]) -> int | None:
+        """The place of a field of the table among those of a file; None where the file does not have it.
+
+        Raises:
+            UnreadableFileError: The file has it more than once.
+        """
+        fields = list(among)
+        if self.by_id:
+            number = (wanted.metadata or {}).get(FIELD_ID)
+            found = [at for at, field in enumerate(fields) if (field.metadata or {}).get(FIELD_ID) == number]
+            return self._one(wanted, found) if number is not None else None
+        found = [at for at, field in enumerate(fields) if field.name == wanted.name]
+        if not found:
+            found = [at for at, field in enumerate(fields) if field.name.lower() == wanted.name.lower()]
+        return self._one(wanted, found)
+
+    def _one(self, wanted: pa.Field, found: list[int]) -> int | None:
+        if len(found) > 1:
+            msg = f"{self.file} has {len(found)} columns that are {wanted.name!r}: it cannot be told which one counts"
+            raise UnreadableFileError(msg, self.file)
+        return found[0] if found else None
+
+
+def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: Matching, name: str) -> Convert:
+    """Makes the function that turns a column of a file into one of the table.
+
+    Args:
+        logical: The field as users see it; its type comes out, as `nullable_type` has it.
+        physical: The same field under the names in files.
+        found: The field of the file.
+        matching: How fields are found.
+        name: The column's name with those above it, for messages.
+
+    Raises:
+        UnreadableFileError: The file's type cannot be read as the table's.
+        UnsupportedFeatureError: The file has a variant in shreds.
+    """
+    kind, held = logical.type, found.type
+    if pa.types.is_null(held) or pa.types.is_null(kind):
+        return lambda array: pa.nulls(len(array), nullable_type(kind))
+    if pa.types.is_struct(kind) and pa.types.is_struct(held):
+        if VARIANT_TYPE in (logical.metadata or {}):
+            _check_variant(held, matching, name)
+        return _struct_converter(kind, physical.type, held, matching, name)
+    if pa.types.is_list(kind) and pa.types.is_list(held):
+        inner = converter(
+            _inside(kind.value_field, logical),
+            physical.type.value_field,
+            held.value_field,
+            matching,
+            f"{name}.element",
+        )
+        return lambda array: _relisted(array, nullable_type(kind), inner(array.values))
+    if pa.types.is_map(kind) and pa.types.is_map(held):
+        return _map_converter(logical, physical.type, held, matching, name)
+    if pa.types.is_nested(kind) or pa.types.is_nested(held):
+        msg = f"column {name} is {held} in {matching.file}, and {kind} in the table: it cannot be read"
+        raise UnreadableFileError(msg, matching.file)
+    return lambda array: cast_values(array, kind, name, matching.file)
+
+
+def nullable_type(kind: pa.DataType) -> pa.DataType:
+    """The same type with nulls allowed everywhere inside, and without metadata.
+
+    A file that was written before a column was added has none of its values, whatever the schema says today.
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", nullable_type(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(nullable_type(kind.key_type), nullable_type(kind.item_type))
+    return kind
+
+
+def _struct_converter(
+    kind: pa.StructType, physical: pa.StructType, held: pa.StructType, matching: Matching, name: str
+) -> Convert:
+    children: list[tuple[pa.DataType, int, Convert] | pa.DataType] = []
+    for child, inner in zip(kind, physical, strict=True):
+        at = matching.find(inner, held)
+        if at is None:
+            children.append(nullable_type(child.type))
+        else:
+            convert = converter(child, inner, held.field(at), matching, f"{name}.{child.name}")
+            children.append((nullable_type(child.type), at, convert))
+    fields = list(nullable_type(kind))
+
+    def convert_struct(array: pa.StructArray) -> pa.StructArray:
+        parts = [
+            child[2](array.field(child[1])) if isinstance(child, tuple) else pa.nulls(len(array), child)
+            for child in children
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
+
+    return convert_struct
+
+
+def _map_converter(
+    logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str
+) -> Convert:
+    kind = logical.type
+    keys = converter(
+        _inside(kind.key_field, logical), physical.key_field, held.key_field, matching, f"{name}.key"
+    )
+    items = converter(
+        _inside(kind.item_field, logical), physical.item_field, held.item_field, matching, f"{name}.value"
+    )
+    made = nullable_type(kind)
+
+    def convert_map(array: pa.MapArray) -> pa.MapArray:
+        entries = pa.StructArray.from_arrays(
+            [keys(array.keys), items(array.items)], fields=[made.key_field, made.item_field]
+        )
+        return _relisted(array, made, entries)
+
+    return convert_map
+
+
+def _relisted(array: pa.ListArray | pa.MapArray, kind: pa.DataType, values: pa.Array) -> pa.Array:
+    """The same lists over other values."""
+    valid, offsets = array.buffers()[:2]
+    return pa.Array.from_buffers(
+        kind, len(array), [valid, offsets], null_count=array.null_count, offset=array.offset, children=[values]
+    )
+
+
+def _inside(field: pa.Field, outer: pa.Field) -> pa.Field:
+    """The field of a list or map, which knows of a variant by the column that it is in."""
+    variant = (outer.metadata or {}).get(VARIANT_TYPE)
+    is_variant = variant is not None and pa.types.is_struct(field.type) and not field.metadata
+    return field.with_metadata({VARIANT_TYPE: variant}) if is_variant else field
+
+
+def _check_variant(held: pa.StructType, matching: Matching, name: str) -> None:
+    if held.get_field_index("typed_value") >= 0:
+        msg = (
+            f"column {name} of {matching.file} is a shredded variant (variantShredding), which cannot be read here: "
+            "leave the column out, or read it with Spark"
+        )
+        raise UnsupportedFeatureError(msg, ("variantShredding",))
+
+
+def struct_of(columns: Iterable[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch of columns; one without columns still has its number of rows."""
+    arrays = list(columns)
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    empty = pa.Array.from_buffers(pa.struct([]), rows, [None], null_count=0)
+    return pa.RecordBatch.from_struct_array(empty)
+
+
+def filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of a batch that a mask keeps, also where it has no columns."""
+    if batch.num_columns:
+        return batch.filter(mask)
+    return struct_of((), batch.schema, int(bits_of(mask).sum()))

@@ -1,0 +1,122 @@
+"""Where the columns of a query are in one data file, and how they come out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.data.conversion import Convert, Matching, converter, nullable_type
+from delta_sidecar.execute.plain_types import plain_type
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from delta_sidecar.data.columns import RowColumns
+
+Place = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumnsFound:
+    """The columns of a query in one data file.
+
+    Attributes:
+        columns: What is wanted.
+        held: The file's own schema.
+        matching: How fields are found.
+        names: The file's top-level columns that have to be read.
+        converters: For each needed column the place of its file column in `names` and the way from there; None where
+            it is not read from the file.
+        leaves: Dotted names of the file's leaf columns, in order.
+    """
+
+    columns: RowColumns
+    held: pa.Schema
+    matching: Matching
+    names: tuple[str, ...]
+    converters: tuple[tuple[str, Convert] | None, ...]
+    leaves: tuple[str, ...]
+
+    def place(self, path: tuple[str, ...]) -> Place | None:
+        """The names that lead to a column in the file: none where it is not in it. None where that is not known."""
+        column = next((column for column in self.columns.needed if column.logical.name == path[0]), None)
+        if column is None or column.is_partition:
+            return None
+        logical, physical, fields = column.logical, column.physical, list(self.held)
+        place: list[str] = []
+        for name in (*path[1:], None):
+            at = self.matching.find(physical, fields)
+            if at is None:
+                return ()
+            place.append(fields[at].name)
+            if name is None:
+                break
+            kind = fields[at].type
+            inner = logical.type.get_field_index(name) if pa.types.is_struct(logical.type) else -1
+            if inner < 0 or not pa.types.is_struct(kind):
+                return None
+            logical, physical, fields = logical.type.field(inner), physical.type.field(inner), list(kind)
+        return tuple(place)
+
+    def leaf(self, place: Place) -> int | None:
+        """The number of the leaf column at a place; None where a dot in a name makes that unsure."""
+        name = ".".join(place)
+        found = [at for at, leaf in enumerate(self.leaves) if leaf == name]
+        return found[0] if len(found) == 1 else None
+
+    def type_at(self, place: Place) -> pa.DataType:
+        """The type of a column of the file."""
+        kind = self.held.field(place[0]).type
+        for name in place[1:]:
+            kind = kind.field(name).type
+        return plain_type(kind)
+
+
+def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
+    """Finds the columns of a query in a data file.
+
+    Args:
+        columns: What is wanted.
+        metadata: The file's footer.
+        file: Its path, for messages.
+
+    Raises:
+        UnreadableFileError: The file's columns cannot be read as the table's.
+        UnsupportedFeatureError: A column is a variant in shreds.
+    """
+    held = metadata.schema.to_arrow_schema()
+    matching = Matching(columns.by_id, file)
+    names: dict[str, None] = {}
+    converters: list[tuple[str, Convert] | None] = []
+    for column in columns.needed:
+        at = None if column.is_partition else matching.find(column.physical, held)
+        if at is None:
+            converters.append(None)
+            continue
+        found = _plain(held.field(at))
+        names[found.name] = None
+        converters.append((found.name, converter(column.logical, column.physical, found, matching, column.logical.name)))
+    leaves = tuple(metadata.schema.column(at).path for at in range(metadata.num_columns))
+    return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters), leaves)
+
+
+def missing(found: FileColumnsFound, at: int, rows: int) -> pa.Array:
+    """Nulls in the place of a column that the file does not have."""
+    return pa.nulls(rows, nullable_type(found.columns.needed[at].logical.type))
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """The field as its batches come, with the ids that tell its children apart."""
+    return pa.field(field.name, _plain_with_ids(field.type), metadata=field.metadata)
+
+
+def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain(child) for child in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_field).with_nullable(nullable=False), _plain(kind.item_field))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
+        return pa.list_(_plain(kind.value_field))
+    return plain_type(kind)

@@ -1,0 +1,186 @@
+"""The rows of one data file, as the table has them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from delta_sidecar.data.conversion import filtered, struct_of
+from delta_sidecar.data.deletions import kept_rows, load_deleted_rows
+from delta_sidecar.data.file_columns import file_columns, missing
+from delta_sidecar.data.partition_columns import partition_column
+from delta_sidecar.data.row_groups import groups_that_may_match
+from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError, UnreadableFileError
+from delta_sidecar.execute.parquet_file import BatchSize, Footer, ParquetRows, read_footer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import ThreadPoolExecutor
+
+    from numpy.typing import NDArray
+
+    from delta_sidecar.data.columns import RowColumns
+    from delta_sidecar.data.file_columns import FileColumnsFound
+    from delta_sidecar.data.places import Places
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.scan.files import DeltaFile
+    from delta_sidecar.store import Store
+
+RowFilter: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""Leaves out the rows of a batch that do not match."""
+
+_WHOLE = 1 << 20
+_FOOTER = 64 << 10
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """What reading rows came to so far; all threads count here.
+
+    Attributes:
+        files_opened: Data files of which something was asked.
+        files_read: Data files that were read to their end.
+        row_groups_read: Row groups that were decoded.
+        row_groups_skipped: Row groups that cannot hold a matching row.
+        rows_decoded: Rows that came out of files.
+        rows_deleted: Of these, how many a deletion vector took away.
+    """
+
+    files_opened: int = 0
+    files_read: int = 0
+    row_groups_read: int = 0
+    row_groups_skipped: int = 0
+    rows_decoded: int = 0
+    rows_deleted: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, **counts: int) -> None:
+        """Counts, from any thread."""
+        with self._lock:
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """Reads data files for one query.
+
+    Attributes:
+        columns: Which columns.
+        places: Where files are.
+        pool: Threads that read ahead in large files.
+        counts: Is kept up to date.
+        prunes: Row groups that cannot match this are left out: bound, in logical names.
+        keeps: Leaves out rows; None to keep all.
+        size: How large batches may be.
+    """
+
+    columns: RowColumns
+    places: Places
+    pool: ThreadPoolExecutor
+    counts: RowCounts
+    prunes: Predicate | None = None
+    keeps: RowFilter | None = None
+    size: BatchSize = field(default_factory=BatchSize)
+
+    def batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
+        """Streams the rows of a file that are in the table and match.
+
+        Raises:
+            DeletionVectorError: It cannot be told which rows are deleted.
+            UnreadableFileError: The file is not there, damaged, or not what the table's schema says.
+        """
+        self.counts.add(files_opened=1)
+        try:
+            yield from self._batches(file)
+        except ObjectNotFoundError as error:
+            msg = (
+                f"data file {file.path} of the table is not there: {error}. A vacuum may have deleted it after the "
+                "version was superseded; read a newer version"
+            )
+            raise UnreadableFileError(msg, file.path) from error
+        except (pa.ArrowException, StorageError, OSError) as error:
+            msg = f"data file {file.path} cannot be read: {error}"
+            raise UnreadableFileError(msg, file.path) from error
+        self.counts.add(files_read=1)
+
+    def _batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
+        store, path = self.places.find(file.path)
+        footer = _footer(store, path, file.size, self.pool)
+        found = file_columns(self.columns, footer.metadata, file.path)
+        groups = groups_that_may_match(self.prunes, footer.metadata, found)
+        self.counts.add(row_groups_skipped=footer.metadata.num_row_groups - len(groups))
+        if not groups:
+            return
+        vector = file.deletion_vector
+        deleted = None if vector is None else load_deleted_rows(vector, self.places, file.path)
+        first_rows = np.cumsum([0, *(footer.metadata.row_group(at).num_rows for at in range(footer.metadata.num_row_groups))])
+        if deleted is not None and len(deleted) and deleted[-1] >= first_rows[-1]:
+            msg = f"its deletion vector deletes row {deleted[-1]}, and it has {first_rows[-1]} rows"
+            raise pa.ArrowInvalid(msg)
+        parquet = ParquetRows(store, path, footer, self.pool, self.size)
+        for group in groups:
+            first = int(first_rows[group])
+            for held in _held_batches(parquet, group, found, self.size):
+                batch = self._of_the_table(held, found, file)
+                kept = batch if deleted is None else _without(batch, deleted, first)
+                self.counts.add(rows_decoded=batch.num_rows, rows_deleted=batch.num_rows - kept.num_rows)
+                first += batch.num_rows
+                given = self._chosen(kept)
+                if given.num_rows:
+                    yield given
+            self.counts.add(row_groups_read=1)
+
+    def _of_the_table(self, held: pa.RecordBatch, found: FileColumnsFound, file: DeltaFile) -> pa.RecordBatch:
+        arrays = []
+        for at, (column, converter) in enumerate(zip(self.columns.needed, found.converters, strict=True)):
+            if column.is_partition:
+                arrays.append(partition_column(column.logical, file.partition_values, held.num_rows, file.path))
+            elif converter is None:
+                arrays.append(missing(found, at, held.num_rows))
+            else:
+                name, convert = converter
+                arrays.append(convert(held.column(name)))
+        return struct_of(arrays, self.columns.needed_schema, held.num_rows)
+
+    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that match, with the columns that are wanted."""
+        kept = batch if self.keeps is None else self.keeps(batch)
+        wanted = self.columns.wanted
+        if wanted == len(self.columns.needed):
+            return kept
+        return struct_of(kept.columns[:wanted], self.columns.schema, kept.num_rows)
+
+
+def _held_batches(
+    parquet: ParquetRows, group: int, found: FileColumnsFound, size: BatchSize
+) -> Iterator[pa.RecordBatch]:
+    if found.names:
+        yield from parquet.batches(group, found.names)
+        return
+    # Nothing of the file is wanted but how many rows it has.
+    rows = parquet.num_rows(group)
+    for start in range(0, rows, size.most_rows):
+        yield struct_of((), pa.schema([]), min(size.most_rows, rows - start))
+
+
+def _without(batch: pa.RecordBatch, deleted: NDArray[np.int64], first: int) -> pa.RecordBatch:
+    kept = kept_rows(deleted, first, batch.num_rows)
+    return batch if kept is None else filtered(batch, kept)
+
+
+def _footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> Footer:
+    """The footer, by the size in the log; where that leads nowhere, by the size that the store tells."""
+    guess = size if size <= _WHOLE else _FOOTER
+    try:
+        return read_footer(store, path, size, pool, guess)
+    except (pa.ArrowInvalid, ObjectTruncatedError):
+        actual = store.head(path).size
+        if actual == size:
+            raise
+        return read_footer(store, path, actual, pool, actual if actual <= _WHOLE else _FOOTER)

@@ -1,0 +1,301 @@
+"""`RowScan`: the rows of a table, streamed while its files are still being found.
+
+    discovery ──files──▶ lanes: fetch, decode, delete, filter ──batches──▶ the consumer
+
+Files are found by a thread of its own, and read by a few others, so that the first rows are there long before the last
+file is known. How far they run ahead is bounded, in files and in bytes, and grows with what the consumer takes: who
+stops after ten rows has opened a handful of files.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.data.columns import RowColumns, row_columns
+from delta_sidecar.data.file_rows import FileReader, RowCounts
+from delta_sidecar.data.filtering import select_rows
+from delta_sidecar.data.places import Places
+from delta_sidecar.events import Events, RowScanEnded
+from delta_sidecar.execute.feeding import in_fed_lanes
+from delta_sidecar.execute.parquet_file import BatchSize
+from delta_sidecar.replay.files import FILE_SCHEMA
+from delta_sidecar.scan.files import DeltaFile, delta_files
+from delta_sidecar.scan.run import ScanRun
+from delta_sidecar.store import RequestLog, TripClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from delta_sidecar.data.places import Access
+    from delta_sidecar.data.query import RowOptions, RowQuery
+    from delta_sidecar.events import Listener, Outcome
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.config import LazyScanConfig
+    from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.store import RequestCounts
+
+_FILES_AT_ONCE = 512
+_FIRST_FILES = 2
+_BATCH_BYTES = 8 << 20
+_OF_A_FILE = ("path", "raw_path", "size", "modification_time", "partition_values", "deletion_vector")
+
+
+@dataclass(frozen=True, slots=True)
+class RowMetrics:
+    """What a scan for rows has done so far.
+
+    Attributes:
+        discovery: What finding the files has done.
+        requests: What was asked of the store for the files themselves: data and deletion vectors.
+        files_found: Files that may hold a matching row, found so far.
+        files_opened: Data files of which something was asked.
+        files_read: Data files that were read to their end.
+        row_groups_read: Row groups that were decoded.
+        row_groups_skipped: Row groups of opened files that cannot hold a matching row.
+        rows_decoded: Rows that came out of files.
+        rows_deleted: Of these, rows that a deletion vector took away.
+        rows: Rows that were given out.
+        batches: Batches that were given out.
+        is_complete: Whether the end was reached: all rows, or as many as were asked for.
+    """
+
+    discovery: ScanMetrics
+    requests: RequestCounts
+    files_found: int
+    files_opened: int
+    files_read: int
+    row_groups_read: int
+    row_groups_skipped: int
+    rows_decoded: int
+    rows_deleted: int
+    rows: int
+    batches: int
+    is_complete: bool
+
+
+class RowScan:
+    """One scan for rows, taken by one consumer.
+
+    Nothing is read before `begin`, `schema` or the first batch is asked for.
+
+    Args:
+        access: How the table's files are reached.
+        query: What rows.
+        config: How its files are found; predicate and limit are left to this.
+        options: How rows are read.
+        listeners: Are told what happens.
+        snapshot: The table, where it is open already; the configuration then names its version.
+        progress: Is called after each batch and at the end, by the thread that takes the batches.
+    """
+
+    def __init__(  # noqa: PLR0913 - each says another thing about the scan
+        self,
+        access: Access,
+        query: RowQuery,
+        config: LazyScanConfig,
+        options: RowOptions,
+        *,
+        listeners: Iterable[Listener] = (),
+        snapshot: Snapshot | None = None,
+        progress: Callable[[RowMetrics], None] | None = None,
+    ) -> None:
+        self._access = access
+        self._query = query
+        self._options = options
+        self._progress = progress
+        self._events = Events(listeners)
+        self._selection = select_rows(query, None if snapshot is None else snapshot.schema)
+        # Without an order of its own, a limit takes what comes soonest.
+        prompt = {} if query.limit is None or config.strategy or config.order else {"strategy": "reverse"}
+        self._run = ScanRun(
+            access.store,
+            replace(config, predicate=self._selection.prunes, limit=None, batch_size=_FILES_AT_ONCE, **prompt),
+            listeners,
+            snapshot,
+        )
+        self._requests = RequestLog()
+        self._counts = RowCounts()
+        self._columns: RowColumns | None = None
+        self._files_found = self._rows = self._batches = self._dry = 0
+        self._is_complete = False
+        self._lock = threading.Lock()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self.begin().schema
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The table, once it is open."""
+        return self._run.snapshot
+
+    def begin(self) -> RowColumns:
+        """Opens the table, where it is not open yet, and finds the columns; no file of it is listed.
+
+        Raises:
+            OptionError: A column is not there.
+            PredicateError: The predicate does not fit the table.
+        """
+        if self._columns is None:
+            try:
+                snapshot = self._run.begin(self._file_schema())
+                self._selection = self._selection.bound(snapshot.schema)
+                self._columns = row_columns(snapshot.columns, self._query.columns, self._selection.looked_at)
+            except BaseException:
+                self.cancel()
+                raise
+        return self._columns
+
+    def cancel(self) -> None:
+        """Lets no further request go out, from any thread."""
+        self._run.close()
+        self._requests.cancel()
+
+    def metrics(self) -> RowMetrics:
+        """What the scan has done so far."""
+        counts = self._counts
+        return RowMetrics(
+            discovery=self._run.metrics(),
+            requests=self._requests.snapshot(),
+            files_found=self._files_found,
+            files_opened=counts.files_opened,
+            files_read=counts.files_read,
+            row_groups_read=counts.row_groups_read,
+            row_groups_skipped=counts.row_groups_skipped,
+            rows_decoded=counts.rows_decoded,
+            rows_deleted=counts.rows_deleted,
+            rows=self._rows,
+            batches=self._batches,
+            is_complete=self._is_complete,
+        )
+
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Gives the rows in batches; closing or dropping it stops everything."""
+        began = time.monotonic()
+        outcome: Outcome = "failed"
+        error = None
+        try:
+            for batch in self._found():
+                self._rows += batch.num_rows
+                self._batches += 1
+                self._tell()
+                outcome = "stopped"
+                yield batch
+                outcome = "failed"
+            self._is_complete = True
+            outcome = "complete" if self._query.limit is None or self._rows < self._query.limit else "limit"
+        except Exception as failure:
+            if self._requests.cancelled:
+                outcome = "stopped"
+            else:
+                error = type(failure).__name__
+            raise
+        except KeyboardInterrupt:
+            outcome = "stopped"
+            raise
+        finally:
+            self.cancel()
+            self._end(outcome, error, time.monotonic() - began)
+
+    def _found(self) -> Iterator[pa.RecordBatch]:
+        columns, limit, options = self.begin(), self._query.limit, self._options
+        if limit == 0:
+            return
+        with ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead") as pool:
+            reader = FileReader(
+                columns,
+                Places(self._access, self._requests),
+                pool,
+                self._counts,
+                self._selection.row_groups,
+                self._selection.keeps,
+                BatchSize(options.rows_per_batch, _BATCH_BYTES),
+            )
+            stream = in_fed_lanes(
+                options.file_parallelism,
+                TripClock(),
+                self._readers(reader),
+                ahead=self._ahead,
+                budget=options.rows_memory_limit,
+                weigh=lambda batch: int(batch.nbytes),
+            )
+            try:
+                with closing(stream):
+                    for batch in stream:
+                        left = None if limit is None else limit - self._rows
+                        yield batch if left is None or batch.num_rows <= left else batch.slice(0, left)
+                        if left is not None and batch.num_rows >= left:
+                            return
+            finally:
+                self.cancel()
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _readers(self, reader: FileReader) -> Generator[Callable[[], Iterator[pa.RecordBatch]], None, None]:
+        """Finds files, until there are none left or those that were found have rows enough."""
+        limit, enough = self._query.limit, 0
+        with closing(self._run.batches(self._file_schema())) as found:
+            for batch in found:
+                for file in delta_files(batch):
+                    self._files_found += 1
+                    yield partial(self._read, reader, file)
+                    if limit is not None and self._selection.keeps is None:
+                        enough += _rows_left(file)
+                        if enough >= limit:
+                            return
+
+    def _read(self, reader: FileReader, file: DeltaFile) -> Iterator[pa.RecordBatch]:
+        is_dry = True
+        for batch in reader.batches(file):
+            is_dry = False
+            yield batch
+        if is_dry:
+            with self._lock:
+                self._dry += 1
+
+    def _ahead(self) -> int:
+        """How many files may be under way: more and more, as rows are taken or files have none."""
+        return min(self._options.file_parallelism, _FIRST_FILES + self._batches // 2 + self._dry)
+
+    def _file_schema(self) -> pa.Schema:
+        counts_rows = self._query.limit is not None and self._selection.keeps is None
+        names = (*_OF_A_FILE, "stats") if counts_rows else _OF_A_FILE
+        return pa.schema([FILE_SCHEMA.field(name) for name in names])
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self.metrics())
+
+    def _end(self, outcome: Outcome, error: str | None, seconds: float) -> None:
+        metrics = self.metrics()
+        self._tell()
+        self._events(
+            RowScanEnded(
+                table=self._access.store.url,
+                outcome=outcome,
+                error=error,
+                milliseconds=round(seconds * 1000, 3),
+                version=metrics.discovery.version,
+                rows=metrics.rows,
+                files_found=metrics.files_found,
+                files_opened=metrics.files_opened,
+                row_groups_read=metrics.row_groups_read,
+                row_groups_skipped=metrics.row_groups_skipped,
+                requests=metrics.requests.requests,
+                bytes=metrics.requests.bytes,
+            )
+        )
+
+
+def _rows_left(file: DeltaFile) -> int:
+    """How many rows a file has that are not deleted, as far as its statistics tell."""
+    deleted = 0 if file.deletion_vector is None else file.deletion_vector.cardinality
+    return max(0, (file.num_records or 0) - deleted)

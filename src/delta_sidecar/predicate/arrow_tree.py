@@ -1,0 +1,148 @@
+"""A pyarrow expression as a tree of Python values.
+
+pyarrow shows an expression only as text, but pickles it losslessly: as an Arrow IPC file whose schema metadata
+spells the tree, one token per entry, and whose columns hold the literals and the options of the calls.
+
+    call greater, field_ref x, literal 0, end greater        # x > column 0
+
+The keys of that metadata repeat, so it is read through the Arrow C data interface: `schema.metadata` is a dict
+and would keep one entry per key.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value, null included."""
+
+    value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column, or a field inside of structs, by its names from the top level down."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function applied to some arguments.
+
+    Attributes:
+        function: Its name in `pyarrow.compute`.
+        arguments: What it is applied to.
+        options: Its options by name; None if it has none.
+    """
+
+    function: str
+    arguments: tuple[Node, ...]
+    options: pa.StructScalar | None = None
+
+    def option(self, name: str) -> pa.Scalar:
+        """Gives an option.
+
+        Raises:
+            KeyError: If there is no such option.
+        """
+        if self.options is None:
+            raise KeyError(name)
+        return self.options[name]
+
+
+Node = Literal | Field | Call
+
+# What reading a form that is not as expected can end in.
+_UNEXPECTED = (pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def read(expression: pc.Expression) -> Node | None:
+    """Reads an expression; None if it cannot be pickled (a field by its position) or is pickled in another form."""
+    try:
+        _, (buffer, *_) = expression.__reduce__()
+        with pa.ipc.open_file(pa.BufferReader(buffer)) as file:
+            return _tree(_entries(file.schema), file.get_batch(0))
+    except _UNEXPECTED:
+        return None
+
+
+def _tree(tokens: Iterator[tuple[bytes, bytes]], values: pa.RecordBatch) -> Node:
+    opened: list[tuple[str, list[Node], list[pa.StructScalar]]] = [("", [], [])]
+    for kind, content in tokens:
+        name, nodes, options = opened[-1]
+        if kind == b"call":
+            opened.append((content.decode(), [], []))
+        elif kind == b"literal":
+            nodes.append(Literal(values.column(int(content))[0]))
+        elif kind == b"field_ref":
+            nodes.append(Field((content.decode(),)))
+        elif kind == b"nested_field_ref":
+            nodes.append(Field(tuple(_name(next(tokens)) for _ in range(int(content)))))
+        elif kind == b"options":
+            options.append(values.column(int(content))[0])
+        elif kind == b"end" and len(opened) > 1 and content.decode() == name:
+            opened.pop()
+            opened[-1][1].append(Call(name, tuple(nodes), *options))
+        else:
+            msg = f"not a token of an expression: {kind!r} {content!r}"
+            raise ValueError(msg)
+    ((_, (root,), _),) = opened
+    return root
+
+
+def _name(token: tuple[bytes, bytes]) -> str:
+    kind, content = token
+    if kind != b"field_ref":
+        msg = f"not a name: {kind!r}"
+        raise ValueError(msg)
+    return content.decode()
+
+
+class _CSchema(ctypes.Structure):
+    """The beginning of the struct ArrowSchema."""
+
+    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
+
+
+_pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def _entries(schema: pa.Schema) -> Iterator[tuple[bytes, bytes]]:
+    """Gives the metadata of a schema, every entry in its order."""
+    capsule = schema.__arrow_c_schema__()
+    position = _CSchema.from_address(_pointer_in(capsule, b"arrow_schema")).metadata
+    if position is None:
+        return
+    size = ctypes.sizeof(ctypes.c_int32)
+
+    def counted() -> int:
+        nonlocal position
+        count = ctypes.c_int32.from_address(position).value
+        position += size
+        return count
+
+    def text() -> bytes:
+        nonlocal position
+        length = counted()
+        content = ctypes.string_at(position, length)
+        position += length
+        return content
+
+    for _ in range(counted()):
+        yield text(), text()
+    # The memory that is read belongs to the capsule.
+    del capsule
