@@ -32,6 +32,7 @@ PUBLIC = [
     "DeltaFile",
     "DeltaProtocolError",
     "DeltaSidecarError",
+    "DeltaTable",
     "Explanation",
     "IngestError",
     "InvalidMetadataError",
@@ -50,6 +51,9 @@ PUBLIC = [
     "PredicateError",
     "RetentionCheck",
     "RetentionGuardError",
+    "RowMetrics",
+    "RowQuery",
+    "RowStream",
     "ScanClosedError",
     "ScanEstimate",
     "ScanMetrics",
@@ -70,6 +74,7 @@ PUBLIC = [
     "VersionNotFoundError",
     "build_sidecar",
     "vacuum_sidecars",
+    "write_deltalake",
 ]
 
 

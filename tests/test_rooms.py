@@ -69,7 +69,7 @@ HOMES: dict[str, set[str]] = {
     "click": {"cli"},
     "datafusion": {"connect"},
     "delta": {"spark"},
-    "deltalake": set(),
+    "deltalake": {"table"},
     "duckdb": {"build", "connect"},
     "obstore": {"store"},
     "opentelemetry": {"otel"},

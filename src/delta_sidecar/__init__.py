@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from delta_sidecar.build.summary import BuildSummary
     from delta_sidecar.build.vacuum import vacuum_sidecars
     from delta_sidecar.build.vacuum_summary import VacuumSummary
+    from delta_sidecar.data.query import RowQuery
+    from delta_sidecar.data.scan import RowMetrics
+    from delta_sidecar.data.stream import RowStream
     from delta_sidecar.log.deletion_vectors import DeletionVector
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
@@ -55,16 +58,22 @@ if TYPE_CHECKING:
     from delta_sidecar.scan.metrics import ScanMetrics
     from delta_sidecar.scan.retention import RetentionCheck
     from delta_sidecar.scan.scanner import LazyDeltaScanner
+    from delta_sidecar.table.delta_table import DeltaTable
+    from delta_sidecar.table.forwarding import write_deltalake
 else:
     # These bring pyarrow along, so they are imported when they are first asked for: `--help` has no use for it.
     _ON_DEMAND = {
         "BuildSummary": "delta_sidecar.build.summary",
         "DeletionVector": "delta_sidecar.log.deletion_vectors",
         "DeltaFile": "delta_sidecar.scan.files",
+        "DeltaTable": "delta_sidecar.table.delta_table",
         "Explanation": "delta_sidecar.scan.explain",
         "LazyDeltaScanner": "delta_sidecar.scan.scanner",
         "LazyScanConfig": "delta_sidecar.scan.config",
         "RetentionCheck": "delta_sidecar.scan.retention",
+        "RowMetrics": "delta_sidecar.data.scan",
+        "RowQuery": "delta_sidecar.data.query",
+        "RowStream": "delta_sidecar.data.stream",
         "ScanEstimate": "delta_sidecar.scan.estimate",
         "ScanMetrics": "delta_sidecar.scan.metrics",
         "ScanStrategy": "delta_sidecar.scan.config",
@@ -72,6 +81,7 @@ else:
         "VacuumSummary": "delta_sidecar.build.vacuum_summary",
         "build_sidecar": "delta_sidecar.build.building",
         "vacuum_sidecars": "delta_sidecar.build.vacuum",
+        "write_deltalake": "delta_sidecar.table.forwarding",
     }
 
     def __getattr__(name: str) -> object:
@@ -100,6 +110,7 @@ __all__ = [
     "DeltaFile",
     "DeltaProtocolError",
     "DeltaSidecarError",
+    "DeltaTable",
     "Explanation",
     "IngestError",
     "InvalidMetadataError",
@@ -118,6 +129,9 @@ __all__ = [
     "PredicateError",
     "RetentionCheck",
     "RetentionGuardError",
+    "RowMetrics",
+    "RowQuery",
+    "RowStream",
     "ScanClosedError",
     "ScanEstimate",
     "ScanMetrics",
@@ -138,4 +152,5 @@ __all__ = [
     "VersionNotFoundError",
     "build_sidecar",
     "vacuum_sidecars",
+    "write_deltalake",
 ]

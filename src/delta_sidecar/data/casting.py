@@ -44,7 +44,9 @@ def _is_readable_as(held: pa.DataType, kind: pa.DataType) -> bool:
     if types.is_null(held):
         return True
     if types.is_integer(held):
-        return bool(types.is_integer(kind) or types.is_float64(kind) or types.is_decimal(kind) or types.is_float32(kind))
+        return bool(
+            types.is_integer(kind) or types.is_float64(kind) or types.is_decimal(kind) or types.is_float32(kind)
+        )
     if types.is_floating(held):
         return bool(types.is_floating(kind) and held.bit_width <= kind.bit_width)
     if types.is_decimal(held):

@@ -138,13 +138,9 @@ def _struct_converter(
     return convert_struct
 
 
-def _map_converter(
-    logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str
-) -> Convert:
+def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
     kind = logical.type
-    keys = converter(
-        _inside(kind.key_field, logical), physical.key_field, held.key_field, matching, f"{name}.key"
-    )
+    keys = converter(_inside(kind.key_field, logical), physical.key_field, held.key_field, matching, f"{name}.key")
     items = converter(
         _inside(kind.item_field, logical), physical.item_field, held.item_field, matching, f"{name}.value"
     )

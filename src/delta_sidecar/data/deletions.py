@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from delta_sidecar.log.deletion_vectors import DeletionVector
 
 
-def load_deleted_rows(vector: DeletionVector, places: Places, file: str) -> NDArray[np.int64]:
+def load_deleted_rows(vector: DeletionVector, places: Places, file: str, num_rows: int) -> NDArray[np.int64]:
     """Numbers of the deleted rows of a data file, in order.
 
     Args:
         vector: Where they are written.
         places: Where files are.
         file: The data file, for messages.
+        num_rows: How many rows it has.
 
     Raises:
         DeletionVectorError: They cannot be fetched, or are damaged.
@@ -32,9 +33,9 @@ def load_deleted_rows(vector: DeletionVector, places: Places, file: str) -> NDAr
     try:
         path = vector.file_path()
         if path is None:
-            return deleted_rows(vector, inline_bytes(vector))
+            return deleted_rows(vector, inline_bytes(vector), num_rows=num_rows)
         store, at = places.find(path)
-        return deleted_rows(vector, bytes(store.get_range(at, *stored_range(vector))))
+        return deleted_rows(vector, bytes(store.get_range(at, *stored_range(vector))), num_rows=num_rows)
     except (DeletionVectorError, StorageError) as error:
         msg = f"the deletion vector of {file} cannot be read, so that its rows are not given: {error}"
         raise DeletionVectorError(msg) from error

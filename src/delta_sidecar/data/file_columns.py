@@ -97,7 +97,9 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> F
             continue
         found = _plain(held.field(at))
         names[found.name] = None
-        converters.append((found.name, converter(column.logical, column.physical, found, matching, column.logical.name)))
+        converters.append(
+            (found.name, converter(column.logical, column.physical, found, matching, column.logical.name))
+        )
     leaves = tuple(metadata.schema.column(at).path for at in range(metadata.num_columns))
     return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters), leaves)
 

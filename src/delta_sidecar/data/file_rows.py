@@ -117,12 +117,10 @@ class FileReader:
         self.counts.add(row_groups_skipped=footer.metadata.num_row_groups - len(groups))
         if not groups:
             return
+        sizes = [footer.metadata.row_group(at).num_rows for at in range(footer.metadata.num_row_groups)]
+        first_rows = np.cumsum([0, *sizes])
         vector = file.deletion_vector
-        deleted = None if vector is None else load_deleted_rows(vector, self.places, file.path)
-        first_rows = np.cumsum([0, *(footer.metadata.row_group(at).num_rows for at in range(footer.metadata.num_row_groups))])
-        if deleted is not None and len(deleted) and deleted[-1] >= first_rows[-1]:
-            msg = f"its deletion vector deletes row {deleted[-1]}, and it has {first_rows[-1]} rows"
-            raise pa.ArrowInvalid(msg)
+        deleted = None if vector is None else load_deleted_rows(vector, self.places, file.path, int(first_rows[-1]))
         parquet = ParquetRows(store, path, footer, self.pool, self.size)
         for group in groups:
             first = int(first_rows[group])

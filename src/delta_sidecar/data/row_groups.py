@@ -97,7 +97,9 @@ def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType, *, is_upper: bo
         return None
     if wanted is Kind.TIMESTAMP:
         times, by = _PER_UNIT[held.unit]
-        numbers = [None if value is None else -(-value * times // by) if is_upper else value * times // by for value in raw]
+        numbers = [
+            None if value is None else -(-value * times // by) if is_upper else value * times // by for value in raw
+        ]
         return _integers(numbers, kind)
     if wanted in (Kind.INTEGER, Kind.DATE):
         signed = not pa.types.is_unsigned_integer(held) and not pa.types.is_date64(held)

@@ -96,7 +96,7 @@ class RowScan:
         progress: Is called after each batch and at the end, by the thread that takes the batches.
     """
 
-    def __init__(  # noqa: PLR0913 - each says another thing about the scan
+    def __init__(
         self,
         access: Access,
         query: RowQuery,

@@ -217,7 +217,8 @@ def _held(bitmap: _Bitmap, some: slice) -> Numbers:
     kind = bitmap.kinds[some.start]
     if kind == _BITSET:
         bits = np.bitwise_count(_words_of(bitmap, some)).reshape(-1, _BITSET_WORDS)
-        return bits.sum(axis=1, dtype=np.int64)
+        set_bits: Numbers = bits.sum(axis=1, dtype=np.int64)
+        return set_bits
     if kind == _RUNS:
         runs, starts, lengths = _runs_of(bitmap, some)
         if (runs == 0).any() or (starts + lengths > _KEYS).any():

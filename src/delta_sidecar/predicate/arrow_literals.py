@@ -9,7 +9,6 @@ beside a column of a narrower float, to which a predicate rounds it.
 from __future__ import annotations
 
 import datetime as dt
-import math
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -90,14 +89,12 @@ def beside(op: Operator, scalar: pa.Scalar, column: pa.DataType) -> tuple[Operat
     value = value_of(scalar)
     if value is None or not is_by_value(scalar.type, column):
         return None
-    if kind_of_literal(scalar.type) is Kind.FLOATING and kind_of(column) is Kind.FLOATING:
-        number = float(scalar.as_py())
-        if not _is_held(number, column):
-            # No value of the column lies between the literal and its neighbours there.
-            if op in {"=", "!="}:
-                return None
-            under, over = _neighbours(number)
-            return ("<=", under) if op in {"<", "<="} else (">=", over)
+    if kind_of(column) is Kind.FLOATING and isinstance(value, int | Decimal) and not _is_held(value, column):
+        # No value of the column lies between its neighbours, so = and != are settled; no predicate says how.
+        if op in {"=", "!="} or float(value) != scalar.as_py():
+            return None
+        under, over = _neighbours(float(value))
+        return ("<=", under) if op in {"<", "<="} else (">=", over)
     return op, value
 
 
@@ -115,7 +112,7 @@ def is_looked_up(literals: pa.DataType, members: Sequence[Value], column: pa.Dat
     kind = kind_of(column)
     if kind is not kind_of_literal(literals) or pa.types.is_float16(column):
         return False
-    numbers = [float(member) for member in members if isinstance(member, Decimal)]
+    numbers = [member for member in members if isinstance(member, Decimal)]
     return kind is not Kind.FLOATING or all(_is_held(number, column) for number in numbers)
 
 
@@ -141,12 +138,13 @@ def _moment(scalar: pa.TimestampScalar) -> dt.datetime:
     return moment if scalar.type.tz is not None else moment.replace(tzinfo=None)
 
 
-def _is_held(number: float, column: pa.DataType) -> bool:
-    """Whether a floating column can hold a number exactly."""
-    if pa.types.is_float64(column) or not math.isfinite(number):
-        return True
+def _is_held(number: int | Decimal, column: pa.DataType) -> bool:
+    """Whether a floating column can hold a number: a whole one, or the shortest writing of a double."""
+    double = float(number)
+    if isinstance(number, int) and double != number:
+        return False
     with np.errstate(over="ignore"):
-        return float(np.float32(number)) == number
+        return pa.types.is_float64(column) or float(np.float32(double)) == double
 
 
 def _neighbours(number: float) -> tuple[float, float]:

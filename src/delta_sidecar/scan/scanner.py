@@ -51,6 +51,7 @@ class LazyDeltaScanner:
         store: Store | None = None,
         credential: TokenCredential | None = None,
         listeners: Iterable[Listener] = (),
+        snapshot: Snapshot | None = None,
     ) -> None:
         """Makes a scanner; nothing is read yet.
 
@@ -61,6 +62,7 @@ class LazyDeltaScanner:
             store: A store to use instead of the one that the address names.
             credential: For Azure, an object that gives tokens, such as one of azure-identity's.
             listeners: Each is told what happens, as the events of `delta_sidecar.events`.
+            snapshot: The table as an earlier `snapshot` opened it, so that a scan need not; `config` names its version.
 
         Raises:
             AuthenticationError: There are no credentials, and nowhere to look for any.
@@ -69,6 +71,7 @@ class LazyDeltaScanner:
         self.config = config or LazyScanConfig()
         self._store = store if store is not None else open_store(table_url, storage_options, credential=credential)
         self._listeners = tuple(listeners)
+        self._snapshot = snapshot
         self._run = self._new_run()
         self._streams: WeakSet[BatchStream] = WeakSet()
         self._lock = threading.Lock()
@@ -194,7 +197,7 @@ class LazyDeltaScanner:
             yield from batches
 
     def _new_run(self) -> ScanRun:
-        return ScanRun(self._store, self.config, self._listeners)
+        return ScanRun(self._store, self.config, self._listeners, self._snapshot)
 
 
 def _files(stream: BatchStream, run: ScanRun) -> Generator[DeltaFile, None, None]:

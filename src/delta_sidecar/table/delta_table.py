@@ -1,0 +1,455 @@
+"""`DeltaTable`: a table by its address, read lazily, under the names of deltalake.
+
+    from delta_sidecar import DeltaTable
+
+    table = DeltaTable("abfss://lake@account.dfs.core.windows.net/telemetry")
+    for batch in table.scan(predicate="_event_hour >= '2026021022'", limit=100):
+        ...
+
+What reads is ours: lists of files come as streams, rows come while files are still being found. What writes is
+deltalake's, and goes through to it.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.data.places import Access
+from delta_sidecar.data.query import RowQuery
+from delta_sidecar.errors import OptionError
+from delta_sidecar.log.names import LogFileKind, parse_log_name
+from delta_sidecar.predicate import all_of, parse
+from delta_sidecar.store import open_store
+from delta_sidecar.table import listing
+from delta_sidecar.table.facts import DeltaSchema, ProtocolVersions, TableMetadata
+from delta_sidecar.table.forwarding import Forwarded, deltalake_module
+from delta_sidecar.table.handle import ReadOptions, TableHandle
+from delta_sidecar.table.history import stream_history
+from delta_sidecar.table.partition_filters import partition_predicate
+from delta_sidecar.table.snapshot import TableSnapshot
+
+if TYPE_CHECKING:
+    import datetime as dt
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
+
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as pads
+
+    from delta_sidecar.data.scan import RowMetrics
+    from delta_sidecar.data.stream import RowStream
+    from delta_sidecar.events import Listener
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.scan.files import DeltaFile
+    from delta_sidecar.store import Store, TokenCredential
+    from delta_sidecar.table.partition_filters import Filters
+    from delta_sidecar.table.statistics import FileStats
+
+
+class DeltaTable:
+    """A Delta table at one version.
+
+    The constructor reads nothing. The first use opens the table and pins its version, which everything later reads too,
+    until `load_as_version` or `update_incremental`.
+    """
+
+    def __init__(  # noqa: PLR0913 - the first are deltalake's
+        self,
+        table_uri: str | os.PathLike[str],
+        version: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        credential: TokenCredential | None = None,
+        listeners: Iterable[Listener] = (),
+        store: Store | None = None,
+        without_files: bool = False,
+        log_buffer_size: int | None = None,
+        skip_stats: bool = False,
+    ) -> None:
+        """Makes a table; nothing is read yet.
+
+        Args:
+            table_uri: A path or an address such as `abfss://container@account.dfs.core.windows.net/table`.
+            version: The version to read; None for the newest at first use.
+            storage_options: Credentials and settings, as object_store names them.
+            options: How files are found and rows are read, by name; the page "Options" has them all.
+            credential: For Azure, an object that gives tokens, such as one of azure-identity's.
+            listeners: Each is told what happens, as the events of `delta_sidecar.events`.
+            store: A store to use instead of the one that the address names.
+            without_files: As in deltalake, where it has no effect either.
+            log_buffer_size: Likewise.
+            skip_stats: Likewise.
+
+        Raises:
+            AuthenticationError: There are no credentials, and nowhere to look for any.
+            OptionError: The address or an option is not valid.
+        """
+        del without_files, log_buffer_size, skip_stats
+        self._uri = table_uri
+        self._storage_options = None if storage_options is None else dict(storage_options)
+        own = store if store is not None else open_store(table_uri, storage_options, credential=credential)
+        access = Access(own, self._storage_options, credential)
+        self._handle = TableHandle(own, access, ReadOptions.of(options, version), listeners)
+        self._deltalake: Any = None
+        self._deltalake_version: int | None = None
+
+    def __repr__(self) -> str:
+        pinned = self._handle.pinned
+        return f"DeltaTable({self.table_uri!r}{'' if pinned is None else f', version={pinned.version}'})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops every scan of this table that is under way, from any thread."""
+        self._handle.close()
+
+    # --- the table itself ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def is_deltatable(cls, table_uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> bool:
+        """Whether there is a Delta log at an address."""
+        for page in open_store(table_uri, storage_options).list("_delta_log/"):
+            for found in page:
+                name = parse_log_name(found.path)
+                if name is not None and name.kind in (LogFileKind.COMMIT, LogFileKind.CHECKPOINT):
+                    return True
+        return False
+
+    @property
+    def table_uri(self) -> str:
+        """The table's address, without secrets."""
+        return self._handle.store.url
+
+    def version(self) -> int:
+        """The version that is read."""
+        return self.snapshot().version
+
+    def schema(self) -> DeltaSchema:
+        """The table's schema."""
+        return DeltaSchema.of(self._pinned())
+
+    def metadata(self) -> TableMetadata:
+        """Identity, partitioning and properties of the table."""
+        return TableMetadata.of(self._pinned())
+
+    def protocol(self) -> ProtocolVersions:
+        """What a client must implement to read or write the table."""
+        return ProtocolVersions.of(self._pinned())
+
+    def snapshot(self) -> TableSnapshot:
+        """The table at its version, whose files can be streamed."""
+        return TableSnapshot(self._handle, self._pinned())
+
+    def load_as_version(self, version: int | str | dt.datetime) -> None:
+        """Reads another version from now on.
+
+        Args:
+            version: Its number, or a time as ISO 8601 text or datetime: the newest version that was committed up to it.
+
+        Raises:
+            VersionNotFoundError: There is no such version.
+        """
+        if isinstance(version, int) and not isinstance(version, bool):
+            self._handle.pin(version=version)
+        else:
+            self._handle.pin(timestamp=version)
+        self._forget_deltalake()
+
+    def update_incremental(self) -> None:
+        """Reads the newest version from now on."""
+        self._handle.pin()
+        self._forget_deltalake()
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What the commits say of themselves, newest first.
+
+        Args:
+            limit: At most so many; None for all that are still there.
+        """
+        infos = stream_history(self._handle.store, self._pinned().version)
+        try:
+            return list(islice((info for info in infos if len(info) > 1), limit))
+        finally:
+            infos.close()
+
+    # --- its files -------------------------------------------------------------------------------------------------
+
+    def file_infos(
+        self,
+        predicate: str | Sequence[Any] | Mapping[str, Any] | Predicate | None = None,
+        limit: int | None = None,
+    ) -> Iterator[DeltaFile]:
+        """Streams the live files, as they are found.
+
+        Args:
+            predicate: Only files that may hold a matching row; None for all.
+            limit: At most so many, of the newest.
+        """
+        return self.snapshot().stream_active_files(predicate, limit)
+
+    def file_uris(
+        self,
+        partition_filters: Filters | None = None,
+        *,
+        file_pruning_predicate: Any = None,  # noqa: ANN401
+    ) -> list[str]:
+        """Addresses of all live files, as a list; `file_infos` streams them.
+
+        Args:
+            partition_filters: Only files of some partitions, such as `[("day", "=", "2026-02-10")]`.
+            file_pruning_predicate: Only files that may hold a matching row, as SQL text or filter tuples.
+        """
+        files = self._handle.scanner(self._condition(partition_filters, file_pruning_predicate))
+        return [listing.file_uri(file.path, self.table_uri) for file in files.scan_files()]
+
+    def partitions(
+        self,
+        partition_filters: Filters | None = None,
+        *,
+        file_pruning_predicate: Any = None,  # noqa: ANN401
+    ) -> list[dict[str, str | None]]:
+        """The values of the partition columns, each combination once; as many are held, not as many as files.
+
+        Args:
+            partition_filters: Only some partitions, such as `[("day", "=", "2026-02-10")]`.
+            file_pruning_predicate: Only those of files that may hold a matching row.
+        """
+        scanner = self._handle.scanner(self._condition(partition_filters, file_pruning_predicate))
+        return listing.partitions(scanner)
+
+    def get_add_actions(self, flatten: bool = False) -> pa.RecordBatchReader:  # noqa: FBT001, FBT002 - as deltalake has it
+        """Streams the live files with their typed statistics and partition values, under the names of deltalake.
+
+        Args:
+            flatten: Whether each statistic is a column of its own, such as `min.x`, not a field of a struct.
+        """
+        from delta_sidecar.table.statistics import add_actions
+
+        return add_actions(self._handle, flatten=flatten)
+
+    def get_stats_for_files(
+        self,
+        paths: Iterable[str] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        predicate: str | Sequence[Any] | Mapping[str, Any] | Predicate | None = None,
+        limit: int | None = None,
+    ) -> Iterator[FileStats]:
+        """Streams the statistics of files, under the names that users see.
+
+        Args:
+            paths: Only these files, as `DeltaFile.path` names them; the search ends with the last of them.
+            columns: Only statistics of these columns; None for all.
+            predicate: Only files that may hold a matching row.
+            limit: At most so many files.
+        """
+        from delta_sidecar.table.statistics import stats_for_files
+
+        return stats_for_files(self._handle, paths, columns, predicate, limit)
+
+    def count(self) -> int:
+        """How many rows there are, without the deleted ones.
+
+        Statistics tell; of a file that has none, the footer is read.
+        """
+        from delta_sidecar.table.counting import count_rows
+
+        return count_rows(self._handle)
+
+    # --- its rows --------------------------------------------------------------------------------------------------
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        predicate: Any = None,  # noqa: ANN401 - any notation
+        limit: int | None = None,
+        *,
+        progress: Callable[[RowMetrics], None] | None = None,
+    ) -> RowStream:
+        """Streams rows as Arrow batches, while files are still being found.
+
+        Args:
+            columns: Names of the columns, in order; None for all.
+            predicate: Only rows that match: SQL text, filter tuples, a mapping or an expression of pyarrow.
+            limit: At most so many rows. Those of the newest commits come first.
+            progress: Is called with the metrics after each batch and at the end.
+
+        Returns:
+            A stream that is iterated once, and that everything which takes Arrow streams takes.
+        """
+        return self._handle.rows(self._query(columns, predicate, limit), progress)
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        predicate: Any = None,  # noqa: ANN401 - any notation
+        limit: int | None = None,
+    ) -> RowStream:
+        """The same as `scan`."""
+        return self.scan(columns, predicate, limit)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def to_pyarrow_dataset(
+        self,
+        partitions: Filters | None = None,
+        filesystem: object | None = None,
+        parquet_read_options: object | None = None,
+        schema: pa.Schema | None = None,
+        as_large_types: bool = False,  # noqa: FBT001, FBT002 - as deltalake has it
+        file_pruning_predicate: Any = None,  # noqa: ANN401 - any notation
+    ) -> pads.Dataset:
+        """A dataset of pyarrow that reads lazily: columns and filters reach the files, and stopping stops all.
+
+        Args:
+            partitions: Only some partitions, such as `[("_event_hour", ">=", "2026021022")]`.
+            filesystem: Not supported: files are read through the table's own store.
+            parquet_read_options: Not supported.
+            schema: Not supported: columns are chosen by who scans.
+            as_large_types: Not supported.
+            file_pruning_predicate: Files that hold no row which matches may be left out.
+
+        Raises:
+            OptionError: An argument is not supported.
+        """
+        from delta_sidecar.data.dataset import LazyDataset
+
+        _refuse(
+            filesystem=filesystem,
+            parquet_read_options=parquet_read_options,
+            schema=schema,
+            as_large_types=as_large_types or None,
+        )
+        snapshot = self._pinned()
+        prunes = None if file_pruning_predicate is None else parse(file_pruning_predicate)
+        query = RowQuery(predicate=partition_predicate(partitions, snapshot.partition_columns), prunes=prunes)
+        return LazyDataset(self._handle, query)
+
+    def to_pyarrow_table(
+        self,
+        partitions: Filters | None = None,
+        columns: Sequence[str] | None = None,
+        filesystem: object | None = None,
+        filters: Filters | pc.Expression | None = None,
+    ) -> pa.Table:
+        """The rows as a table of pyarrow, all in memory.
+
+        Args:
+            partitions: Only some partitions.
+            columns: Names of the columns; None for all.
+            filesystem: Not supported: files are read through the table's own store.
+            filters: Only rows that match, as filter tuples or an expression of pyarrow.
+        """
+        _refuse(filesystem=filesystem)
+        query = self._query(columns, filters, None)
+        if partitions:
+            own = partition_predicate(partitions, self._pinned().partition_columns)
+            terms = [term for term in (own, query.parsed_predicate) if term is not None]
+            query = RowQuery(query.columns, all_of(terms), query.expression)
+        return self._handle.rows(query).reader().read_all()
+
+    def to_pandas(
+        self,
+        partitions: Filters | None = None,
+        columns: Sequence[str] | None = None,
+        filesystem: object | None = None,
+        filters: Filters | pc.Expression | None = None,
+        types_mapper: Callable[[pa.DataType], Any] | None = None,
+    ) -> pd.DataFrame:
+        """The rows as a DataFrame of pandas, all in memory.
+
+        Args:
+            partitions: Only some partitions, such as `[("_event_hour", ">=", "2026021022")]`.
+            columns: Names of the columns; None for all.
+            filesystem: Not supported: files are read through the table's own store.
+            filters: Only rows that match, as filter tuples or an expression of pyarrow.
+            types_mapper: From Arrow types to those of pandas.
+        """
+        return self.to_pyarrow_table(partitions, columns, filesystem, filters).to_pandas(types_mapper=types_mapper)
+
+    # --- writing and maintenance -----------------------------------------------------------------------------------
+
+    alter = Forwarded("Changes columns, constraints and properties.")
+    cleanup_metadata = Forwarded("Deletes log files that are no longer needed.")
+    compact_logs = Forwarded("Writes a compacted commit.")
+    create_checkpoint = Forwarded("Writes a checkpoint.")
+    create_write_transaction = Forwarded("Commits actions.")
+    delete = Forwarded("Deletes rows.")
+    deletion_vectors = Forwarded("Gives the rows that deletion vectors keep.")
+    generate = Forwarded("Writes a symlink manifest.")
+    load_cdf = Forwarded("Reads the change data feed.")
+    merge = Forwarded("Merges rows into the table.")
+    optimize = Forwarded("Compacts or clusters files.")
+    repair = Forwarded("Removes files from the log that are gone.")
+    restore = Forwarded("Restores an older version.")
+    transaction_version = Forwarded("Gives the version of an application's last transaction.")
+    update = Forwarded("Updates rows.")
+    vacuum = Forwarded("Deletes files that no version needs.")
+
+    @classmethod
+    def create(cls, table_uri: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401
+        """Makes a new table. deltalake does it, with its own arguments."""
+        deltalake_module().DeltaTable.create(table_uri, *args, **kwargs)
+        return cls(table_uri, storage_options=kwargs.get("storage_options"))
+
+    def as_deltalake(self) -> Any:  # noqa: ANN401 - a class that may not be there
+        """The same table, at the same version, as a `deltalake.DeltaTable`.
+
+        Raises:
+            ImportError: deltalake is not installed.
+        """
+        if self._deltalake is None:
+            made = deltalake_module().DeltaTable(self._uri, self._pinned().version, self._storage_options)
+            self._deltalake, self._deltalake_version = made, made.version()
+        return self._deltalake
+
+    def follow_deltalake(self) -> None:
+        """Reads the version that the table in deltalake has come to, if it has gone on."""
+        if self._deltalake is not None and self._deltalake.version() != self._deltalake_version:
+            self._deltalake_version = self._deltalake.version()
+            self._handle.pin(version=self._deltalake_version)
+
+    def _forget_deltalake(self) -> None:
+        self._deltalake = self._deltalake_version = None
+
+    def _pinned(self) -> Any:  # noqa: ANN401 - a Snapshot
+        self.follow_deltalake()
+        return self._handle.snapshot()
+
+    def _query(self, columns: Sequence[str] | None, condition: Any, limit: int | None) -> RowQuery:  # noqa: ANN401
+        if isinstance(columns, str):
+            msg = f"columns is a list of names: [{columns!r}]; a condition on rows is given as predicate="
+            raise OptionError(msg)
+        self.follow_deltalake()
+        names = None if columns is None else tuple(columns)
+        if _is_expression(condition):
+            return RowQuery(names, expression=condition, limit=limit)
+        return RowQuery(names, condition if condition is None or condition else None, limit=limit)
+
+    def _condition(self, filters: Filters | None, predicate: Any) -> Predicate | None:  # noqa: ANN401
+        own = partition_predicate(filters, self._pinned().partition_columns)
+        terms = [term for term in (own, None if predicate is None else parse(predicate)) if term is not None]
+        return all_of(terms) if terms else None
+
+
+def _is_expression(condition: object) -> bool:
+    import pyarrow.compute as pc
+
+    return isinstance(condition, pc.Expression)
+
+
+def _refuse(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            msg = f"{name} is not supported: leave it out"
+            raise OptionError(msg)
