@@ -1,4 +1,4 @@
-"""Random pyarrow expressions over the made-up files."""
+"""Pyarrow expressions over the made-up files: random ones, and one leaf for every literal that may be odd."""
 
 # ruff: noqa: ANN401 - literals of every type
 
@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import strategies as st
 from tests.predicate.files import TYPES, VALUES
 
-UTC = dt.UTC
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _OPERATORS = [pc.equal, pc.not_equal, pc.less, pc.less_equal, pc.greater, pc.greater_equal]
 _PATHS = st.sampled_from(sorted(TYPES))
 _NUMBERS = {"i", "l", "x", "f", "f4", "dec", "wide"}
@@ -61,40 +63,42 @@ _STRANGE_TEXTS = [
 ]
 
 
-def own_literals(path: tuple[str, ...]) -> st.SearchStrategy[pa.Scalar]:
-    """Literals of the column's own type."""
-    return (st.none() | VALUES[path]).map(lambda value: _scalar(value, TYPES[path]))
+_OTHERS: dict[str, list[pa.Scalar]] = {
+    **dict.fromkeys(_NUMBERS, _STRANGE_NUMBERS),
+    **dict.fromkeys(_MOMENTS, _STRANGE_MOMENTS),
+    **dict.fromkeys(_TEXTS, _STRANGE_TEXTS),
+    "b": [_scalar(1, pa.int64()), _scalar("true", pa.string()), pa.scalar(None)],
+}
+_TARGETS: dict[str, list[pa.DataType]] = {
+    **dict.fromkeys(_NUMBERS, [pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.decimal128(30, 4), pa.string()]),
+    **dict.fromkeys(
+        _MOMENTS, [pa.timestamp("us"), pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.date32(), pa.int64()]
+    ),
+    **dict.fromkeys(_TEXTS, [pa.large_string(), pa.binary(), pa.string()]),
+    "b": [pa.int64()],
+}
 
 
-def any_literals(path: tuple[str, ...]) -> st.SearchStrategy[pa.Scalar]:
-    """Literals of the column's own type, and of others that Arrow casts, rounds or refuses."""
-    name = path[-1]
-    others = (
-        _STRANGE_NUMBERS
-        if name in _NUMBERS
-        else _STRANGE_MOMENTS
-        if name in _MOMENTS
-        else _STRANGE_TEXTS
-        if name in _TEXTS
-        else [_scalar(1, pa.int64()), _scalar("true", pa.string()), pa.scalar(None)]
-    )
-    return own_literals(path) | st.sampled_from(others)
-
-
-def _cast_targets(path: tuple[str, ...]) -> list[pa.DataType]:
-    name = path[-1]
-    if name in _NUMBERS:
-        return [pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.decimal128(30, 4), pa.string()]
-    if name in _MOMENTS:
-        return [pa.timestamp("us"), pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.date32(), pa.int64()]
-    return [pa.large_string(), pa.binary(), pa.string()]
+def leaves_about(path: tuple[str, ...], values: list[pa.Scalar]) -> Iterator[pc.Expression]:
+    """Every kind of leaf with every literal: of the column's own values, and of other types."""
+    column = field(path)
+    yield from (column.is_null(), column.is_valid(), column.is_null(nan_is_null=True))
+    for literal in [*_OTHERS[path[-1]], *values]:
+        for operator in _OPERATORS:
+            yield operator(column, pc.scalar(literal))
+        for target in _TARGETS[path[-1]]:
+            yield column.cast(target) < pc.scalar(literal)
+            yield column.cast(target) == pc.scalar(literal)
+        yield pc.is_in(column, value_set=_array([literal]))
 
 
 @st.composite
 def _leaves(draw: st.DrawFn, *, strange: bool) -> pc.Expression:
     path = draw(_PATHS)
     column = field(path)
-    literals = any_literals(path) if strange else own_literals(path)
+    literals = (st.none() | VALUES[path]).map(lambda value: _scalar(value, TYPES[path]))
+    if strange:
+        literals |= st.sampled_from(_OTHERS[path[-1]])
     form = draw(st.integers(0, 11))
     if form == 0:
         return draw(st.sampled_from([column.is_null(), column.is_valid(), column.is_null(nan_is_null=True)]))
@@ -107,7 +111,7 @@ def _leaves(draw: st.DrawFn, *, strange: bool) -> pc.Expression:
     if form <= 7 and path[-1] in {"s", "y"}:
         return _like(draw, column)
     if form == 8 and strange:
-        column = column.cast(draw(st.sampled_from(_cast_targets(path))), safe=draw(st.booleans()))
+        column = column.cast(draw(st.sampled_from(_TARGETS[path[-1]])), safe=draw(st.booleans()))
     literal = pc.scalar(draw(literals))
     sides = (literal, column) if draw(st.booleans()) else (column, literal)
     return draw(st.sampled_from(_OPERATORS))(*sides)
@@ -115,18 +119,15 @@ def _leaves(draw: st.DrawFn, *, strange: bool) -> pc.Expression:
 
 def _membership(draw: st.DrawFn, column: pc.Expression, literals: st.SearchStrategy[pa.Scalar]) -> pc.Expression:
     listed = draw(st.lists(literals, max_size=4))
-    kind = listed[0].type if listed else pa.null()
-    values = [scalar for scalar in listed if scalar.type == kind]
-    if pa.types.is_dictionary(kind):
-        kind, values = pa.string(), []
-    found = pa.array([_count(scalar) for scalar in values], pa.int64()).view(kind) if pa.types.is_timestamp(kind) else (
-        pa.array([scalar.as_py() for scalar in values], kind)
-    )
-    return pc.is_in(column, value_set=found, skip_nulls=draw(st.booleans()))
+    of_one_type = [scalar for scalar in listed if scalar.type == listed[0].type]
+    return pc.is_in(column, value_set=_array(of_one_type), skip_nulls=draw(st.booleans()))
 
 
-def _count(scalar: pa.Scalar) -> int | None:
-    return scalar.value if scalar.is_valid else None
+def _array(scalars: list[pa.Scalar]) -> pa.Array:
+    """Scalars of one type as an array; Python's datetime has no nanoseconds."""
+    if not scalars:
+        return pa.nulls(0)
+    return pa.concat_arrays([pa.repeat(scalar, 1) for scalar in scalars])
 
 
 def _like(draw: st.DrawFn, column: pc.Expression) -> pc.Expression:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import DeltaSidecarError
+from delta_sidecar.errors import LogCorruptionError, StorageError, UnreadableFileError
 from delta_sidecar.events import (
     BaseChosen,
     BasePassedOver,
@@ -15,27 +15,23 @@ from delta_sidecar.events import (
     Events,
     FallbackTriggered,
     FirstFileFound,
-    PropertyIgnored,
     ScanEnded,
-    SnapshotOpened,
     StrategyChosen,
 )
 from delta_sidecar.execute import ExecutionCounts, LocalExecutor
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.predicate import bind
-from delta_sidecar.replay.bases import CHECKPOINT_TIER, Wanted
+from delta_sidecar.replay.bases import CHECKPOINT_TIER
 from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
 from delta_sidecar.replay.given_again import given_again
-from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.scan import Manner, Scan, forward_scan, reverse_scan
 from delta_sidecar.replay.tally import Account
+from delta_sidecar.scan.beginning import Beginning
 from delta_sidecar.scan.config import ScanStrategy
 from delta_sidecar.scan.cursor import Cursor, GivenBefore
 from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
 from delta_sidecar.scan.metrics import ScanMetrics
-from delta_sidecar.scan.opening import open_table
 from delta_sidecar.scan.paging import PageToken, query_digest
-from delta_sidecar.scan.retention import check_retention
 from delta_sidecar.scan.strategy import Decision, decide
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.store import RequestLog
@@ -95,6 +91,7 @@ class ScanRun:
         self.snapshot: Snapshot | None = None
         self.decision: Decision | None = None
         self._store = store
+        self._beginning = Beginning(store.url, config, self.events, self._opened)
         self._given = snapshot
         self._begun: _Begun | None = None
         self._counts = ExecutionCounts()
@@ -113,7 +110,7 @@ class ScanRun:
         options = self.config.options()
         with closing(self._executor(options)) as executor:
             try:
-                return self._ready(options, executor, scanning=False)[0]
+                return self._beginning.open(executor, scanning=False)[0]
             finally:
                 self.requests.cancel()
 
@@ -139,7 +136,7 @@ class ScanRun:
         options = self.config.options()
         with closing(self._executor(options)) as executor:
             try:
-                snapshot, options = self._ready(options, executor, scanning=False)
+                snapshot, options = self._beginning.open(executor, scanning=False)
                 decision = self._decide(snapshot, options)
                 looking = look_at_base(snapshot, self.config.parsed_predicate, self.events)
                 base = StateMachineIterator(looking, executor).run_to_terminal()
@@ -231,7 +228,7 @@ class ScanRun:
     def _found(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._found_in(schema)
-        except DeltaSidecarError:
+        except (LogCorruptionError, StorageError, UnreadableFileError):
             if self._given is None or self._files or self.requests.cancelled:
                 raise
             # What a snapshot that was opened earlier is made of may have been cleaned up meanwhile, and its version
@@ -260,62 +257,9 @@ class ScanRun:
     def _begin(self, schema: pa.Schema, executor: LocalExecutor) -> _Begun:
         without = OPTIONAL_COLUMNS - set(schema.names)
         if self._given is None:
-            return _Begun(executor, *self._ready(self.config.options(), executor, scanning=True, without=without))
+            return _Begun(executor, *self._beginning.open(executor, scanning=True, without=without))
         self.snapshot = self._given
-        return _Begun(executor, self._given, self.config.options(self._given.metadata.configuration, self._ignored))
-
-    def _ready(
-        self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str] = frozenset()
-    ) -> tuple[Snapshot, ScanOptions]:
-        """Opens the table, and gives the options that count once its properties are known."""
-        first = options
-        try:
-            snapshot = self._open(first, executor, scanning=scanning, without=without)
-        except DeltaSidecarError:
-            # The table's own property may be for metadata sidecars, and they may be what is missing.
-            if first.sidecar_enabled or self.config.sidecar_enabled is not None:
-                raise
-            first = replace(first, sidecar_enabled=True)
-            snapshot = self._open(first, executor, scanning=scanning, without=without)
-        options = self.config.options(snapshot.metadata.configuration, self._ignored)
-        if options.sidecar_enabled != first.sidecar_enabled:
-            snapshot = self._open(options, executor, scanning=scanning, without=without)
-        check_retention(snapshot, options, executor, self.events)
-        return snapshot, options
-
-    def _open(
-        self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str]
-    ) -> Snapshot:
-        config = self.config
-        is_forward = options.strategy is ScanStrategy.FORWARD
-        is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
-        # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
-        whole_tail = scanning and (is_forward or is_likely_forward or config.predicate is not None)
-        whole_base = whole_tail and config.limit is None
-        wanted = Wanted(config.parsed_predicate, without, options.sidecar_row_groups_per_batch)
-        opening = Opening(
-            self._store.url,
-            config.version,
-            options.commit_read_parallelism,
-            whole_tail=whole_tail,
-            whole_base=whole_base,
-            sidecars=options.sidecar_enabled,
-            wanted=wanted if whole_base and config.page_token is None else None,
-            events=self.events,
-        )
-        self.snapshot = open_table(opening, config, executor)
-        choice = self.snapshot.choice
-        self.events(
-            SnapshotOpened(
-                table=self._store.url,
-                version=self.snapshot.version,
-                base_version=choice.base_version,
-                commits=len(choice.tail()),
-                tail_bytes=choice.tail_bytes,
-                base_bytes=choice.base_bytes,
-            )
-        )
-        return self.snapshot
+        return _Begun(executor, self._given, self._beginning.options_of(self._given))
 
     def _decide(self, snapshot: Snapshot, options: ScanOptions) -> Decision:
         predicate, token = self.config.parsed_predicate, self.config.token
@@ -395,8 +339,8 @@ class ScanRun:
         elif isinstance(event, BaseChosen):
             self._tier = event.tier
 
-    def _ignored(self, name: str, reason: str) -> None:
-        self.events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
+    def _opened(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
 
     def _tell_first(self, executor: LocalExecutor) -> None:
         if self._trips_to_first_file is None:
