@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.builder import TableBuilder, add
 
-from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError
+from delta_sidecar import DeltaTable, LazyDeltaScanner, LazyScanConfig, OptionError
+from delta_sidecar.data.query import RowOptions
 from delta_sidecar.events import Event, PropertyIgnored
-from delta_sidecar.options import SCAN_OPTIONS, Option
+from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS, Option
 from delta_sidecar.replay import seen
 from delta_sidecar.scan.config import ScanOptions
 
@@ -114,6 +115,40 @@ def test_the_page_has_every_option() -> None:
     page = (Path(__file__).parents[1] / "docs" / "reference" / "options.md").read_text()
     for option in SCAN_OPTIONS:
         assert row_of(option) in page, f"docs/reference/options.md lacks or differs from:\n{row_of(option)}"
+
+
+ROW_VALUES = {
+    "file_parallelism": ("5", 5, "0"),
+    "rows_per_batch": ("7", 7, "few"),
+    "rows_memory_limit": ("5MB", 5 << 20, "much"),
+    "allow_external_paths": ("yes", True, "perhaps"),
+}
+
+
+@pytest.mark.parametrize("option", ROW_OPTIONS, ids=lambda option: option.name)
+def test_an_option_of_rows_is_set_by_the_call_and_the_environment(
+    option: Option, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, value, wrong = ROW_VALUES[option.name]
+    assert getattr(RowOptions(), option.name) == option.default == getattr(RowOptions.of({}), option.name)
+    assert getattr(RowOptions.of({option.name: text}), option.name) == value
+    monkeypatch.setenv(option.environment_variable, text)
+    assert getattr(RowOptions.of({}), option.name) == value
+    monkeypatch.setenv(option.environment_variable, wrong)
+    with pytest.raises(OptionError, match=option.environment_variable):
+        DeltaTable("./telemetry")
+
+
+def test_an_unknown_option_of_a_table_is_refused_by_name() -> None:
+    with pytest.raises(OptionError, match="unknown option 'paralelism'; the options are allow_external_paths, "):
+        DeltaTable("./telemetry", options={"paralelism": 3})
+
+
+def test_the_page_has_every_option_of_rows() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "options.md").read_text()
+    for option in ROW_OPTIONS:
+        row = row_of(option).replace(f" `{option.table_property}` |", "")
+        assert row in page, f"docs/reference/options.md lacks or differs from:\n{row}"
 
 
 def row_of(option: Option) -> str:

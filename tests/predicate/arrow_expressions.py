@@ -69,13 +69,13 @@ _OTHERS: dict[str, list[pa.Scalar]] = {
     **dict.fromkeys(_TEXTS, _STRANGE_TEXTS),
     "b": [_scalar(1, pa.int64()), _scalar("true", pa.string()), pa.scalar(None)],
 }
-_TARGETS: dict[str, list[pa.DataType]] = {
-    **dict.fromkeys(_NUMBERS, [pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.decimal128(30, 4), pa.string()]),
+_TARGETS: dict[str, tuple[pa.DataType, ...]] = {
+    **dict.fromkeys(_NUMBERS, (pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.decimal128(30, 4), pa.string())),
     **dict.fromkeys(
-        _MOMENTS, [pa.timestamp("us"), pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.date32(), pa.int64()]
+        _MOMENTS, (pa.timestamp("us"), pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.date32(), pa.int64())
     ),
-    **dict.fromkeys(_TEXTS, [pa.large_string(), pa.binary(), pa.string()]),
-    "b": [pa.int64()],
+    **dict.fromkeys(_TEXTS, (pa.large_string(), pa.binary(), pa.string())),
+    "b": (pa.int64(),),
 }
 
 
@@ -152,7 +152,7 @@ def expressions(*, strange: bool) -> st.SearchStrategy[pc.Expression]:
             st.builds(lambda left, right: left | right, inner, inner),
             st.builds(called, st.sampled_from(["and", "or", "xor", "and_not_kleene"]), inner, inner),
             st.builds(pc.if_else, inner, inner, inner),
-            st.builds(lambda term, other: pc.coalesce(term, other), inner, inner),
+            st.builds(pc.coalesce, inner, inner),
         ),
         max_leaves=5,
     )

@@ -1,4 +1,3 @@
-# ruff: noqa: ANN401 - literals of every type
 from __future__ import annotations
 
 import datetime as dt
@@ -22,7 +21,7 @@ from delta_sidecar.predicate import TRUE, bind, columns, matches
 from delta_sidecar.predicate.arrow_expression import Translated, _translated, from_arrow_expression, prunable
 from delta_sidecar.predicate.arrow_leaves import Leaves
 
-X, Y, S = pc.field("x"), pc.field("y"), pc.field("s")
+x, y, s = pc.field("x"), pc.field("y"), pc.field("s")
 NO_ANSWER = pc.scalar(pa.scalar(None, pa.bool_()))
 NOON = dt.datetime(2026, 2, 8, 12, tzinfo=dt.UTC)
 
@@ -32,98 +31,98 @@ def call(name: str, *arguments: pc.Expression) -> pc.Expression:
 
 
 EXACT = [
-    (X > 5, "x > 5"),
-    (pc.scalar(5) > X, "x < 5"),
-    (~(X == 5), "x != 5"),
-    (~(X < 5), "NOT (x < 5)"),
-    ((X > 5) & (Y < 3) | ~(S == "a"), "(x > 5 AND y < 3) OR s != 'a'"),
-    (~((X > 5) & (Y < 3)), "NOT (x > 5) OR NOT (y < 3)"),
-    (call("and", X > 5, Y < 3), "x > 5 AND y < 3"),
-    (X, "x = TRUE"),
-    (~X, "x = FALSE"),
+    (x > 5, "x > 5"),
+    (pc.scalar(5) > x, "x < 5"),
+    (~(x == 5), "x != 5"),
+    (~(x < 5), "NOT (x < 5)"),
+    ((x > 5) & (y < 3) | ~(s == "a"), "(x > 5 AND y < 3) OR s != 'a'"),
+    (~((x > 5) & (y < 3)), "NOT (x > 5) OR NOT (y < 3)"),
+    (call("and", x > 5, y < 3), "x > 5 AND y < 3"),
+    (x, "x = TRUE"),
+    (~x, "x = FALSE"),
     (pc.scalar(True), "TRUE"),  # noqa: FBT003 - a literal
     (~pc.scalar(True), "FALSE"),  # noqa: FBT003
     (NO_ANSWER, "FALSE"),
     (~NO_ANSWER, "FALSE"),
-    ((X == 5) | NO_ANSWER, "x = 5"),
-    (X == pa.scalar(None, pa.int64()), "FALSE"),
-    (X.is_null(), "x IS NULL"),
-    (~X.is_null(), "x IS NOT NULL"),
-    (X.is_valid(), "x IS NOT NULL"),
-    (X.isin([1, 2]), "x IN (1, 2)"),
-    (~X.isin([1, 2]), "x NOT IN (1, 2) OR x IS NULL"),
-    (X.isin([1, None]), "x IN (1) OR x IS NULL"),
-    (~X.isin([1, None]), "x NOT IN (1)"),
-    (pc.is_in(X, pa.array([1, None]), skip_nulls=True), "x IN (1)"),
-    (X.isin(pa.nulls(1)), "x IS NULL"),
-    (~X.isin(pa.nulls(1)), "x IS NOT NULL"),
-    (X.isin([]), "FALSE"),
-    (~X.isin([]), "TRUE"),
-    (X.isin(pa.array(["a", "b"]).dictionary_encode()), "x IN ('a', 'b')"),
-    (pc.if_else(X.is_valid(), X.isin([1]), NO_ANSWER), "x IS NOT NULL AND x IN (1)"),
-    (pc.match_like(S, "a%b_"), "s LIKE 'a%b_'"),
-    (pc.starts_with(S, "a_%\\"), "s LIKE 'a\\_\\%\\\\%'"),
-    (~pc.ends_with(S, "{}"), "s NOT LIKE '%{}'"),
-    (pc.match_substring(S, ""), "s LIKE '%%'"),
+    ((x == 5) | NO_ANSWER, "x = 5"),
+    (x == pa.scalar(None, pa.int64()), "FALSE"),
+    (x.is_null(), "x IS NULL"),
+    (~x.is_null(), "x IS NOT NULL"),
+    (x.is_valid(), "x IS NOT NULL"),
+    (x.isin([1, 2]), "x IN (1, 2)"),
+    (~x.isin([1, 2]), "x NOT IN (1, 2) OR x IS NULL"),
+    (x.isin([1, None]), "x IN (1) OR x IS NULL"),
+    (~x.isin([1, None]), "x NOT IN (1)"),
+    (pc.is_in(x, pa.array([1, None]), skip_nulls=True), "x IN (1)"),
+    (x.isin(pa.nulls(1)), "x IS NULL"),
+    (~x.isin(pa.nulls(1)), "x IS NOT NULL"),
+    (x.isin([]), "FALSE"),
+    (~x.isin([]), "TRUE"),
+    (x.isin(pa.array(["a", "b"]).dictionary_encode()), "x IN ('a', 'b')"),
+    (pc.if_else(x.is_valid(), x.isin([1]), NO_ANSWER), "x IS NOT NULL AND x IN (1)"),
+    (pc.match_like(s, "a%b_"), "s LIKE 'a%b_'"),
+    (pc.starts_with(s, "a_%\\"), "s LIKE 'a\\_\\%\\\\%'"),
+    (~pc.ends_with(s, "{}"), "s NOT LIKE '%{}'"),
+    (pc.match_substring(s, ""), "s LIKE '%%'"),
     (pc.field("a", "b", "c") > 1, "a.b.c > 1"),
     (pc.field("a.b") > 1, "`a.b` > 1"),
-    (X == "it's", "x = 'it''s'"),
-    (X == pa.scalar("a", pa.large_string()), "x = 'a'"),
-    (X == pa.scalar("a", pa.string_view()), "x = 'a'"),
-    (X == pa.scalar("a").cast(pa.dictionary(pa.int32(), pa.string())), "x = 'a'"),
-    (X == b"\xff", "x = X'FF'"),
-    (X == pa.scalar(b"ab", pa.binary(2)), "x = X'6162'"),
-    (X < 0.1, "x < 0.1"),
-    (X < pa.scalar(0.1, pa.float32()), "x < 0.10000000149011612"),
-    (X < Decimal("1.50"), "x < 1.50"),
-    (X == dt.date(2026, 2, 8), "x = DATE '2026-02-08'"),
-    (X == pa.scalar(dt.date(2026, 2, 8), pa.date64()), "x = DATE '2026-02-08'"),
-    (X > NOON.replace(tzinfo=None), "x > TIMESTAMP '2026-02-08 12:00:00'"),
-    (X > pa.scalar(NOON, pa.timestamp("s", "Asia/Tokyo")), "x > TIMESTAMP '2026-02-08 12:00:00+00:00'"),
-    (X > pa.scalar(NOON, pa.timestamp("ns", "UTC")), "x > TIMESTAMP '2026-02-08 12:00:00+00:00'"),
-    (X > pc.scalar("2026-02-08").cast(pa.timestamp("us")), "x > TIMESTAMP '2026-02-08 00:00:00'"),
+    (x == "it's", "x = 'it''s'"),
+    (x == pa.scalar("a", pa.large_string()), "x = 'a'"),
+    (x == pa.scalar("a", pa.string_view()), "x = 'a'"),
+    (x == pa.scalar("a").cast(pa.dictionary(pa.int32(), pa.string())), "x = 'a'"),
+    (x == b"\xff", "x = X'FF'"),
+    (x == pa.scalar(b"ab", pa.binary(2)), "x = X'6162'"),
+    (x < 0.1, "x < 0.1"),
+    (x < pa.scalar(0.1, pa.float32()), "x < 0.10000000149011612"),
+    (x < Decimal("1.50"), "x < 1.50"),
+    (x == dt.date(2026, 2, 8), "x = DATE '2026-02-08'"),
+    (x == pa.scalar(dt.date(2026, 2, 8), pa.date64()), "x = DATE '2026-02-08'"),
+    (x > NOON.replace(tzinfo=None), "x > TIMESTAMP '2026-02-08 12:00:00'"),
+    (x > pa.scalar(NOON, pa.timestamp("s", "Asia/Tokyo")), "x > TIMESTAMP '2026-02-08 12:00:00+00:00'"),
+    (x > pa.scalar(NOON, pa.timestamp("ns", "UTC")), "x > TIMESTAMP '2026-02-08 12:00:00+00:00'"),
+    (x > pc.scalar("2026-02-08").cast(pa.timestamp("us")), "x > TIMESTAMP '2026-02-08 00:00:00'"),
 ]
 INEXACT = [
-    ((X > 5) & (Y + 1 > 3), "x > 5"),
-    ((X > 5) | (Y + 1 > 3), "TRUE"),
-    (~((X > 5) & (Y + 1 > 3)), "TRUE"),
-    (~((X > 5) | (Y + 1 > 3)), "NOT (x > 5)"),
-    (call("or", X > 5, Y < 3), "x > 5 OR y < 3"),
-    (~call("and", X > 5, Y < 3), "NOT (x > 5) OR NOT (y < 3)"),
-    (call("xor", X > 5, Y < 3), "TRUE"),
-    (X.is_null(nan_is_null=True), "TRUE"),
-    (~X.is_null(nan_is_null=True), "x IS NOT NULL"),
-    (X.isin([float("nan"), 1.5]), "TRUE"),
-    (~X.isin([float("nan"), 1.5]), "x NOT IN (1.5) OR x IS NULL"),
-    (X.isin([0.0, 1.5]), "x IN (0.0, 1.5)"),
-    (~X.isin([0.0, 1.5]), "x NOT IN (1.5) OR x IS NULL"),
-    (~X.isin([0.0]), "TRUE"),
-    (pc.match_like(S, "a\\%"), "TRUE"),
-    (pc.starts_with(S, "a", ignore_case=True), "TRUE"),
-    (pc.starts_with(S, b"\xff"), "TRUE"),
-    (X == Y, "TRUE"),
+    ((x > 5) & (y + 1 > 3), "x > 5"),
+    ((x > 5) | (y + 1 > 3), "TRUE"),
+    (~((x > 5) & (y + 1 > 3)), "TRUE"),
+    (~((x > 5) | (y + 1 > 3)), "NOT (x > 5)"),
+    (call("or", x > 5, y < 3), "x > 5 OR y < 3"),
+    (~call("and", x > 5, y < 3), "NOT (x > 5) OR NOT (y < 3)"),
+    (call("xor", x > 5, y < 3), "TRUE"),
+    (x.is_null(nan_is_null=True), "TRUE"),
+    (~x.is_null(nan_is_null=True), "x IS NOT NULL"),
+    (x.isin([float("nan"), 1.5]), "TRUE"),
+    (~x.isin([float("nan"), 1.5]), "x NOT IN (1.5) OR x IS NULL"),
+    (x.isin([0.0, 1.5]), "x IN (0.0, 1.5)"),
+    (~x.isin([0.0, 1.5]), "x NOT IN (1.5) OR x IS NULL"),
+    (~x.isin([0.0]), "TRUE"),
+    (pc.match_like(s, "a\\%"), "TRUE"),
+    (pc.starts_with(s, "a", ignore_case=True), "TRUE"),
+    (pc.starts_with(s, b"\xff"), "TRUE"),
+    (x == y, "TRUE"),
     (pc.scalar(1) == pc.scalar(1), "TRUE"),
     (pc.scalar(1), "TRUE"),
-    (X.cast(pa.int64()) > 5, "TRUE"),
-    ((X + 1).is_null(), "TRUE"),
-    ((X + 1).isin([1]), "TRUE"),
-    (pc.coalesce(X, Y), "TRUE"),
+    (x.cast(pa.int64()) > 5, "TRUE"),
+    ((x + 1).is_null(), "TRUE"),
+    ((x + 1).isin([1]), "TRUE"),
+    (pc.coalesce(x, y), "TRUE"),
     (pc.field(0) == 1, "TRUE"),
-    ((pc.field(0) == 1) & (X > 5), "TRUE"),
-    (call("no such function", X), "TRUE"),
-    (call("equal", X), "TRUE"),
-    (call("is_in", X), "TRUE"),
+    ((pc.field(0) == 1) & (x > 5), "TRUE"),
+    (call("no such function", x), "TRUE"),
+    (call("equal", x), "TRUE"),
+    (call("is_in", x), "TRUE"),
     (call("invert"), "TRUE"),
-    (X > pa.scalar(1, pa.timestamp("ns")), "TRUE"),
-    (X > pa.scalar(2**62, pa.timestamp("s")), "TRUE"),
-    (X > pa.scalar(2**31 - 1, pa.date32()), "TRUE"),
-    (X > pa.scalar(1, pa.date64()), "TRUE"),
-    (X > dt.time(1), "TRUE"),
-    (X > dt.timedelta(1), "TRUE"),
-    (X == pa.scalar([1]), "TRUE"),
-    (X == pa.ExtensionScalar.from_storage(pa.uuid(), b"0" * 16), "TRUE"),
-    (X == pc.scalar("a").cast(pa.int64()), "TRUE"),
-    (X == pc.scalar(300).cast(pa.int8(), safe=False), "TRUE"),
+    (x > pa.scalar(1, pa.timestamp("ns")), "TRUE"),
+    (x > pa.scalar(2**62, pa.timestamp("s")), "TRUE"),
+    (x > pa.scalar(2**31 - 1, pa.date32()), "TRUE"),
+    (x > pa.scalar(1, pa.date64()), "TRUE"),
+    (x > dt.time(1), "TRUE"),
+    (x > dt.timedelta(1), "TRUE"),
+    (x == pa.scalar([1]), "TRUE"),
+    (x == pa.ExtensionScalar.from_storage(pa.uuid(), b"0" * 16), "TRUE"),
+    (x == pc.scalar("a").cast(pa.int64()), "TRUE"),
+    (x == pc.scalar(300).cast(pa.int8(), safe=False), "TRUE"),
 ]
 
 
@@ -153,40 +152,40 @@ SMALL = pa.schema(
         ("st", pa.struct([("a", pa.int64())])),
     ]
 )
-N, F, F4, TS = (pc.field(name) for name in ("n", "f", "f4", "ts"))
+n, f, f4, ts = (pc.field(name) for name in ("n", "f", "f4", "ts"))
 PRUNABLE = [
-    (N > pa.scalar(5, pa.int64()), "n > 5"),
-    (N > pa.scalar(2**40, pa.int64()), "n IS NULL AND NULL"),
-    (N < 2.5, "n <= 2"),
-    (N.is_null(nan_is_null=True), "n IS NULL"),
-    (F.is_null(nan_is_null=True), None),
-    (N.cast(pa.int64()) > 5, "n > 5"),
-    (N.cast(pa.float64()) < 2.5, "n <= 2"),
-    (N.cast(pa.int8(), safe=False) > 5, None),
-    (N.cast(pa.string()) == "5", None),
-    (N.isin([1, 2]), "n IN (1, 2)"),
-    (N.isin([1.0, 2.5]), None),
-    (F > 5, "f > 5.0"),
-    (F < Decimal("0.7"), None),
-    (F4 < 0.7, f"f4 <= {float(np.float32(0.7))!r}"),
-    (F4 >= 0.7, f"f4 >= {float(np.nextafter(np.float32(0.7), np.float32(1)))!r}"),
-    (F4 < 1e300, "f4 <= 3.4028234663852886e+38"),
-    (F4 == 0.7, None),
-    (F4 == 0.5, "f4 = 0.5"),
-    (F4.cast(pa.float64()) < 2**24 + 1, "f4 <= 16777216.0"),
-    (F.cast(pa.float32()) < 0.5, None),
-    (F4.isin([0.7]), None),
+    (n > pa.scalar(5, pa.int64()), "n > 5"),
+    (n > pa.scalar(2**40, pa.int64()), "n IS NULL AND NULL"),
+    (n < 2.5, "n <= 2"),
+    (n.is_null(nan_is_null=True), "n IS NULL"),
+    (f.is_null(nan_is_null=True), None),
+    (n.cast(pa.int64()) > 5, "n > 5"),
+    (n.cast(pa.float64()) < 2.5, "n <= 2"),
+    (n.cast(pa.int8(), safe=False) > 5, None),
+    (n.cast(pa.string()) == "5", None),
+    (n.isin([1, 2]), "n IN (1, 2)"),
+    (n.isin([1.0, 2.5]), None),
+    (f > 5, "f > 5.0"),
+    (f < Decimal("0.7"), None),
+    (f4 < 0.7, f"f4 <= {float(np.float32(0.7))!r}"),
+    (f4 >= 0.7, f"f4 >= {float(np.nextafter(np.float32(0.7), np.float32(1)))!r}"),
+    (f4 < 1e300, "f4 <= 3.4028234663852886e+38"),
+    (f4 == 0.7, None),
+    (f4 == 0.5, "f4 = 0.5"),
+    (f4.cast(pa.float64()) < 2**24 + 1, "f4 <= 16777216.0"),
+    (f.cast(pa.float32()) < 0.5, None),
+    (f4.isin([0.7]), None),
     (pc.field("price") < Decimal("1.005"), "price <= 1.00"),
     (pc.field("price") < 1.5, None),
     (pc.field("word") == "a", "word = 'a'"),
-    (TS > NOON, "ts > TIMESTAMP '2026-02-08 12:00:00+00:00'"),
-    (TS > NOON.date(), "ts > TIMESTAMP '2026-02-08 00:00:00+00:00'"),
-    (TS > "2026-02-08", None),
+    (ts > NOON, "ts > TIMESTAMP '2026-02-08 12:00:00+00:00'"),
+    (ts > NOON.date(), "ts > TIMESTAMP '2026-02-08 00:00:00+00:00'"),
+    (ts > "2026-02-08", None),
     (pc.field("day") > NOON, "day > DATE '2026-02-08'"),
     (pc.field("day").isin([NOON]), None),
     (pc.field("day").cast(pa.timestamp("us")) > NOON.replace(tzinfo=None), "day > DATE '2026-02-08'"),
-    (TS.cast(pa.date32()) > NOON.date(), None),
-    (TS.cast(pa.timestamp("us")) > NOON.replace(tzinfo=None), None),
+    (ts.cast(pa.date32()) > NOON.date(), None),
+    (ts.cast(pa.timestamp("us")) > NOON.replace(tzinfo=None), None),
     (pc.field("st", "a") > 5, "st.a > 5"),
     (pc.field("st").is_valid(), "st IS NOT NULL"),
     (pc.field("st") == pa.scalar({"a": 1}), None),
@@ -194,13 +193,13 @@ PRUNABLE = [
     (pc.field("tags") == pa.scalar(["a"]), None),
     (pc.field("nothing") > 5, None),
     (pc.field("n", "inside") > 5, None),
-    (N, None),
-    (~pc.match_like(N, "a%"), None),
-    ((N > 5) & (pc.field("nothing") > 5) & (S == 5), "n > 5"),
-    (~((N > 5) | (S == 5)), "NOT (n > 5)"),
-    (~((N > 5) & (S == 5)), None),
-    ((N > 5) | (S == 5), None),
-    (N == pa.scalar(None, pa.int32()), "FALSE"),
+    (n, None),
+    (~pc.match_like(n, "a%"), None),
+    ((n > 5) & (pc.field("nothing") > 5) & (s == 5), "n > 5"),
+    (~((n > 5) | (s == 5)), "NOT (n > 5)"),
+    (~((n > 5) & (s == 5)), None),
+    ((n > 5) | (s == 5), None),
+    (n == pa.scalar(None, pa.int32()), "FALSE"),
 ]
 
 
@@ -213,7 +212,7 @@ def test_with_a_schema_what_arrow_does_by_value_is_kept(expression: pc.Expressio
 
 
 def test_a_long_chain_is_taken_apart() -> None:
-    expression = functools.reduce(operator.or_, [X == number for number in range(3000)])
+    expression = functools.reduce(operator.or_, [x == number for number in range(3000)])
     translated = from_arrow_expression(expression)
     assert translated.exact
     assert str(translated.predicate).startswith("x = 0 OR x = 1 OR x = 2 OR ")
@@ -221,7 +220,7 @@ def test_a_long_chain_is_taken_apart() -> None:
 
 
 def test_what_is_nested_too_deeply_is_given_up() -> None:
-    expression = X > 5
+    expression = x > 5
     for _ in range(3000):
         expression = ~expression
     assert from_arrow_expression(expression) == Translated(TRUE, exact=False)
@@ -229,7 +228,7 @@ def test_what_is_nested_too_deeply_is_given_up() -> None:
 
 
 relaxed = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -245,10 +244,9 @@ def kept(expression: pc.Expression, table: pa.Table) -> list[bool] | None:
 
 def check(translated: Translated, table: pa.Table, expected: list[bool]) -> None:
     found = matches(bind(translated.predicate, table.schema), table).to_pylist()
-    note(f"{translated}: {found}, expected {expected}")
     if translated.exact:
-        assert found == expected
-    assert all(own for own, wanted in zip(found, expected, strict=True) if wanted)
+        assert found == expected, translated
+    assert all(own for own, wanted in zip(found, expected, strict=True) if wanted), translated
 
 
 @relaxed
@@ -258,7 +256,7 @@ def test_no_row_is_lost_whatever_the_types_of_the_literals(data: st.DataObject) 
     expression = data.draw(expressions(strange=True))
     note(str(expression))
     typed = _translated(expression, Leaves(SCHEMA))
-    assert prunable(expression, SCHEMA) == (None if typed.predicate == TRUE else typed.predicate) or "NAN" in str(typed)
+    assert str(prunable(expression, SCHEMA) or TRUE) == str(typed.predicate)
     expected = kept(expression, table)
     if expected is not None:
         check(typed, table, expected)
@@ -304,14 +302,18 @@ def test_no_row_is_lost_beside_any_literal(path: tuple[str, ...]) -> None:
     for leaf in leaves_about(path, list(values)):
         for expression in (leaf, ~leaf):
             translated = _translated(expression, Leaves(table.schema))
+            if translated == Translated(TRUE, exact=False):
+                continue
             exact += translated.exact
             # Arrow fails for a whole column where one value does not fit: then the others are asked one by one.
             together = kept(expression, table)
-            parts = [table] if together is not None else [table.slice(row, 1) for row in range(table.num_rows)]
-            for part in parts:
-                expected = kept(expression, part)
-                if expected is not None:
-                    check(translated, part, expected)
+            if together is not None:
+                check(translated, table, together)
+                continue
+            for row in range(table.num_rows):
+                alone = kept(expression, table.slice(row, 1))
+                if alone is not None:
+                    check(translated, table.slice(row, 1), alone)
     assert exact > len(values)
 
 
@@ -346,6 +348,6 @@ def test_pandas_is_not_imported() -> None:
 
 
 def test_the_columns_of_an_engines_filter_are_known() -> None:
-    predicate = prunable((N > 5) & (pc.field("st", "a") == 1), SMALL)
+    predicate = prunable((n > 5) & (pc.field("st", "a") == 1), SMALL)
     assert predicate is not None
     assert columns(predicate) == {("n",), ("st", "a")}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -89,7 +90,7 @@ def _tree(tokens: Iterator[tuple[bytes, bytes]], values: pa.RecordBatch) -> Node
         elif kind == b"field_ref":
             nodes.append(Field((content.decode(),)))
         elif kind == b"nested_field_ref":
-            nodes.append(Field(tuple(_name(next(tokens)) for _ in range(int(content)))))
+            nodes.append(_nested(list(islice(tokens, int(content))), int(content)))
         elif kind == b"options":
             options.append(values.column(int(content))[0])
         elif kind == b"end" and len(opened) > 1 and content.decode() == name:
@@ -102,12 +103,11 @@ def _tree(tokens: Iterator[tuple[bytes, bytes]], values: pa.RecordBatch) -> Node
     return root
 
 
-def _name(token: tuple[bytes, bytes]) -> str:
-    kind, content = token
-    if kind != b"field_ref":
-        msg = f"not a name: {kind!r}"
+def _nested(names: list[tuple[bytes, bytes]], length: int) -> Field:
+    if len(names) != length or {kind for kind, _ in names} != {b"field_ref"}:
+        msg = f"not {length} names: {names!r}"
         raise ValueError(msg)
-    return content.decode()
+    return Field(tuple(content.decode() for _, content in names))
 
 
 class _CSchema(ctypes.Structure):

@@ -1,0 +1,130 @@
+"""Every public table, at every version that is listed for it: the right rows, or the right refusal, by every engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.conformance.engines import ENGINES
+from tests.conformance.tables import FOLDER, REFUSALS, Expected, names, versions
+
+from delta_sidecar import DeletionVectorError, DeltaSidecarError, DeltaTable, InvalidMetadataError, UnreadableFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Engine = Callable[[Path, int | None], pa.Table]
+
+pytestmark = pytest.mark.skipif(
+    not names(), reason=f"no expected.json in {FOLDER}; set DELTA_CONFORMANCE_DIR to the folder with the tables"
+)
+TABLES = names() or ("absent",)
+
+ROW_FAILURES: dict[str, type[DeltaSidecarError]] = {
+    "missing_data_file": UnreadableFileError,
+    "corrupt_data_file": UnreadableFileError,
+    "missing_dv_file": DeletionVectorError,
+    "no_columns": InvalidMetadataError,
+}
+
+
+def rows_of(expected: Expected, read: Engine) -> pa.Table | None:
+    """Gives the rows; None where they are refused as they must or may be."""
+    facts = expected.facts
+    try:
+        found = read(expected.root, expected.version)
+    except DeltaSidecarError as error:
+        if facts.get("may_refuse") and isinstance(error, REFUSALS):
+            return None
+        if kind := facts.get("rows_fail"):
+            assert type(error) is ROW_FAILURES[kind], f"version {expected.label}: {error!r}"
+            return None
+        if facts.get("fails"):
+            return None
+        raise
+    assert not facts.get("fails"), f"version {expected.label} must not open"
+    assert not facts.get("rows_fail"), f"version {expected.label} has no rows to give: {facts['rows_fail']}"
+    return found
+
+
+def expected_folder(name: str) -> Path:
+    return FOLDER / "expected-data" / name.split("/", 1)[1]
+
+
+def with_content() -> list[str]:
+    return [name for name in names() if any(expected_folder(name).glob("*.parquet"))] or ["absent"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", TABLES)
+def test_as_many_rows_as_there_are(name: str, engine: str) -> None:
+    for expected in versions(name):
+        found = rows_of(expected, ENGINES[engine])
+        if found is not None:
+            found.validate(full=True)
+            assert found.num_rows == expected.facts["rows"], f"version {expected.label}"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", with_content())
+def test_the_rows_that_are_expected(name: str, engine: str) -> None:
+    newest = versions(name)[-1]
+    found = rows_of(newest, ENGINES[engine])
+    if found is None:
+        pytest.skip(f"{name} has no rows to give")
+    wanted = pa.concat_tables(
+        pq.ParquetFile(path, coerce_int96_timestamp_unit="us").read()
+        for path in sorted(expected_folder(name).glob("*.parquet"))
+    )
+    assert found.schema.names == wanted.schema.names
+    assert as_multiset(found) == as_multiset(wanted)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_one_column_has_the_values_that_it_has_among_all(name: str) -> None:
+    newest = versions(name)[-1]
+    found = rows_of(newest, ENGINES["table"])
+    if found is None:
+        pytest.skip(f"{name} has no rows to give")
+    for column in found.schema.names:
+        alone = DeltaTable(newest.root, newest.version).scan([column]).reader().read_all()
+        assert alone.schema == pa.schema([found.schema.field(column)])
+        assert as_multiset(alone) == as_multiset(found.select([column])), column
+    assert DeltaTable(newest.root, newest.version).scan([]).reader().read_all().num_rows == found.num_rows
+
+
+def as_multiset(table: pa.Table) -> Counter[str]:
+    """Gives rows as texts to be compared, whatever order they come in and however their types are laid out."""
+    columns = [
+        [repr(as_value(value)) for value in column.cast(comparable_type(column.type)).to_pylist()]
+        for column in table.columns
+    ]
+    return Counter(map("|".join, zip(*columns, strict=True)))
+
+
+def comparable_type(kind: pa.DataType) -> pa.DataType:
+    """Gives the type that values are compared in: moments as numbers, of which Python knows only some years."""
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return pa.int64() if pa.types.is_timestamp(kind) else pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, comparable_type(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(comparable_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(comparable_type(kind.key_type), comparable_type(kind.item_type))
+    return kind
+
+
+def as_value(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        return {name: as_value(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        # The entries of a map are pairs, in no particular order.
+        if value and all(isinstance(inner, tuple) for inner in value):
+            return sorted((as_value(inner) for inner in value), key=repr)
+        return [as_value(inner) for inner in value]
+    return tuple(map(as_value, value)) if isinstance(value, tuple) else value
