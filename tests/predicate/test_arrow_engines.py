@@ -1,6 +1,5 @@
 """What DuckDB and DataFusion really hand to a dataset's scanner, and what it comes to as a predicate."""
 
-# ruff: noqa: ANN401 - a dataset takes whatever an engine hands to it
 from __future__ import annotations
 
 import datetime as dt
@@ -73,7 +72,10 @@ class Spy(ds.Dataset):  # type: ignore[misc]
         return TABLE.schema
 
     def scanner(
-        self, columns: list[str] | None = None, filter: pc.Expression | None = None, **_: Any  # noqa: A002
+        self,
+        columns: list[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - as pyarrow has it
+        **_: object,
     ) -> Answer:
         self.asked.append(filter)
         table = TABLE
@@ -96,7 +98,7 @@ class Fragment:
     def physical_schema(self) -> pa.Schema:
         return TABLE.schema
 
-    def scanner(self, schema: object = None, **asked: Any) -> Answer:  # noqa: ARG002
+    def scanner(self, schema: object = None, **asked: Any) -> Answer:  # noqa: ANN401, ARG002
         return self.dataset.scanner(**asked)
 
 
@@ -125,7 +127,100 @@ def predicate_of(spy: Spy) -> str | None:
     return str(prunable(spy.asked[0], TABLE.schema))
 
 
-ALL = range(6)
-NOON = "TIMESTAMP '2026-02-08 02:00:00'"
-UTC_NOON = "TIMESTAMP '2026-02-08 02:00:00+00:00'"
-# The condition, the rows that meet it, and the predicate from DuckDB and from DataFusion: None if it keeps it.
+TWO = "TIMESTAMP '2026-02-08 02:00:00'"
+TWO_UTC = "TIMESTAMP '2026-02-08 02:00:00+00:00'"
+THE_DAY = "tn >= TIMESTAMP '2026-02-08 00:00:00' AND tn < TIMESTAMP '2026-02-09 00:00:00'"
+
+# A condition, the rows that meet it, and what the scanner is asked for by DuckDB and by DataFusion; None where the
+# engine filters by itself.
+CASES = [
+    ("i = 3", [2], "i = 3", "i = 3"),
+    ("i <> 3", [0, 1, 3, 4], "i != 3", "i != 3"),
+    ("i < 3", [0, 1], "i < 3", "i < 3"),
+    ("3 < i", [3, 4], "i > 3", "i > 3"),
+    ("i BETWEEN 2 AND 4", [1, 2, 3], "i >= 2 AND i <= 4", "i >= 2 AND i <= 4"),
+    ("i IN (1, 2, 99)", [0, 1], "i IS NOT NULL AND i IN (1, 2, 99)", "i = 1 OR i = 2 OR i = 99"),
+    ("i IN (1, 2, 3, 99)", [0, 1, 2], "i IS NOT NULL AND i IN (1, 2, 3, 99)", "i IN (1, 2, 3, 99)"),
+    ("i NOT IN (1, 2)", [2, 3, 4], "i IS NOT NULL AND (i NOT IN (1, 2) OR i IS NULL)", "i != 1 AND i != 2"),
+    ("i IS NULL", [5], "i IS NULL", "i IS NULL"),
+    ("i IS NOT NULL", [0, 1, 2, 3, 4], "i IS NOT NULL", "i IS NOT NULL"),
+    ("i = 1 OR s = 'ab'", [0, 1], "i = 1 OR s = 'ab'", "i = 1 OR s = 'ab'"),
+    ("i < 2 OR i IS NULL", [0, 5], "i < 2 OR i IS NULL", "i < 2 OR i IS NULL"),
+    ("NOT (i > 3)", [0, 1, 2], "i <= 3", "i <= 3"),
+    ("NOT (i > 3 AND s = 'a')", [0, 1, 2, 3, 4], "i <= 3 OR s != 'a'", "i <= 3 OR s != 'a'"),
+    (
+        "(i > 2 AND s IS NOT NULL) OR (i < 2 AND b)",
+        [0, 2, 3, 4],
+        "i > 2 OR i < 2",
+        "(i > 2 AND s IS NOT NULL) OR (i < 2 AND b = TRUE)",
+    ),
+    ("i > 2 AND abs(i) > 3", [3, 4], "i > 2", "i > 2"),
+    ("i > 2 OR abs(i) > 3", [2, 3, 4], None, None),
+    ("i + 1 = 3", [1], "i = 2", None),
+    ("CAST(i AS BIGINT) = 3", [2], "i = 3", "i = 3"),
+    ("i = 3.0", [2], None, None),
+    ("s = 'é'", [3], "s = 'é'", "s = 'é'"),
+    ("s >= 'a' AND s < 'b'", [0, 1], "s >= 'a' AND s < 'b'", "s >= 'a' AND s < 'b'"),
+    ("s LIKE 'a%'", [0, 1], None, None),
+    ("s NOT LIKE 'a%'", [2, 3, 4], None, None),
+    ("s IN ('a', 'b%')", [0, 2], "s IS NOT NULL AND s IN ('a', 'b%')", "s = 'a' OR s = 'b%'"),
+    ("b", [0, 2, 4], None, "b = TRUE"),
+    ("NOT b", [1, 3], None, "b = FALSE"),
+    ("b = TRUE", [0, 2, 4], "b = TRUE", "b = TRUE"),
+    ("b = FALSE", [1, 3], "b = FALSE", "b = FALSE"),
+    ("b IS TRUE", [0, 2, 4], None, None),
+    ("f < 0.5", [0, 4], "f < 0.5", "f < 0.5"),
+    ("f = 0.0", [4], "f = 0.0", "f = 0.0"),
+    ("f <> 0.7", [0, 2, 3, 4], None, "f != 0.7"),
+    ("f IN (0.1, 0.0)", [0, 4], "f IS NOT NULL AND (f = 0.0 OR f = 0.1)", "f = 0.1 OR f = 0.0"),
+    ("f4 < CAST(0.7 AS REAL)", [0, 4], "f4 < 0.699999988079071", "f4 < 0.699999988079071"),
+    ("dec = 0.7", [1], "dec = 0.70", "dec = 0.70"),
+    ("dec > 0.5", [1, 2, 3], "dec > 0.50", "dec > 0.50"),
+    ("dec < 1.005", [0, 1, 4], None, None),
+    ("dec IN (0.7, 1.5)", [1, 2], "dec IS NOT NULL AND dec IN (0.70, 1.50)", "dec = 0.70 OR dec = 1.50"),
+    (f"tn = {TWO}", [2], f"tn = {TWO}", f"tn = {TWO}"),
+    ("tn >= '2026-02-08 02:00:00'", [2, 3, 4], f"tn >= {TWO}", f"tn >= {TWO}"),
+    (f"ts > {TWO}", [3, 4], f"ts > {TWO_UTC}", f"ts > {TWO_UTC}"),
+    (f"ts BETWEEN {TWO} AND {TWO}", [2], f"ts = {TWO_UTC}", f"ts = {TWO_UTC}"),
+    ("CAST(tn AS DATE) = DATE '2026-02-08'", [0, 1, 2, 3, 4], THE_DAY, None),
+    ("date_trunc('day', tn) = TIMESTAMP '2026-02-08'", [0, 1, 2, 3, 4], THE_DAY, None),
+    ("d = DATE '2026-02-07'", [1], "d = DATE '2026-02-07'", "d = DATE '2026-02-07'"),
+    ("d > '2026-02-08'", [3, 4], "d > DATE '2026-02-08'", "d > DATE '2026-02-08'"),
+    ("d < TIMESTAMP '2026-02-07 12:00:00'", [0, 1], "d < DATE '2026-02-08'", None),
+    ("st.x = 1", [0], "st.x = 1", None),
+    ("st.x IN (1, 5)", [0, 4], "st.x IS NOT NULL AND st.x IN (1, 5)", None),
+    ("st.z.w = TRUE", [0], "st.z.w = TRUE", None),
+    ("st.x > 1 OR i = 1", [0, 1, 4], "st.x > 1 OR i = 1", None),
+    ("st IS NULL", [3, 5], "st IS NULL", "st IS NULL"),
+    ('"a.b" > 3', [3, 4], "`a.b` > 3", "`a.b` > 3"),
+]
+
+
+@pytest.mark.parametrize(("condition", "rows", "predicate", "_"), CASES, ids=[case[0] for case in CASES])
+def test_duckdb_finds_every_row(condition: str, rows: list[int], predicate: str | None, _: str | None) -> None:
+    found, spy = in_duckdb(condition)
+    assert (found, predicate_of(spy)) == (rows, predicate)
+
+
+@pytest.mark.parametrize(("condition", "rows", "_", "predicate"), CASES, ids=[case[0] for case in CASES])
+def test_datafusion_finds_every_row(condition: str, rows: list[int], _: str | None, predicate: str | None) -> None:
+    found, spy = in_datafusion(condition)
+    assert (found, predicate_of(spy)) == (rows, predicate)
+
+
+def test_duckdb_asks_for_bytes() -> None:
+    found, spy = in_duckdb("bin = '\\xFF'::BLOB")
+    assert (found, predicate_of(spy)) == ([2], "bin = X'FF'")
+
+
+def test_for_duckdb_nan_is_above_all_and_its_filter_is_kept_back() -> None:
+    found, spy = in_duckdb("f > 0.5")
+    assert (found, predicate_of(spy)) == ([1, 2, 3], None)
+
+
+def test_datafusion_hands_over_what_means_something_else_to_arrow() -> None:
+    """It takes the answer as it is, so what it hands over decides: NaN is not above, null is not in the list."""
+    found, spy = in_datafusion("f > 0.5")
+    assert (found, predicate_of(spy)) == ([1, 3], "f > 0.5")
+    found, spy = in_datafusion("i NOT IN (1, 2, 3, 4)")
+    assert (found, predicate_of(spy)) == ([4, 5], "i NOT IN (1, 2, 3, 4) OR i IS NULL")

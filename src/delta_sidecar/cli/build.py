@@ -11,6 +11,7 @@ from delta_sidecar.cli.background import in_background
 from delta_sidecar.cli.ending import ending, is_colourless
 from delta_sidecar.cli.options import (
     ONE_TABLE,
+    column_names,
     only_one_table,
     output_option,
     storage_option,
@@ -37,21 +38,6 @@ Examples:
 """
 
 
-def _names(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[str, ...]:
-    """Splits names at commas; a comma in back-quotes is part of a name."""
-    names: list[str] = []
-    for part in (given or "").split(","):
-        if names and names[-1].count("`") % 2:
-            names[-1] += f",{part}"
-        else:
-            names.append(part)
-    found = tuple(name.strip() for name in names)
-    if given is not None and not all(found):
-        msg = "names of columns are expected, with commas between"
-        raise click.BadParameter(msg, ctx, param)
-    return found if given is not None else ()
-
-
 @click.command(context_settings=ONE_TABLE, epilog=_EXAMPLES, short_help="Build the metadata sidecar of a Delta table.")
 @table_argument
 @version_option
@@ -63,7 +49,7 @@ def _names(ctx: click.Context, param: click.Parameter, given: str | None) -> tup
 @click.option(
     "--summaries",
     metavar="COLUMN,...",
-    callback=_names,
+    callback=column_names,
     help="Other columns whose bounds every row group tells, so that predicates on them skip row groups.",
 )
 @click.option(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import closing, suppress
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from contextlib import closing
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,21 +16,16 @@ from delta_sidecar.cli.options import (
     order_option,
     storage_option,
     strategy_option,
+    summary_option,
     table_argument,
     timestamp_option,
     version_option,
     where_option,
 )
-from delta_sidecar.cli.rendering import ArrowStream, JsonLines, Rendering, TextLines
+from delta_sidecar.cli.writing import refuse_binary_on_terminal, write_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from delta_sidecar.cli.progress import Progress
-    from delta_sidecar.scan.scanner import LazyDeltaScanner
-
-RENDERINGS: dict[str, Callable[[], Rendering]] = {"text": TextLines, "json": JsonLines, "arrow": ArrowStream}
-
+    from delta_sidecar.cli.rendering import Rendering
 
 # The mark keeps the lines as they are.
 _EXAMPLES = """\b
@@ -56,15 +50,13 @@ Examples:
 @timestamp_option
 @click.option(
     "--output",
-    type=click.Choice(list(RENDERINGS)),
+    type=click.Choice(["text", "json", "arrow", "csv"]),
     default="text",
     show_default=True,
-    help="Lines for people, a JSON object per line, or an Arrow IPC stream.",
+    help="Lines for people, a JSON object per line, an Arrow IPC stream, or CSV.",
 )
 @storage_option
-@click.option(
-    "--summary/--no-summary", default=None, help="What was read, on stderr at the end. [default: on a terminal]"
-)
+@summary_option
 def files(  # noqa: PLR0913 - the flags of the command
     *,
     table: str,
@@ -85,11 +77,10 @@ def files(  # noqa: PLR0913 - the flags of the command
     """
     ctx = only_one_table()
     stdout = sys.stdout.buffer
-    if output == "arrow" and stdout.isatty():
-        msg = "Arrow output is binary: redirect it to a file or a program, as in --output arrow > files.arrow"
-        raise click.UsageError(msg, ctx)
+    refuse_binary_on_terminal(output, stdout, ctx)
     with ending():
-        from delta_sidecar.cli.progress import progress_for
+        from delta_sidecar.cli.file_progress import FilesTold
+        from delta_sidecar.cli.progress import progress_of
         from delta_sidecar.scan.config import LazyScanConfig
         from delta_sidecar.scan.scanner import LazyDeltaScanner
 
@@ -103,35 +94,17 @@ def files(  # noqa: PLR0913 - the flags of the command
             timestamp=timestamp,
         )
         scanner = LazyDeltaScanner(table, config, storage_options=storage_options)
-        with progress_for(scanner, summary=summary, beside_data=stdout.isatty()) as progress:
-            _write(scanner, RENDERINGS[output](), stdout, progress)
+        with progress_of(FilesTold(scanner), summary=summary, beside_data=stdout.isatty()) as progress:
+            # Closing stops the scan's requests, however this ends.
+            with closing(scanner.scan_batches()) as batches:
+                write_batches(batches, _rendering(output), stdout, progress)
 
 
-def _write(scanner: LazyDeltaScanner, rendering: Rendering, stdout: BinaryIO, progress: Progress) -> None:
-    # Closing stops the scan's requests, however this ends.
-    with closing(scanner.scan_batches()) as batches:
-        try:
-            stdout.write(rendering.start(batches.schema))
-            for batch in batches:
-                chunk = rendering.batch(batch)
-                with progress.aside():
-                    stdout.write(chunk)
-                    stdout.flush()
-        except BaseException:
-            _break_off(stdout, rendering.broken_off())
-            raise
-        stdout.write(rendering.end())
-        stdout.flush()
+def _rendering(output: str) -> Rendering:
+    from delta_sidecar.cli.rendering import ArrowStream, JsonLines, TextLines
 
+    if output == "csv":
+        from delta_sidecar.cli.row_rendering import Csv
 
-def _break_off(stdout: BinaryIO, mark: bytes) -> None:
-    """Marks the output as not whole, without waiting for a reader that may not read any more."""
-    if not mark:
-        return
-    with suppress(OSError):
-        os.set_blocking(stdout.fileno(), False)
-        try:
-            stdout.write(mark)
-            stdout.flush()
-        finally:
-            os.set_blocking(stdout.fileno(), True)
+        return Csv()
+    return {"text": TextLines, "json": JsonLines, "arrow": ArrowStream}[output]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -44,11 +45,41 @@ def _storage_options(ctx: click.Context, param: click.Parameter, given: Sequence
     return options
 
 
+def column_names(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """Splits names at commas; a comma in back-quotes is part of a name. Nothing given is no name."""
+    names: list[str] = []
+    for part in (given or "").split(","):
+        if names and names[-1].count("`") % 2:
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    found = tuple(name.strip() for name in names)
+    if given is not None and not all(found):
+        msg = "names of columns are expected, with commas between"
+        raise click.BadParameter(msg, ctx, param)
+    return found if given is not None else ()
+
+
+def _plain_names(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[str, ...] | None:
+    """Names without their back-quotes; None where none is given."""
+    found = column_names(ctx, param, given)
+    return tuple(re.sub(r"^`(.*)`$", lambda quoted: quoted[1].replace("``", "`"), name) for name in found) or None
+
+
 table_argument = click.argument("table")
+
+columns_option = click.option(
+    "--columns",
+    metavar="COLUMN,...",
+    callback=_plain_names,
+    help="Only these columns, in this order; a name with a comma goes in back-quotes.",
+)
 
 where_option = click.option(
     "--where", metavar="PREDICATE", help="Leave out files that cannot hold a matching row: SQL text or JSON."
 )
+
+rows_where_option = click.option("--where", metavar="PREDICATE", help="Only rows that match: SQL text or JSON.")
 
 limit_option = click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N files.")
 
@@ -80,6 +111,18 @@ output_option = click.option(
     default="text",
     show_default=True,
     help="Lines for people, or one JSON object.",
+)
+
+rows_output_option = click.option(
+    "--output",
+    type=click.Choice(["text", "json", "arrow", "csv"]),
+    default="text",
+    show_default=True,
+    help="A table for people, a JSON object per row, an Arrow IPC stream, or CSV.",
+)
+
+summary_option = click.option(
+    "--summary/--no-summary", default=None, help="What was read, on stderr at the end. [default: on a terminal]"
 )
 
 storage_option = click.option(

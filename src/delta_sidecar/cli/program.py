@@ -14,6 +14,7 @@ import click
 from delta_sidecar.cli.build import build
 from delta_sidecar.cli.explain import explain
 from delta_sidecar.cli.files import files
+from delta_sidecar.cli.head import head
 from delta_sidecar.cli.ingest import ingest
 from delta_sidecar.cli.inspect import inspect
 from delta_sidecar.cli.interrupts import InterruptWatch
@@ -57,6 +58,7 @@ def main(ctx: click.Context, *, log: str | None) -> None:
 
 
 main.add_command(files)
+main.add_command(head)
 main.add_command(explain)
 main.add_command(inspect)
 main.add_command(build)

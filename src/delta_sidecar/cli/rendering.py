@@ -1,6 +1,6 @@
 """What a batch of files looks like on stdout: lines for people, JSON lines, or Arrow's stream format.
 
-Each rendering is told of the start, of every batch and of the end, and gives bytes; it holds no batch back.
+Each rendering is told of the start, of every batch and of the end, and gives bytes; these hold no batch back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Rendering(Protocol):
         """What comes before the first batch."""
 
     def batch(self, batch: pa.RecordBatch) -> bytes | memoryview:
-        """A batch of files."""
+        """A batch of files or rows."""
 
     def end(self) -> bytes:
         """What comes after the last batch of a whole answer."""

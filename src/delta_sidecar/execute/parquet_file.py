@@ -69,10 +69,12 @@ def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, gu
     # A footer grows with the file; one guess too small costs a round trip.
     start = max(0, size - max(guess, size >> _FOOTER_SHARE))
     data = store.get_range(path, start, size)
+    if start == 0:
+        return Footer(pq.read_metadata(pa.BufferReader(data)), size, data)
     sparse = SparseFile(store, path, size, pool)
     sparse.keep(start, data)
     metadata = pq.ParquetFile(pa.PythonFile(sparse, mode="r")).metadata
-    return Footer(metadata, size, data if start == 0 else None)
+    return Footer(metadata, size, None)
 
 
 def read_footer_within(store: Store, path: str, size: int, most_requests: int | None) -> Footer | None:
@@ -207,10 +209,11 @@ class ParquetRows:
         """
         leaves = self.leaves(columns)
         oldest = frozenset(self._leaves[leaf] for leaf in self._int96.intersection(leaves))
-        sparse = fetched or self.fetch(group, columns)
+        whole = self._footer.whole if fetched is None else None
+        sparse = None if whole is not None else fetched or self.fetch(group, columns)
         try:
             file = pq.ParquetFile(
-                pa.PythonFile(sparse, mode="r"),
+                pa.BufferReader(whole) if sparse is None else pa.PythonFile(sparse, mode="r"),
                 metadata=self._for_int96() if oldest else self._footer.metadata,
                 pre_buffer=False,
                 buffer_size=max(_NARROWEST, min(_SLICE_BYTES, HELD_BYTES // (2 * len(leaves) or 1))),
@@ -232,7 +235,7 @@ class ParquetRows:
                 msg = f"row group {group} ends after {found} of {self.num_rows(group)} rows"
                 raise pa.ArrowInvalid(msg)
         finally:
-            if fetched is None:
+            if fetched is None and sparse is not None:
                 sparse.close()
             pa.default_memory_pool().release_unused()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from delta_sidecar.scan.scanner import LazyDeltaScanner
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Self
 
     from delta_sidecar.data.scan import RowMetrics
     from delta_sidecar.events import Listener
@@ -76,6 +78,16 @@ class TableHandle:
         self._lock = threading.RLock()
 
     @property
+    def access(self) -> Access:
+        """How its data files are reached."""
+        return self._access
+
+    @property
+    def row_options(self) -> RowOptions:
+        """How its rows are read."""
+        return self._options.rows
+
+    @property
     def pinned(self) -> Snapshot | None:
         """The table at its version; None before its first use."""
         return self._snapshot
@@ -96,6 +108,19 @@ class TableHandle:
             self._snapshot = scanner.snapshot()
             self._options = replace(self._options, config=replace(config, timestamp=None))
             return self._snapshot
+
+    def frozen(self) -> Self:
+        """The same table for those who may stop at any row: at the version that it has now, newest commits first.
+
+        It stays there when this one is pinned anew; `close` of either stops the scans of both.
+        """
+        with self._lock:
+            self.snapshot()
+            made = copy.copy(self)
+            config = made._options.config
+            if not config.strategy and not config.order:
+                made._options = replace(made._options, config=replace(config, strategy="reverse"))
+            return made
 
     def scanner(
         self,

@@ -1,0 +1,33 @@
+"""A table by what a call says of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from delta_sidecar.events import Listener
+    from delta_sidecar.table.delta_table import DeltaTable
+
+
+def open_table(
+    address: str,
+    version: int | None,
+    timestamp: str | None,
+    storage_options: Mapping[str, str],
+    listeners: Iterable[Listener] = (),
+) -> DeltaTable:
+    """A table at a version, at a time, or as it is now. Only a time makes it be opened at once.
+
+    Raises:
+        OptionError: A version and a time are given, or what is no time.
+    """
+    from delta_sidecar.scan.config import LazyScanConfig
+    from delta_sidecar.table.delta_table import DeltaTable
+
+    wanted = LazyScanConfig(version=version, timestamp=timestamp)
+    table = DeltaTable(address, version, storage_options, listeners=listeners)
+    if wanted.timestamp is not None:
+        table.load_as_version(wanted.timestamp)
+    return table
