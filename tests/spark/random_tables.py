@@ -85,8 +85,10 @@ VALUES: dict[str, tuple[str, str]] = {
 }
 ADDED = ("int", "string", "timestamp", "decimal(5,2)", "date", "boolean", "binary", "array<timestamp>", "struct")
 
+READ_EVERY = 3
+
 FULL_COURSE = (
-    *("insert", "insert", "insert", "delete", "delete", "update", "merge"),
+    *("insert", "insert", "delete", "delete", "update", "merge"),
     *("add", "add", "add", "rename", "rename", "rename", "drop", "drop", "add_again"),
     *("widen", "widen", "widen", "widen", "move", "optimize", "checkpoint"),
 )
@@ -177,9 +179,10 @@ class RandomTable:
 
     def go_through(self, course: Sequence[str]) -> None:
         """Does operations in a random order, and a last insert into what has become of the table."""
-        for name in (*self._chance.sample(course, len(course)), "insert"):
+        for name in self._chance.sample(course, len(course)):
             operation: Callable[[], None] = getattr(self, name)
             operation()
+        self.insert(is_last=True)
 
     @property
     def table(self) -> str:
@@ -188,10 +191,9 @@ class RandomTable:
 
     # --- rows ------------------------------------------------------------------------------------------------------
 
-    def insert(self) -> None:
-        rows = self._chance.randrange(10, 40)
-        self._run(f"insert into {self.table} {self._source(self._next_id, self._next_id + rows)}")
-        self._next_id += rows
+    def insert(self, *, is_last: bool = False) -> None:
+        start, self._next_id = self._next_id, self._next_id + self._chance.randrange(10, 40)
+        self._run(f"insert into {self.table} {self._source(start, self._next_id)}", is_last=is_last)
 
     def delete(self) -> None:
         self._run(f"delete from {self.table} where {self._some_ids()}")
@@ -213,7 +215,7 @@ class RandomTable:
     def add(self) -> None:
         path, parent = self._chance.choice(list(self._structs()))
         self._names += 1
-        self._add(path, parent, f"added {self._names}")
+        self._add(path, parent, f"added_{self._names}")
 
     def add_again(self) -> None:
         """A column whose name another one had, of another type as it may be."""
@@ -234,16 +236,16 @@ class RandomTable:
         self._names += 1
         # Nobody may have a dot in the name of a partition column: Spark's own MERGE fails.
         name = f"né {self._names}" if at in self._partitions else f"né, {self._names}.{self._names}"
-        self._run(f"alter table {self.table} rename column {dotted(*path, at.name)} to {quoted(name)}")
-        at.name = name
+        before, at.name = at.name, name
+        self._run(f"alter table {self.table} rename column {dotted(*path, before)} to {quoted(name)}")
 
     def drop(self) -> None:
         places = [(path, parent) for path, parent in self._structs() if len(parent.fields) > 1]
         path, parent = self._chance.choice(places)
         at = self._chance.choice([each for each in parent.fields if each.name != "id" and each not in self._partitions])
-        self._run(f"alter table {self.table} drop column {dotted(*path, at.name)}")
         parent.fields.remove(at)
         self._dropped.append((parent, at.name))
+        self._run(f"alter table {self.table} drop column {dotted(*path, at.name)}")
 
     def widen(self) -> None:
         narrow = [
@@ -254,15 +256,13 @@ class RandomTable:
         ]
         if narrow:
             path, at = self._chance.choice(narrow)
-            kind = self._chance.choice(WIDER[str(at.kind)])
-            self._run(f"alter table {self.table} alter column {dotted(*path, at.name)} type {kind}")
-            at.kind = kind
+            at.kind = self._chance.choice(WIDER[str(at.kind)])
+            self._run(f"alter table {self.table} alter column {dotted(*path, at.name)} type {at.kind}")
 
     def move(self) -> None:
         path, parent = self._chance.choice([(path, each) for path, each in self._structs() if len(each.fields) > 1])
-        at = parent.fields[-1]
-        self._run(f"alter table {self.table} alter column {dotted(*path, at.name)} first")
         parent.fields.insert(0, parent.fields.pop())
+        self._run(f"alter table {self.table} alter column {dotted(*path, parent.fields[0].name)} first")
 
     # --- files -----------------------------------------------------------------------------------------------------
 
@@ -279,8 +279,8 @@ class RandomTable:
             "struct": Struct([Column("x", "int"), Column("y", Entries("date"))]),
         }
         kind = kinds.get(chosen, chosen)
-        self._run(f"alter table {self.table} add columns ({dotted(*path, name)} {ddl(kind)})")
         parent.fields.append(Column(name, kind))
+        self._run(f"alter table {self.table} add columns ({dotted(*path, name)} {ddl(kind)})")
 
     def _structs(self) -> Iterator[tuple[tuple[str, ...], Struct]]:
         """Every struct and the way to it, the table itself first."""
@@ -295,27 +295,30 @@ class RandomTable:
             elif isinstance(kind, Entries):
                 waiting.append(((*path, "value"), kind.value))
 
-    def _run(self, statement: str) -> None:
+    def _run(self, statement: str, *, is_last: bool = False) -> None:
         self.spark.sql(statement)
         self._statements += 1
-        # Of columns that are changed one after the other not each is looked at.
-        if not statement.startswith("alter") or self._statements % 3 == 0:
+        # Spark takes longer to read a table than to change it.
+        if self._statements % READ_EVERY == 0 or is_last:
             version = delta_log.latest_version(self.spark, self.url)
             reading = read_by_spark(self.spark, self.url, self._predicates())
             self.moments.append(Moment(version, statement, self._projection(), reading))
 
     def _source(self, start: int, end: int) -> str:
-        values = ", ".join(
-            "id" if each.name == "id" else f"{self._value(each.kind, each in self._partitions)} as {quoted(each.name)}"
-            for each in self._root.fields
-        )
+        values = ", ".join(f"{self._source_value(each)} as {quoted(each.name)}" for each in self._root.fields)
         return f"select {values} from range({start}, {end}, 1, 1)"  # noqa: S608 - all of it is from here
 
-    def _value(self, kind: Kind, is_partition: bool = False) -> str:  # noqa: FBT001, FBT002 - a test's own
-        """An expression of a row's id; of a partition column it has few values."""
-        number = f"pmod(xxhash64(id, {self._chance.randrange(1 << 30)}), {3 if is_partition else 40})"
+    def _source_value(self, column: Column) -> str:
+        if column in self._partitions and isinstance(column.kind, str):
+            # Few values, and the same rows together by each of the columns: files are few then.
+            return f"if(id % 3 = 0, null, {_made(column.kind, '(id % 3 * 9)')})"
+        return "id" if column.name == "id" else self._value(column.kind)
+
+    def _value(self, kind: Kind) -> str:
+        """An expression of a row's id."""
+        number = f"pmod(xxhash64(id, {self._chance.randrange(1 << 30)}), 40)"
         if isinstance(kind, str):
-            made = VALUES[kind.partition("(")[0]][0].format(n=number, kind=kind)
+            made = _made(kind, number)
         elif isinstance(kind, Struct):
             fields = ", ".join(f"'{each.name}', {self._value(each.kind)}" for each in kind.fields)
             made = f"named_struct({fields})"
@@ -345,11 +348,11 @@ class RandomTable:
         ]
         made = [f"id >= {self._next_id // 2}"]
         for name, kind in self._chance.sample(leaves, min(2, len(leaves))):
-            literal = VALUES[kind.partition("(")[0]][1]
+            literal = _literal(kind)
             operator = self._chance.choice(["=", "<>"] if kind == "boolean" else ["=", "<", ">=", "<>"])
             made.append(f"{name} {operator} {literal}")
         (first, _), (second, kind) = self._chance.sample(leaves, 2)
-        literal = VALUES[kind.partition("(")[0]][1]
+        literal = _literal(kind)
         made.append(f"{first} is null or not ({second} in ({literal}) and id < {self._next_id})")
         return tuple(made)
 
@@ -375,6 +378,14 @@ def quoted(name: str) -> str:
 def dotted(*names: str) -> str:
     """The way to a column in SQL."""
     return ".".join(quoted(name) for name in names)
+
+
+def _made(kind: str, number: str) -> str:
+    return VALUES[kind.partition("(")[0]][0].format(n=number, kind=kind)
+
+
+def _literal(kind: str) -> str:
+    return VALUES[kind.partition("(")[0]][1]
 
 
 def _listed(properties: dict[str, str]) -> str:

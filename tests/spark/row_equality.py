@@ -31,7 +31,13 @@ class Reading:
     verdicts: Mapping[str, pa.ChunkedArray]
 
 
-def read_by_spark(spark: SparkSession, url: str, predicates: Sequence[str] = (), version: int | None = None) -> Reading:
+def read_by_spark(
+    spark: SparkSession,
+    url: str,
+    predicates: Sequence[str] = (),
+    version: int | None = None,
+    columns: Sequence[str] = ("*",),
+) -> Reading:
     """Reads a table with Spark, once: what it thinks of each predicate is a further column.
 
     Args:
@@ -39,12 +45,13 @@ def read_by_spark(spark: SparkSession, url: str, predicates: Sequence[str] = (),
         url: The table.
         predicates: Conditions that Spark and we understand.
         version: The version to read; None for the newest.
+        columns: Which columns, as expressions.
     """
     reader = spark.read.format("delta")
     if version is not None:
         reader = reader.option("versionAsOf", version)
-    columns = [f"({predicate}) as `verdict {at}`" for at, predicate in enumerate(predicates)]
-    whole = reader.load(url).selectExpr("*", *columns).toArrow()
+    verdicts = [f"({predicate}) as `verdict {at}`" for at, predicate in enumerate(predicates)]
+    whole = reader.load(url).selectExpr(*columns, *verdicts).toArrow()
     own = whole.num_columns - len(predicates)
     return Reading(whole.select(range(own)), dict(zip(predicates, whole.columns[own:], strict=True)))
 

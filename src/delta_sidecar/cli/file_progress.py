@@ -11,21 +11,24 @@ if TYPE_CHECKING:
 
 
 class FilesTold:
-    """Files that were found, and commits and row groups that were read for them.
+    """Files that were found, and commits and row groups that were read for them."""
 
-    Args:
-        scanner: The scan.
-    """
+    def __init__(self) -> None:
+        self._scanner: LazyDeltaScanner | None = None
 
-    def __init__(self, scanner: LazyDeltaScanner) -> None:
+    def of(self, scanner: LazyDeltaScanner) -> LazyDeltaScanner:
+        """Tells of this scan from now on; before, the table is being opened."""
         self._scanner = scanner
+        return scanner
 
     def found(self) -> str:
         """How many files."""
-        return counted(self._scanner.metrics.files_emitted, "file")
+        return "opening" if self._scanner is None else counted(self._scanner.metrics.files_emitted, "file")
 
     def read(self) -> str:
         """Commits, row groups, bytes and requests."""
+        if self._scanner is None:
+            return ""
         metrics = self._scanner.metrics
         requests = metrics.requests
         parts = (
@@ -37,6 +40,8 @@ class FilesTold:
 
     def summary(self, seconds: float) -> str:
         """What a finished scan found and read, and where the next one goes on."""
+        if self._scanner is None:
+            return f"nothing was read in {seconds:.1f} s"
         metrics = self._scanner.metrics
         found = self.found() if metrics.files_emitted else "no files"
         if metrics.version is not None:

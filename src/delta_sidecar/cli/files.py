@@ -93,11 +93,14 @@ def files(  # noqa: PLR0913 - the flags of the command
             version=version,
             timestamp=timestamp,
         )
-        scanner = LazyDeltaScanner(table, config, storage_options=storage_options)
-        with progress_of(FilesTold(scanner), summary=summary, beside_data=stdout.isatty()) as progress:
+        told = FilesTold()
+        scanner = told.of(LazyDeltaScanner(table, config, storage_options=storage_options))
+        with (
+            progress_of(told, summary=summary, beside_data=stdout.isatty()) as progress,
             # Closing stops the scan's requests, however this ends.
-            with closing(scanner.scan_batches()) as batches:
-                write_batches(batches, _rendering(output), stdout, progress)
+            closing(scanner.scan_batches()) as batches,
+        ):
+            write_batches(batches, _rendering(output), stdout, progress)
 
 
 def _rendering(output: str) -> Rendering:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from delta_sidecar.events import Listener
     from delta_sidecar.table.delta_table import DeltaTable
 
 
@@ -16,7 +15,6 @@ def open_table(
     version: int | None,
     timestamp: str | None,
     storage_options: Mapping[str, str],
-    listeners: Iterable[Listener] = (),
 ) -> DeltaTable:
     """A table at a version, at a time, or as it is now. Only a time makes it be opened at once.
 
@@ -27,7 +25,7 @@ def open_table(
     from delta_sidecar.table.delta_table import DeltaTable
 
     wanted = LazyScanConfig(version=version, timestamp=timestamp)
-    table = DeltaTable(address, version, storage_options, listeners=listeners)
+    table = DeltaTable(address, version, storage_options)
     if wanted.timestamp is not None:
         table.load_as_version(wanted.timestamp)
     return table

@@ -19,6 +19,8 @@ from delta_sidecar.cli.ingest import ingest
 from delta_sidecar.cli.inspect import inspect
 from delta_sidecar.cli.interrupts import InterruptWatch
 from delta_sidecar.cli.log import logging_to_stderr
+from delta_sidecar.cli.sql import sql
+from delta_sidecar.cli.stats import stats
 from delta_sidecar.cli.vacuum import vacuum
 
 
@@ -52,13 +54,15 @@ class Program(click.Group):
 @click.option("--log", type=click.Choice(["text", "json"]), help="Tell on stderr what happens, event by event.")
 @click.pass_context
 def main(ctx: click.Context, *, log: str | None) -> None:
-    """The live files of Delta Lake tables, streamed as they are found, and the state of their logs."""
+    """Delta Lake tables read lazily: their files and rows as they are found, and the state of their logs."""
     if log is not None:
         ctx.with_resource(logging_to_stderr(as_json=log == "json"))
 
 
 main.add_command(files)
 main.add_command(head)
+main.add_command(sql)
+main.add_command(stats)
 main.add_command(explain)
 main.add_command(inspect)
 main.add_command(build)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from delta_sidecar.cli.rendering import counted, human_size
 
 if TYPE_CHECKING:
+    from delta_sidecar.connect.duckdb_query import QueryRows
     from delta_sidecar.data.scan import RowMetrics
     from delta_sidecar.data.stream import RowStream
 
@@ -49,6 +50,33 @@ class RowsTold:
             found += " (limit reached)"
         elif self._is_filtered and not metrics.rows:
             found += " match"
+        return f"{found}; read {self.read()} in {seconds:.1f} s"
+
+
+class QueryTold:
+    """Rows that came out of a query, and files that were found and opened for them."""
+
+    def __init__(self) -> None:
+        self._rows: QueryRows | None = None
+
+    def of(self, rows: QueryRows) -> QueryRows:
+        """Tells of these rows from now on; before, the tables are being opened."""
+        self._rows = rows
+        return rows
+
+    def found(self) -> str:
+        """How many rows."""
+        return "opening" if self._rows is None else counted(self._rows.rows, "row")
+
+    def read(self) -> str:
+        """Files, bytes and requests."""
+        return "" if self._rows is None else rows_read(self._rows.scans)
+
+    def summary(self, seconds: float) -> str:
+        """What a finished query gave, and what it took."""
+        if self._rows is None:
+            return f"nothing was read in {seconds:.1f} s"
+        found = self.found() if self._rows.rows else "no rows"
         return f"{found}; read {self.read()} in {seconds:.1f} s"
 
 

@@ -7,6 +7,7 @@ file or a pipe nothing is cut. The widths are those of the first rows; of later 
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -73,14 +74,14 @@ class TextTable:
         held, self._held = self._held or [], None
         names = [printable(field.name) for field in self._fields]
         types = [type_name(field.type) for field in self._fields]
-        natural = [max(cells(name), min(cells(kind), _WIDE // 2)) for name, kind in zip(names, types, strict=True)]
+        columns = [Measured(max(cells(name), min(cells(kind), _NARROW))) for name, kind in zip(names, types, strict=True)]
         for batch in held:
-            for at, column in enumerate(self._texts(batch)):
-                natural[at] = max(natural[at], max(map(cells, column), default=0))
-        self._widths = [min(size, _WIDE) for size in natural] if self._width is None else fitted(natural, self._width)
+            for column, field, texts in zip(columns, self._fields, self._texts(batch), strict=True):
+                column.take(max(map(cells, texts), default=0), is_whole=_stays_whole(field.type))
+        self._widths = fitted(columns, self._width)
         head = [
-            self._styled(self._line(names), bold=True),
-            self._styled(self._line([cut(kind, size) for kind, size in zip(types, self._widths, strict=False)]), dim=True),
+            self._styled(self._line(list(map(cut_within, names, self._widths))), bold=True),
+            self._styled(self._line(list(map(cut, types, self._widths))), dim=True),
             self._styled(_GAP.join("─" * width for width in self._widths), dim=True),
         ]
         return "".join(f"{line}\n" for line in head).encode() + self._lines(held)
@@ -129,26 +130,64 @@ class TextTable:
         return click.style(text, bold=bold or None, dim=dim or None) if self._colours else text
 
 
-def fitted(natural: Sequence[int], width: int) -> list[int]:
-    """Widths of columns that go into a line: the widest give way first; where that is not enough, the last are left out.
+class PlanText:
+    """The plan of a query, as DuckDB draws it."""
 
-    Args:
-        natural: What each would like.
-        width: The line.
+    def start(self, schema: pa.Schema) -> bytes:  # noqa: ARG002 - a plan needs no head
+        """Nothing."""
+        return b""
+
+    def batch(self, batch: pa.RecordBatch) -> bytes:
+        """The drawings."""
+        drawings = (text or "" for text in plain_texts(batch.column(batch.num_columns - 1)))
+        lines = (line for text in drawings for line in text.splitlines())
+        return "".join(f"{printable(line)}\n" for line in lines).encode()
+
+    def end(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    broken_off = end
+
+
+@dataclass(slots=True)
+class Measured:
+    """How wide a column would like to be, and what it needs at least where the line is short."""
+
+    natural: int
+    least: int = 0
+
+    def take(self, width: int, *, is_whole: bool) -> None:
+        """Makes room for a text; what stays whole is not cut while there is a column to leave out."""
+        self.natural = max(self.natural, width)
+        self.least = max(self.least, width if is_whole else min(width, _NARROW))
+
+    def within(self, most: int) -> int:
+        """The width where no column gets more than so much without need."""
+        return min(self.natural, max(self.least, most))
+
+
+def fitted(columns: Sequence[Measured], width: int | None) -> list[int]:
+    """Widths of columns that go into a line.
+
+    The widest give way first, down to what they need; where that is not enough, the last columns are left out.
     """
-    most = max(natural, default=0)
-    while most > _NARROW and _line_width(natural, most) > width:
+    if width is None:
+        return [min(column.natural, _WIDE) for column in columns]
+    most = max((column.natural for column in columns), default=0)
+    while most > _NARROW and _line_width(columns, most) > width:
         most -= 1
-    shown = len(natural)
-    while shown > 1 and _line_width(natural[:shown], most) > width:
+    shown = len(columns)
+    while shown > 1 and _line_width(columns[:shown], most) > width:
         shown -= 1
-    widths = [min(size, most) for size in natural[:shown]]
-    # One column has the line for itself.
-    return [min(natural[0], width)] if shown == 1 else widths
+    # The room that the others leave is shared by those that stay.
+    while shown and _line_width(columns[:shown], most + 1) <= width and most < width:
+        most += 1
+    return [min(column.within(most), width) for column in columns[:shown]]
 
 
-def _line_width(natural: Sequence[int], most: int) -> int:
-    return sum(min(size, most) for size in natural) + len(_GAP) * (len(natural) - 1)
+def _line_width(columns: Sequence[Measured], most: int) -> int:
+    return sum(column.within(most) for column in columns) + len(_GAP) * (len(columns) - 1)
 
 
 def cells(text: str) -> int:
@@ -165,6 +204,14 @@ def cut(text: str, width: int) -> str:
     from rich.cells import set_cell_size
 
     return text if cells(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+def cut_within(text: str, width: int) -> str:
+    """A name that takes at most so many columns of a terminal: names often differ at their end."""
+    if cells(text) <= width or not text.isascii():
+        return cut(text, width)
+    end = width // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
 
 
 def type_name(kind: pa.DataType) -> str:
@@ -190,6 +237,11 @@ _NAMES = {
     pa.int64(): "long",
     pa.date32(): "date",
 }
+
+
+def _stays_whole(kind: pa.DataType) -> bool:
+    """Whether a piece of a value would say something else: numbers and times."""
+    return _is_number(kind) or bool(pa.types.is_temporal(kind) or pa.types.is_boolean(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:

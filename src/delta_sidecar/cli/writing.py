@@ -33,14 +33,8 @@ def write_batches(batches: Batches, rendering: Rendering, stdout: BinaryIO, prog
     try:
         stdout.write(rendering.start(batches.schema))
         for batch in batches:
-            chunk = rendering.batch(batch)
-            with progress.aside():
-                stdout.write(chunk)
-                stdout.flush()
-        chunk = rendering.end()
-        with progress.aside():
-            stdout.write(chunk)
-            stdout.flush()
+            _write(rendering.batch(batch), stdout, progress)
+        _write(rendering.end(), stdout, progress)
     except BaseException:
         _break_off(stdout, rendering.broken_off())
         raise
@@ -55,6 +49,13 @@ def refuse_binary_on_terminal(output: str, stdout: BinaryIO, ctx: click.Context)
     if output == "arrow" and stdout.isatty():
         msg = f"Arrow output is binary: redirect it to a file or a program, as in --output arrow > {ctx.info_name}.arrow"
         raise click.UsageError(msg, ctx)
+
+
+def _write(chunk: bytes | memoryview, stdout: BinaryIO, progress: Progress) -> None:
+    if chunk:
+        with progress.aside():
+            stdout.write(chunk)
+            stdout.flush()
 
 
 def _break_off(stdout: BinaryIO, mark: bytes) -> None:

@@ -12,34 +12,36 @@ still being found, in both of Polars' engines.
 
 from __future__ import annotations
 
-from copy import copy
+import atexit
+import threading
+import time
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
+try:
+    import polars as pl
+    from polars.io.plugins import register_io_source
+except ImportError as error:
+    msg = "reading with Polars needs the package polars: pip install 'delta-sidecar[polars]'"
+    raise ImportError(msg) from error
+
+from delta_sidecar.connect.polars_predicates import prunable
+from delta_sidecar.data.columns import row_schema
 from delta_sidecar.data.query import RowQuery
 from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate import FALSE
 from delta_sidecar.table.delta_table import DeltaTable
 
-try:
-    import polars as pl
-    from polars.io.plugins import register_io_source
-
-    from delta_sidecar.connect.polars_predicates import prunable
-except ImportError as error:
-    msg = "reading with Polars needs the package polars: pip install 'delta-sidecar[polars]'"
-    raise ImportError(msg) from error
-
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from delta_sidecar.events import Listener
     from delta_sidecar.store import TokenCredential
     from delta_sidecar.table.handle import TableHandle
-    from delta_sidecar.table.snapshot import TableSnapshot
 
 
-def scan_delta(  # noqa: PLR0913 - as in DeltaTable
+def scan_delta(
     table: str | os.PathLike[str] | DeltaTable,
     *,
     version: int | None = None,
@@ -68,26 +70,27 @@ def scan_delta(  # noqa: PLR0913 - as in DeltaTable
         TableNotFoundError: There is no table.
         VersionNotFoundError: There is no such version.
     """
-    if isinstance(table, DeltaTable):
-        own = {"storage_options": storage_options, "options": options, "credential": credential}
-        given = [name for name, value in {**own, "listeners": tuple(listeners) or None}.items() if value is not None]
-        if given:
-            msg = f"a DeltaTable has its own {', '.join(given)}: give them to it, or give its address here"
-            raise OptionError(msg)
-        source = _Source(_held(table.snapshot(), version), None)
+    opening: dict[str, Any] = {
+        "storage_options": storage_options,
+        "options": options,
+        "credential": credential,
+        "listeners": tuple(listeners),
+    }
+    if not isinstance(table, DeltaTable):
+        source = _opened(table, version, opening)
+    elif given := [name for name, value in opening.items() if value not in (None, ())]:
+        msg = f"a DeltaTable has its own {', '.join(given)}: give them to it, or give its address here"
+        raise OptionError(msg)
     else:
-        arguments = {
-            "storage_options": storage_options,
-            "options": options,
-            "credential": credential,
-            "listeners": tuple(listeners),
-        }
-        opened = DeltaTable(table, version, **arguments).snapshot()
-        source = _Source(opened.handle, (table, opened.version, arguments))
+        handle = table.snapshot().handle.frozen()
+        if version is not None:
+            handle.pin(version=version)
+        source = _Source(handle, None)
     snapshot = source.handle.snapshot()
     return register_io_source(
         source,
-        schema=pl.Schema(snapshot.schema),
+        schema=pl.Schema(row_schema(snapshot.schema)),
+        validate_schema=True,
         # The same rows whenever it is asked: a plan that has the frame twice may read it once.
         is_pure=True,
         explain_name="DELTA",
@@ -95,20 +98,12 @@ def scan_delta(  # noqa: PLR0913 - as in DeltaTable
     )
 
 
-def _held(table: TableSnapshot, version: int | None) -> TableHandle:
-    """A handle that stays at its version when the table goes to another, and still is closed with the table."""
-    handle = copy(table.handle)
-    if version is not None:
-        handle.pin(version=version)
-    return handle
-
-
 class _Source:
     """What Polars calls whenever a frame is collected.
 
     Args:
         handle: Scans the table; nobody else moves it to another version.
-        address: The table's address, its version and how it is opened; None if it cannot be opened anew.
+        address: The table's address, its version and how it is opened; None if it may not be opened anew.
     """
 
     def __init__(self, handle: TableHandle, address: tuple[Any, int, dict[str, Any]] | None) -> None:
@@ -119,7 +114,7 @@ class _Source:
         if self._address is None:
             msg = "a LazyFrame of a DeltaTable cannot be pickled: make it of the table's address"
             raise TypeError(msg)
-        return _reopened, self._address
+        return _opened, self._address
 
     def __call__(
         self,
@@ -127,7 +122,7 @@ class _Source:
         predicate: pl.Expr | None,
         n_rows: int | None,
         batch_size: int | None,
-    ) -> Iterator[pl.DataFrame]:
+    ) -> Generator[pl.DataFrame, None, None]:
         """Streams rows.
 
         Args:
@@ -137,6 +132,15 @@ class _Source:
             batch_size: A hint for the rows of a frame, which come as files and options have them.
         """
         del batch_size
+        frames = self._frames(with_columns, predicate, n_rows)
+        with _lock:
+            _under_way.add(frames)
+            _handles.add(self.handle)
+        return frames
+
+    def _frames(
+        self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None
+    ) -> Generator[pl.DataFrame, None, None]:
         schema = self.handle.snapshot().schema
         columns = None
         if with_columns is not None:
@@ -156,5 +160,40 @@ class _Source:
                 yield frame
 
 
-def _reopened(table: str | os.PathLike[str], version: int, arguments: dict[str, Any]) -> _Source:
-    return _Source(DeltaTable(table, version, **arguments).snapshot().handle, (table, version, arguments))
+def _opened(table: str | os.PathLike[str], version: int | None, opening: dict[str, Any]) -> _Source:
+    found = DeltaTable(table, version, **opening).snapshot()
+    return _Source(found.handle.frozen(), (table, found.version, opening))
+
+
+_under_way: WeakSet[Generator[pl.DataFrame, None, None]] = WeakSet()
+_handles: WeakSet[TableHandle] = WeakSet()
+_lock = threading.Lock()
+_PATIENCE = 5.0
+_PAUSE = 0.005
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Ends what is left over when the process ends.
+
+    A query of the streaming engine that has its rows may still be asking for more, in threads of Polars. One that is
+    inside of Python when Python ends is cut off, and takes the process with it.
+    """
+    with _lock:
+        left, handles = list(_under_way), list(_handles)
+    for handle in handles if left else ():
+        handle.close()
+    deadline = time.monotonic() + _PATIENCE
+    while left and time.monotonic() < deadline:
+        left = [frames for frames in left if not _is_closed(frames)]
+        # Also after the last: the thread that waited for it has to find its way out of Python.
+        time.sleep(_PAUSE)
+
+
+def _is_closed(frames: Generator[pl.DataFrame, None, None]) -> bool:
+    try:
+        frames.close()
+    except ValueError:
+        # A thread is in it right now.
+        return False
+    return True

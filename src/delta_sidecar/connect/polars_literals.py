@@ -41,13 +41,13 @@ class Literals:
         values: Those that are not null.
         kind: What they are.
         has_null: Whether there is a null among them.
-        is_zoned: Whether they are moments in time, not readings of a clock without a zone.
+        zone: The zone of timestamps; None if they have none.
     """
 
     values: tuple[Value, ...]
     kind: Kind
     has_null: bool = False
-    is_zoned: bool = False
+    zone: str | None = None
 
 
 def kind_and_body(node: Node) -> tuple[str, Any]:
@@ -107,8 +107,7 @@ def _scalar(body: Node) -> Literals | None:
     if read is None:
         return None
     kind, value = read(content)
-    is_zoned = kind is Kind.TIMESTAMP and value.tzinfo is not None
-    return Literals((value,), kind, is_zoned=is_zoned)
+    return Literals((value,), kind, zone=content[2] and content[2]["inner"] if kind is Kind.TIMESTAMP else None)
 
 
 def _floating(number: float | None) -> tuple[Kind, Any]:
@@ -184,5 +183,5 @@ def _computed(node: Node) -> pa.Array:
 def _of_array(array: pa.Array | pa.ChunkedArray) -> Literals:
     values = [value_of(scalar) for scalar in array]
     known = tuple(value for value in values if value is not None)
-    is_zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None
-    return Literals(known, kind_of_literal(array.type), len(known) < len(values), is_zoned)
+    zone = array.type.tz if pa.types.is_timestamp(array.type) else None
+    return Literals(known, kind_of_literal(array.type), len(known) < len(values), zone)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from delta_sidecar.connect.polars_literals import Literals, Node
+    from delta_sidecar.predicate.literals import Value
 
 _UNEXPECTED = (
     pl.exceptions.PolarsError,
@@ -180,7 +182,7 @@ class _Translation:
         return where_any([self._leaf(Comparison("!=", column, value)), self._leaf(IsNull(column))])
 
     def _among(self, node: Node, found: Literals | None, *, nulls_equal: bool, truth: bool) -> Translated:
-        if found is None or (found.values and not self._is_by_value(node, found)):
+        if found is None or (found.values and not self._is_by_value(node, found)) or (nulls_equal and "Cast" in node):
             return GIVEN_UP
         column = _column(_uncast(node))
         # Where nulls are equal to each other, a null is found or missed as any other value is.
@@ -220,17 +222,18 @@ class _Translation:
         own = self._type_of(_column(_uncast(node)))
         kind = kind_of(own)
         if "Cast" not in node:
-            return kind is found.kind and (kind is not Kind.TIMESTAMP or (own.tz is not None) == found.is_zoned)
+            # Of timestamps in different zones Polars compares none; it says so when it sees rows.
+            return kind is found.kind and (kind is not Kind.TIMESTAMP or own.tz == found.zone)
         target = node["Cast"]["dtype"]["Literal"]
         if kind is Kind.INTEGER and found.kind is Kind.INTEGER:
             # A cast to fewer bits gives null, or fails, where it cannot hold a value, unless it may run over.
             return target == "Int64" or (target in _INTEGERS and node["Cast"]["options"] in {"Strict", "NonStrict"})
         if kind is Kind.INTEGER and found.kind is Kind.FLOATING:
-            return target in _WHOLE and all(abs(value) < _WHOLE[target] for value in found.values)  # type: ignore[arg-type]
+            return target in _WHOLE and all(_is_within(value, _WHOLE[target]) for value in found.values)
         if kind is Kind.FLOATING:
             return found.kind is Kind.FLOATING and target == "Float64"
         is_clock = target in ({"Datetime": ["Microseconds", None]}, {"Datetime": ["Milliseconds", None]})
-        return kind is Kind.DATE and is_clock and found.kind is Kind.TIMESTAMP and not found.is_zoned
+        return kind is Kind.DATE and is_clock and found.kind is Kind.TIMESTAMP and found.zone is None
 
     def _leaf(self, predicate: Predicate, *, exact: bool = True) -> Translated:
         return Translated(bind(predicate, self._schema), exact)
@@ -274,7 +277,12 @@ def _column(node: Node) -> Column:
 
 
 def _uncast(node: Node) -> Node:
-    return node["Cast"]["expr"] if "Cast" in node else node  # type: ignore[no-any-return]
+    inner: Node = node["Cast"]["expr"] if "Cast" in node else node
+    return inner
+
+
+def _is_within(value: Value, limit: int) -> bool:
+    return isinstance(value, int | Decimal) and -limit < value < limit
 
 
 def _constant(found: Literals | None, *, truth: bool) -> Translated:

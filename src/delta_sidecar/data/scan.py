@@ -12,16 +12,17 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from delta_sidecar.data.columns import RowColumns, row_columns
-from delta_sidecar.data.file_rows import FileReader, RowCounts
+from delta_sidecar.data.file_rows import FileReader
 from delta_sidecar.data.filtering import select_rows
+from delta_sidecar.data.metrics import RowCounts, RowMetrics
 from delta_sidecar.data.places import Places
 from delta_sidecar.events import Events, RowScanEnded
 from delta_sidecar.execute.feeding import in_fed_lanes
@@ -39,46 +40,14 @@ if TYPE_CHECKING:
     from delta_sidecar.events import Listener, Outcome
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig
-    from delta_sidecar.scan.metrics import ScanMetrics
-    from delta_sidecar.store import RequestCounts
+
+__all__ = ["RowMetrics", "RowScan"]
 
 _FILES_AT_ONCE = 512
 _FIRST_FILES = 2
 _BATCH_BYTES = 8 << 20
+_FEWEST_ROWS = 1024
 _OF_A_FILE = ("path", "raw_path", "size", "modification_time", "partition_values", "deletion_vector")
-
-
-@dataclass(frozen=True, slots=True)
-class RowMetrics:
-    """What a scan for rows has done so far.
-
-    Attributes:
-        discovery: What finding the files has done.
-        requests: What was asked of the store for the files themselves: data and deletion vectors.
-        files_found: Files that may hold a matching row, found so far.
-        files_opened: Data files of which something was asked.
-        files_read: Data files that were read to their end.
-        row_groups_read: Row groups that were decoded.
-        row_groups_skipped: Row groups of opened files that cannot hold a matching row.
-        rows_decoded: Rows that came out of files.
-        rows_deleted: Of these, rows that a deletion vector took away.
-        rows: Rows that were given out.
-        batches: Batches that were given out.
-        is_complete: Whether the end was reached: all rows, or as many as were asked for.
-    """
-
-    discovery: ScanMetrics
-    requests: RequestCounts
-    files_found: int
-    files_opened: int
-    files_read: int
-    row_groups_read: int
-    row_groups_skipped: int
-    rows_decoded: int
-    rows_deleted: int
-    rows: int
-    batches: int
-    is_complete: bool
 
 
 class RowScan:
@@ -125,8 +94,10 @@ class RowScan:
         self._counts = RowCounts()
         self._columns: RowColumns | None = None
         self._files_found = self._rows = self._batches = self._dry = 0
-        self._is_complete = False
-        self._lock = threading.Lock()
+        self._is_enough = self._is_complete = False
+        self._is_discovering = False
+        # A stream that is dropped anywhere cancels its scan there.
+        self._lock = threading.RLock()
 
     @property
     def schema(self) -> pa.Schema:
@@ -156,8 +127,12 @@ class RowScan:
         return self._columns
 
     def cancel(self) -> None:
-        """Lets no further request go out, from any thread."""
-        self._run.close()
+        """Lets no further request go out, from any thread; nothing that is under way is waited for."""
+        with self._lock:
+            if not self._is_discovering:
+                self._run.close()
+        # Else the thread that finds the files closes what it works with.
+        self._run.requests.cancel()
         self._requests.cancel()
 
     def metrics(self) -> RowMetrics:
@@ -210,47 +185,57 @@ class RowScan:
         columns, limit, options = self.begin(), self._query.limit, self._options
         if limit == 0:
             return
-        with ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead") as pool:
-            reader = FileReader(
-                columns,
-                Places(self._access, self._requests),
-                pool,
-                self._counts,
-                self._selection.row_groups,
-                self._selection.keeps,
-                BatchSize(options.rows_per_batch, _BATCH_BYTES),
-            )
-            stream = in_fed_lanes(
-                options.file_parallelism,
-                TripClock(),
-                self._readers(reader),
-                ahead=self._ahead,
-                budget=options.rows_memory_limit,
-                weigh=lambda batch: int(batch.nbytes),
-            )
-            try:
-                with closing(stream):
-                    for batch in stream:
-                        left = None if limit is None else limit - self._rows
-                        yield batch if left is None or batch.num_rows <= left else batch.slice(0, left)
-                        if left is not None and batch.num_rows >= left:
-                            return
-            finally:
-                self.cancel()
-                pool.shutdown(wait=False, cancel_futures=True)
+        pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
+        reader = FileReader(
+            columns,
+            Places(self._access, self._requests),
+            pool,
+            self._counts,
+            self._selection.row_groups,
+            self._selection.keeps,
+            BatchSize(self._rows_per_batch(), _BATCH_BYTES),
+        )
+        stream = in_fed_lanes(
+            options.file_parallelism,
+            TripClock(),
+            self._discovery(reader),
+            log=self._requests,
+            ahead=self._ahead,
+            budget=options.rows_memory_limit,
+            weigh=lambda batch: int(batch.nbytes),
+        )
+        with self._lock:
+            self._is_discovering = True
+        try:
+            with closing(stream):
+                for batch in stream:
+                    left = None if limit is None else limit - self._rows
+                    yield batch if left is None or batch.num_rows <= left else batch.slice(0, left)
+                    if left is not None and batch.num_rows >= left:
+                        return
+        finally:
+            self.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    @contextmanager
+    def _discovery(self, reader: FileReader) -> Iterator[Iterator[Callable[[], Iterator[pa.RecordBatch]]]]:
+        """What finds the files, in a thread of its own."""
+        try:
+            with closing(self._readers(reader)) as readers:
+                yield readers
+        finally:
+            self._run.close()
 
     def _readers(self, reader: FileReader) -> Generator[Callable[[], Iterator[pa.RecordBatch]], None, None]:
-        """Finds files, until there are none left or those that were found have rows enough."""
-        limit, enough = self._query.limit, 0
+        limit, rows = self._query.limit, 0
         with closing(self._run.batches(self._file_schema())) as found:
             for batch in found:
                 for file in delta_files(batch):
                     self._files_found += 1
+                    if limit is not None and self._counts_rows:
+                        rows += _rows_left(file)
+                        self._is_enough = rows >= limit
                     yield partial(self._read, reader, file)
-                    if limit is not None and self._selection.keeps is None:
-                        enough += _rows_left(file)
-                        if enough >= limit:
-                            return
 
     def _read(self, reader: FileReader, file: DeltaFile) -> Iterator[pa.RecordBatch]:
         is_dry = True
@@ -262,21 +247,39 @@ class RowScan:
                 self._dry += 1
 
     def _ahead(self) -> int:
-        """How many files may be under way: more and more, as rows are taken or files have none."""
+        """How many files may be under way: more and more, as rows are taken or files have none.
+
+        Where those that were found have rows enough by their statistics, others are looked for when all of them are
+        read and it turns out that they have not.
+        """
+        if self._is_enough:
+            return 1
         return min(self._options.file_parallelism, _FIRST_FILES + self._batches // 2 + self._dry)
 
+    @property
+    def _counts_rows(self) -> bool:
+        """Whether statistics tell how many rows of a file come out."""
+        query = self._query
+        return query.limit is not None and query.predicate is None and query.expression is None
+
+    def _rows_per_batch(self) -> int:
+        """At most so many rows are decoded at once: not many more than are wanted."""
+        limit, most = self._query.limit, self._options.rows_per_batch
+        return most if limit is None or not self._counts_rows else min(most, max(limit, _FEWEST_ROWS))
+
     def _file_schema(self) -> pa.Schema:
-        counts_rows = self._query.limit is not None and self._selection.keeps is None
-        names = (*_OF_A_FILE, "stats") if counts_rows else _OF_A_FILE
+        names = (*_OF_A_FILE, "stats") if self._counts_rows else _OF_A_FILE
         return pa.schema([FILE_SCHEMA.field(name) for name in names])
 
     def _tell(self) -> None:
         if self._progress is not None:
-            self._progress(self.metrics())
+            # Told once more at the end, unless telling is what failed.
+            progress, self._progress = self._progress, None
+            progress(self.metrics())
+            self._progress = progress
 
     def _end(self, outcome: Outcome, error: str | None, seconds: float) -> None:
         metrics = self.metrics()
-        self._tell()
         self._events(
             RowScanEnded(
                 table=self._access.store.url,
@@ -293,6 +296,7 @@ class RowScan:
                 bytes=metrics.requests.bytes,
             )
         )
+        self._tell()
 
 
 def _rows_left(file: DeltaFile) -> int:

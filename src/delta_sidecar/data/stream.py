@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
+from weakref import finalize
 
 import pyarrow as pa
 
@@ -28,6 +29,8 @@ class RowStream:
         self._scan = scan
         self._schema = scan.schema
         self._batches = BatchStream(scan.batches(), scan)
+        # A table that was opened reads ahead, and its batches end nothing that they have not begun.
+        finalize(self, scan.cancel)
 
     def __iter__(self) -> Self:
         return self

@@ -7,15 +7,16 @@ already. So a feeder looks ahead, as far as it is allowed to, while the consumer
 from __future__ import annotations
 
 from collections import deque
-from contextlib import closing
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from delta_sidecar.execute.lanes import Crew, Lane, Scale
+from delta_sidecar.store import ScanCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+    from contextlib import AbstractContextManager
 
-    from delta_sidecar.store import TripClock
+    from delta_sidecar.store import RequestLog, TripClock
 
 T = TypeVar("T")
 
@@ -23,27 +24,32 @@ T = TypeVar("T")
 def in_fed_lanes(
     workers: int,
     clock: TripClock,
-    makers: Generator[Callable[[], Iterator[T]], None, None],
+    makers: AbstractContextManager[Iterator[Callable[[], Iterator[T]]]],
     *,
+    log: RequestLog,
     ahead: Callable[[], int],
     budget: int,
     weigh: Callable[[T], int],
 ) -> Generator[T, None, None]:
     """Runs streams in threads and gives their items, stream after stream, while more streams are being found.
 
+    A consumer that stops waits for nobody: whatever is under way ends by itself, at its next item or request.
+
     Args:
         workers: How many streams run at once.
         clock: The consumer's clock of dependent round trips.
-        makers: Each makes one stream. They are asked for, and closed, in a thread of their own.
-        ahead: How many streams may be under way or wait to be taken. It is asked whenever one has been taken whole.
+        makers: Each makes one stream. They are entered, asked for and left in a thread of their own.
+        log: Once it is cancelled, from any thread, the consumer is let go at once, by a `ScanCancelledError`.
+        ahead: How many streams may be under way or wait to be taken. It is asked again whenever something was taken.
         budget: How much may wait to be taken, over all streams. One item of the first stream always may.
         weigh: How much an item counts.
     """
     scale = Scale(budget)
     crew: Crew[T] = Crew(workers, scale)
     feed = _Feed(makers, crew, scale, weigh, clock, ahead)
-    crew.run(feed.run, "delta-sidecar-discovery")
     try:
+        crew.run(feed.run, "delta-sidecar-discovery")
+        log.watch(feed.give_up)
         while (lane := feed.first()) is not None:
             lane.come_first()
             for item, made_at in lane.items():
@@ -52,7 +58,17 @@ def in_fed_lanes(
             clock.join(lane.clock)
             feed.done()
     finally:
+        log.unwatch(feed.give_up)
         crew.stop()
+
+
+class _FedLane(Lane[T]):
+    """A lane whose consumer can be let go from outside."""
+
+    def give_up(self) -> None:
+        """Has the consumer wait no longer; the condition of the scale is held."""
+        self._error = self._error or ScanCancelledError()
+        self._done = True
 
 
 class _Feed(Generic[T]):
@@ -60,7 +76,7 @@ class _Feed(Generic[T]):
 
     def __init__(
         self,
-        makers: Generator[Callable[[], Iterator[T]], None, None],
+        makers: AbstractContextManager[Iterator[Callable[[], Iterator[T]]]],
         crew: Crew[T],
         scale: Scale,
         weigh: Callable[[T], int],
@@ -73,19 +89,18 @@ class _Feed(Generic[T]):
         self._weigh = weigh
         self._clock = clock
         self._ahead = ahead
-        self._lanes: deque[Lane[T]] = deque()
+        self._lanes: deque[_FedLane[T]] = deque()
         self._ended = False
         self._error: BaseException | None = None
 
     def run(self) -> None:
         """Adds lanes as long as there is room for one, until no more are found or nobody takes any more."""
         try:
-            with closing(self._makers) as makers:
+            with self._makers as makers:
                 while self._has_room() and (maker := next(makers, None)) is not None:
-                    lane = Lane(maker, self._scale, self._weigh, self._clock.fork())
-                    with self._scale.changed:
-                        self._lanes.append(lane)
-                        self._scale.changed.notify_all()
+                    lane = _FedLane(maker, self._scale, self._weigh, self._clock.fork())
+                    if not self._add(lane):
+                        break
                     self._crew.put(lane)
         except BaseException as error:  # noqa: BLE001 - handed to the consumer, whatever it is
             self._error = error
@@ -97,9 +112,11 @@ class _Feed(Generic[T]):
     def first(self) -> Lane[T] | None:
         """The lane to take from, once there is one; None after the last."""
         with self._scale.changed:
-            self._scale.changed.wait_for(lambda: self._lanes or self._ended)
+            self._scale.changed.wait_for(lambda: self._lanes or self._ended or self._scale.stopped)
             if self._lanes:
                 return self._lanes[0]
+            if not self._ended:
+                raise ScanCancelledError
         if self._error is not None:
             raise self._error
         return None
@@ -109,6 +126,20 @@ class _Feed(Generic[T]):
         with self._scale.changed:
             self._lanes.popleft()
             self._scale.changed.notify_all()
+
+    def give_up(self) -> None:
+        """Lets the consumer go, wherever it waits."""
+        with self._scale.changed:
+            for lane in self._lanes:
+                lane.give_up()
+            self._scale.stop()
+
+    def _add(self, lane: _FedLane[T]) -> bool:
+        with self._scale.changed:
+            if not self._scale.stopped:
+                self._lanes.append(lane)
+                self._scale.changed.notify_all()
+            return not self._scale.stopped
 
     def _has_room(self) -> bool:
         with self._scale.changed:

@@ -17,7 +17,6 @@ from delta_sidecar._arrow import nullable_int64s, valid_mask
 from delta_sidecar.execute.thrift import BINARY, I32, LIST, STRUCT, ThriftReader, list_of, struct_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
     from typing import Any
 
@@ -36,6 +35,8 @@ _END = 8
 _SCHEMA = 2
 _TYPE, _LENGTH, _REPETITION, _NAME, _FIELD_ID = 1, 2, 3, 4, 9
 _INT96, _FIXED_BYTES = 3, 7
+# What is no INT96 may have twelve bytes as well. So the columns that were are marked, by an id that nobody gives.
+_ID_KEY, _MARK = b"PARQUET:field_id", b"2147483096"
 
 
 def int96_columns(metadata: pq.FileMetaData) -> frozenset[int]:
@@ -59,16 +60,18 @@ def with_fixed_bytes(metadata: pq.FileMetaData) -> pq.FileMetaData:
 
 
 def with_moments(batch: pa.RecordBatch, columns: AbstractSet[str]) -> pa.RecordBatch:
-    """The rows with timestamps in the place of the twelve bytes of some columns.
+    """The rows with timestamps in the place of the twelve bytes, wherever they are: in structs, lists and maps too.
 
     Args:
         batch: Rows that were read by such a footer.
         columns: Dotted names of its INT96 columns.
     """
+    fields = list(batch.schema)
     arrays = [
-        _with_moments(column, name, columns) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        _with_moments(column, field) if _is_among(field.name, columns) else column
+        for field, column in zip(fields, batch.columns, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(_fields(batch.schema, arrays)))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(map(_changed, fields, arrays)))
 
 
 def moments(values: pa.FixedSizeBinaryArray) -> pa.TimestampArray:
@@ -88,25 +91,50 @@ def moments(values: pa.FixedSizeBinaryArray) -> pa.TimestampArray:
     return nullable_int64s(micros, known).view(_MOMENT)
 
 
-def _with_moments(column: pa.Array, name: str, columns: AbstractSet[str]) -> pa.Array:
-    # A struct's field may have the dotted name of another column.
-    if column.type == _BYTES and name in columns:
-        return moments(column)
-    if not pa.types.is_struct(column.type) or not any(other.startswith(f"{name}.") for other in columns):
+def _is_among(name: str, columns: AbstractSet[str]) -> bool:
+    return name in columns or any(column.startswith(f"{name}.") for column in columns)
+
+
+def _with_moments(column: pa.Array, field: pa.Field) -> pa.Array:
+    kind = column.type
+    if not _is_marked(field):
         return column
-    children = [
-        _with_moments(column.field(number), f"{name}.{field.name}", columns) for number, field in enumerate(column.type)
-    ]
-    mask = column.is_null() if column.null_count else None
-    return pa.StructArray.from_arrays(children, fields=_fields(column.type, children), mask=mask)
+    if kind == _BYTES:
+        return moments(column)
+    if pa.types.is_struct(kind):
+        children = [_with_moments(column.field(number), child) for number, child in enumerate(kind)]
+        mask = column.is_null() if column.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(map(_changed, kind, children)), mask=mask)
+    if pa.types.is_map(kind):
+        keys, items = _with_moments(column.keys, kind.key_field), _with_moments(column.items, kind.item_field)
+        key, item = _changed(kind.key_field, keys).with_nullable(nullable=False), _changed(kind.item_field, items)
+        return _over(column, pa.map_(key, item), pa.StructArray.from_arrays([keys, items], fields=[key, item]))
+    # A column that is nothing but repeated has its id at the list.
+    element = kind.value_field
+    values = _with_moments(column.values, element if _is_marked(element) else element.with_metadata(field.metadata))
+    made = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+    return _over(column, made(_changed(kind.value_field, values)), values)
 
 
-def _fields(before: Iterable[pa.Field], columns: Iterable[pa.Array]) -> list[pa.Field]:
-    """The fields of columns that were changed; a moment may be unknown where its bytes are not null."""
-    return [
-        pa.field(field.name, column.type, nullable=field.nullable or column.type != field.type)
-        for field, column in zip(before, columns, strict=True)
-    ]
+def _is_marked(field: pa.Field) -> bool:
+    """Whether a field was INT96, or holds one that was."""
+    if (field.metadata or {}).get(_ID_KEY) == _MARK:
+        return True
+    kind = field.type
+    return pa.types.is_nested(kind) and any(_is_marked(kind.field(number)) for number in range(kind.num_fields))
+
+
+def _over(column: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
+    """The same lists, or maps, over other values."""
+    valid, offsets = column.buffers()[:2]
+    return pa.Array.from_buffers(
+        kind, len(column), [valid, offsets], null_count=column.null_count, offset=column.offset, children=[values]
+    )
+
+
+def _changed(before: pa.Field, column: pa.Array) -> pa.Field:
+    """The field of a column that was changed; a moment may be unknown where its bytes are not null."""
+    return pa.field(before.name, column.type, nullable=before.nullable or column.type != before.type)
 
 
 def _rewritten(footer: bytes) -> bytes:
@@ -127,6 +155,10 @@ def _rewritten(footer: bytes) -> bytes:
 
 
 def _fixed(element: dict[int, Any]) -> bytes:
-    fields = [(_TYPE, I32, _FIXED_BYTES), (_LENGTH, I32, _LAYOUT.itemsize)]
-    kept = ((_REPETITION, I32), (_NAME, BINARY), (_FIELD_ID, I32))
-    return struct_of(*fields, *((number, kind, element[number]) for number, kind in kept if number in element))
+    kept = ((_REPETITION, I32), (_NAME, BINARY))
+    return struct_of(
+        (_TYPE, I32, _FIXED_BYTES),
+        (_LENGTH, I32, _LAYOUT.itemsize),
+        *((number, kind, element[number]) for number, kind in kept if number in element),
+        (_FIELD_ID, I32, int(_MARK)),
+    )

@@ -12,25 +12,26 @@ deltalake's, and goes through to it.
 
 from __future__ import annotations
 
-from itertools import islice
+import datetime as dt
+import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.data.places import Access
 from delta_sidecar.data.query import RowQuery
 from delta_sidecar.errors import OptionError
 from delta_sidecar.log.names import LogFileKind, parse_log_name
-from delta_sidecar.predicate import all_of, parse
+from delta_sidecar.predicate import all_of
 from delta_sidecar.store import open_store
 from delta_sidecar.table import listing
 from delta_sidecar.table.facts import DeltaSchema, ProtocolVersions, TableMetadata
-from delta_sidecar.table.forwarding import Forwarded, deltalake_module
+from delta_sidecar.table.forwarding import Forwarded, ForwardedNamespace, deltalake_module
 from delta_sidecar.table.handle import ReadOptions, TableHandle
 from delta_sidecar.table.history import stream_history
-from delta_sidecar.table.partition_filters import partition_predicate
+from delta_sidecar.table.partition_filters import file_predicate, partition_predicate
 from delta_sidecar.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
-    import datetime as dt
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
@@ -97,6 +98,7 @@ class DeltaTable:
         self._handle = TableHandle(own, access, ReadOptions.of(options, version), listeners)
         self._deltalake: Any = None
         self._deltalake_version: int | None = None
+        self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         pinned = self._handle.pinned
@@ -126,8 +128,8 @@ class DeltaTable:
 
     @property
     def table_uri(self) -> str:
-        """The table's address, without secrets."""
-        return self._handle.store.url
+        """The table's address as a URL that ends in `/`, without secrets."""
+        return listing.table_uri(self._handle.store.url)
 
     def version(self) -> int:
         """The version that is read."""
@@ -154,32 +156,40 @@ class DeltaTable:
 
         Args:
             version: Its number, or a time as ISO 8601 text or datetime: the newest version that was committed up to it.
+                A time without a zone is in UTC.
 
         Raises:
+            OptionError: It is neither.
             VersionNotFoundError: There is no such version.
         """
-        if isinstance(version, int) and not isinstance(version, bool):
-            self._handle.pin(version=version)
-        else:
-            self._handle.pin(timestamp=version)
-        self._forget_deltalake()
+        if isinstance(version, dt.datetime) and version.tzinfo is None:
+            version = version.replace(tzinfo=dt.UTC)
+        with self._lock:
+            if isinstance(version, int) and not isinstance(version, bool):
+                self._handle.pin(version=version)
+            else:
+                self._handle.pin(timestamp=version)
+            self._forget_deltalake()
 
     def update_incremental(self) -> None:
         """Reads the newest version from now on."""
-        self._handle.pin()
-        self._forget_deltalake()
+        with self._lock:
+            self._handle.pin()
+            self._forget_deltalake()
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """What the commits say of themselves, newest first.
 
         Args:
             limit: At most so many; None for all that are still there.
+
+        Raises:
+            CorruptCommitError: A commit cannot be read.
+            OptionError: The limit is not valid.
         """
-        infos = stream_history(self._handle.store, self._pinned().version)
-        try:
-            return list(islice((info for info in infos if len(info) > 1), limit))
-        finally:
-            infos.close()
+        RowQuery(limit=limit)
+        with closing(stream_history(self._handle.store, self._pinned().version, limit)) as infos:
+            return list(infos)
 
     # --- its files -------------------------------------------------------------------------------------------------
 
@@ -202,14 +212,13 @@ class DeltaTable:
         *,
         file_pruning_predicate: Any = None,  # noqa: ANN401
     ) -> list[str]:
-        """Addresses of all live files, as a list; `file_infos` streams them.
+        """Addresses of the live files, as a list; `file_infos` streams them.
 
         Args:
             partition_filters: Only files of some partitions, such as `[("day", "=", "2026-02-10")]`.
             file_pruning_predicate: Only files that may hold a matching row, as SQL text or filter tuples.
         """
-        files = self._handle.scanner(self._condition(partition_filters, file_pruning_predicate))
-        return [listing.file_uri(file.path, self.table_uri) for file in files.scan_files()]
+        return listing.file_uris(self._handle, self._condition(partition_filters, file_pruning_predicate))
 
     def partitions(
         self,
@@ -223,8 +232,7 @@ class DeltaTable:
             partition_filters: Only some partitions, such as `[("day", "=", "2026-02-10")]`.
             file_pruning_predicate: Only those of files that may hold a matching row.
         """
-        scanner = self._handle.scanner(self._condition(partition_filters, file_pruning_predicate))
-        return listing.partitions(scanner)
+        return listing.partitions(self._handle, self._condition(partition_filters, file_pruning_predicate))
 
     def get_add_actions(self, flatten: bool = False) -> pa.RecordBatchReader:  # noqa: FBT001, FBT002 - as deltalake has it
         """Streams the live files with their typed statistics and partition values, under the names of deltalake.
@@ -232,8 +240,9 @@ class DeltaTable:
         Args:
             flatten: Whether each statistic is a column of its own, such as `min.x`, not a field of a struct.
         """
-        from delta_sidecar.table.statistics import add_actions
+        from delta_sidecar.table.add_actions import add_actions
 
+        self.follow_deltalake()
         return add_actions(self._handle, flatten=flatten)
 
     def get_stats_for_files(
@@ -254,6 +263,7 @@ class DeltaTable:
         """
         from delta_sidecar.table.statistics import stats_for_files
 
+        self.follow_deltalake()
         return stats_for_files(self._handle, paths, columns, predicate, limit)
 
     def count(self) -> int:
@@ -263,6 +273,7 @@ class DeltaTable:
         """
         from delta_sidecar.table.counting import count_rows
 
+        self.follow_deltalake()
         return count_rows(self._handle)
 
     # --- its rows --------------------------------------------------------------------------------------------------
@@ -331,8 +342,8 @@ class DeltaTable:
             as_large_types=as_large_types or None,
         )
         snapshot = self._pinned()
-        prunes = None if file_pruning_predicate is None else parse(file_pruning_predicate)
-        query = RowQuery(predicate=partition_predicate(partitions, snapshot.partition_columns), prunes=prunes)
+        prunes = file_predicate(file_pruning_predicate, snapshot.columns)
+        query = RowQuery(predicate=partition_predicate(partitions, snapshot.columns), prunes=prunes)
         return LazyDataset(self._handle, query)
 
     def to_pyarrow_table(
@@ -353,7 +364,7 @@ class DeltaTable:
         _refuse(filesystem=filesystem)
         query = self._query(columns, filters, None)
         if partitions:
-            own = partition_predicate(partitions, self._pinned().partition_columns)
+            own = partition_predicate(partitions, self._pinned().columns)
             terms = [term for term in (own, query.parsed_predicate) if term is not None]
             query = RowQuery(query.columns, all_of(terms), query.expression)
         return self._handle.rows(query).reader().read_all()
@@ -379,7 +390,7 @@ class DeltaTable:
 
     # --- writing and maintenance -----------------------------------------------------------------------------------
 
-    alter = Forwarded("Changes columns, constraints and properties.")
+    alter = ForwardedNamespace("Changes columns, constraints and properties.", "TableAlterer")
     cleanup_metadata = Forwarded("Deletes log files that are no longer needed.")
     compact_logs = Forwarded("Writes a compacted commit.")
     create_checkpoint = Forwarded("Writes a checkpoint.")
@@ -389,7 +400,7 @@ class DeltaTable:
     generate = Forwarded("Writes a symlink manifest.")
     load_cdf = Forwarded("Reads the change data feed.")
     merge = Forwarded("Merges rows into the table.")
-    optimize = Forwarded("Compacts or clusters files.")
+    optimize = ForwardedNamespace("Compacts or clusters files.", "TableOptimizer")
     repair = Forwarded("Removes files from the log that are gone.")
     restore = Forwarded("Restores an older version.")
     transaction_version = Forwarded("Gives the version of an application's last transaction.")
@@ -397,27 +408,52 @@ class DeltaTable:
     vacuum = Forwarded("Deletes files that no version needs.")
 
     @classmethod
-    def create(cls, table_uri: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401
-        """Makes a new table. deltalake does it, with its own arguments."""
-        deltalake_module().DeltaTable.create(table_uri, *args, **kwargs)
-        return cls(table_uri, storage_options=kwargs.get("storage_options"))
-
-    def as_deltalake(self) -> Any:  # noqa: ANN401 - a class that may not be there
-        """The same table, at the same version, as a `deltalake.DeltaTable`.
+    def create(
+        cls,
+        table_uri: str | os.PathLike[str],
+        schema: Any,  # noqa: ANN401 - deltalake's own
+        mode: str = "error",
+        partition_by: list[str] | str | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        configuration: Mapping[str, str | None] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        *args: Any,  # noqa: ANN401 - deltalake's own
+        **kwargs: Any,  # noqa: ANN401 - deltalake's own
+    ) -> Self:
+        """Makes a new table. deltalake does it, with its own arguments.
 
         Raises:
             ImportError: deltalake is not installed.
         """
-        if self._deltalake is None:
-            made = deltalake_module().DeltaTable(self._uri, self._pinned().version, self._storage_options)
-            self._deltalake, self._deltalake_version = made, made.version()
-        return self._deltalake
+        deltalake = deltalake_module()
+        columns = deltalake.Schema.from_json(schema.to_json()) if isinstance(schema, DeltaSchema) else schema
+        given = (mode, partition_by, name, description, configuration, storage_options)
+        deltalake.DeltaTable.create(str(table_uri), columns, *given, *args, **kwargs)
+        return cls(table_uri, storage_options=storage_options)
+
+    def as_deltalake(self) -> Any:  # noqa: ANN401 - a class that may not be there
+        """The same table, at the same version, as a `deltalake.DeltaTable`. What that commits, this one shows too.
+
+        Raises:
+            ImportError: deltalake is not installed.
+        """
+        with self._lock:
+            if self._deltalake is None:
+                opened = deltalake_module().DeltaTable
+                made = opened(self._uri, self._handle.snapshot().version, self._storage_options)
+                self._deltalake, self._deltalake_version = made, made.version()
+            return self._deltalake
 
     def follow_deltalake(self) -> None:
         """Reads the version that the table in deltalake has come to, if it has gone on."""
-        if self._deltalake is not None and self._deltalake.version() != self._deltalake_version:
-            self._deltalake_version = self._deltalake.version()
-            self._handle.pin(version=self._deltalake_version)
+        if self._deltalake is None:
+            # Nobody has to wait while deltalake loads the table.
+            return
+        with self._lock:
+            if self._deltalake is not None and self._deltalake.version() != self._deltalake_version:
+                self._handle.pin(version=self._deltalake.version())
+                self._deltalake_version = self._handle.snapshot().version
 
     def _forget_deltalake(self) -> None:
         self._deltalake = self._deltalake_version = None
@@ -437,8 +473,10 @@ class DeltaTable:
         return RowQuery(names, condition if condition is None or condition else None, limit=limit)
 
     def _condition(self, filters: Filters | None, predicate: Any) -> Predicate | None:  # noqa: ANN401
-        own = partition_predicate(filters, self._pinned().partition_columns)
-        terms = [term for term in (own, None if predicate is None else parse(predicate)) if term is not None]
+        table = self._pinned().columns
+        terms = [
+            term for term in (file_predicate(filters, table), file_predicate(predicate, table)) if term is not None
+        ]
         return all_of(terms) if terms else None
 
 

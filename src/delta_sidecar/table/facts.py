@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pyarrow as pa
 
     from delta_sidecar.replay.snapshot import Snapshot
 
@@ -30,8 +30,8 @@ class ProtocolVersions(NamedTuple):
         return cls(
             protocol.min_reader_version,
             protocol.min_writer_version,
-            None if writer is None else list(writer),
-            None if reader is None else list(reader),
+            list(writer) if writer else None,
+            list(reader) if reader else None,
         )
 
 
@@ -86,9 +86,9 @@ class DeltaField:
     metadata: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DeltaSchema:
-    """A table's schema.
+    """A table's schema. Two are equal where their columns are, with all that the log notes of them.
 
     Attributes:
         arrow: As an Arrow schema, under the names that users see.
@@ -97,6 +97,7 @@ class DeltaSchema:
 
     arrow: pa.Schema
     text: str
+    type: ClassVar[str] = "struct"
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> DeltaSchema:
@@ -108,16 +109,49 @@ class DeltaSchema:
         """Its columns, in order."""
         return [
             DeltaField(node["name"], node["type"], node.get("nullable", True), node.get("metadata") or {})
-            for node in json.loads(self.text)["fields"]
+            for node in self.json()["fields"]
         ]
 
-    def to_arrow(self) -> pa.Schema:
-        """The schema of pyarrow."""
-        return self.arrow
+    def to_arrow(self, as_large_types: bool = False) -> pa.Schema:  # noqa: FBT001, FBT002 - as deltalake has it
+        """The schema of pyarrow.
+
+        Args:
+            as_large_types: Whether texts, bytes and lists are of the types with offsets of 64 bits.
+        """
+        return pa.schema([_large_field(field) for field in self.arrow]) if as_large_types else self.arrow
 
     def to_json(self) -> str:
         """The JSON text that the log has."""
         return self.text
 
+    def json(self) -> dict[str, Any]:
+        """The JSON of the log as Python values."""
+        root: dict[str, Any] = json.loads(self.text)
+        return root
+
     def __arrow_c_schema__(self) -> object:
         return self.arrow.__arrow_c_schema__()
+
+    def __eq__(self, other: object) -> bool:
+        return self.json() == other.json() if isinstance(other, DeltaSchema) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.arrow.names))
+
+
+def _large_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_large(field.type))
+
+
+def _large(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.large_string()
+    if pa.types.is_binary(kind):
+        return pa.large_binary()
+    if pa.types.is_list(kind):
+        return pa.large_list(_large_field(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_large_field(kind.key_field), _large_field(kind.item_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_large_field(field) for field in kind])
+    return kind

@@ -1,12 +1,13 @@
 """Writing and maintenance, which deltalake does.
 
 Each name goes through to a `deltalake.DeltaTable` at the same address, with its arguments and its result unchanged.
-What it commits is what the table then shows.
+What it commits is what the table then shows. Taking a name does nothing yet; calling it does.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Forwarded:
-    """A method or property of `deltalake.DeltaTable`, as an attribute of ours."""
+    """A method of `deltalake.DeltaTable`, as a method of ours."""
 
     def __init__(self, summary: str) -> None:
-        """Makes the attribute.
+        """Makes the method.
 
         Args:
             summary: What it does, in a line.
@@ -35,10 +36,29 @@ class Forwarded:
     @overload
     def __get__(self, table: DeltaTable, owner: type) -> Any: ...  # noqa: ANN401 - deltalake's own
     def __get__(self, table: DeltaTable | None, owner: type) -> Any:
-        if table is None:
-            return self
-        found = getattr(table.as_deltalake(), self._name)
-        return _updating(found, table) if callable(found) and hasattr(found, "__func__") else found
+        return self if table is None else self.taken(table)
+
+    def taken(self, table: DeltaTable) -> Any:  # noqa: ANN401 - deltalake's own
+        """The method of a table."""
+        return _forwarded(table, "DeltaTable", self._name)
+
+
+class ForwardedNamespace(Forwarded):
+    """A property of `deltalake.DeltaTable` that holds methods, as a property of ours."""
+
+    def __init__(self, summary: str, holder: str) -> None:
+        """Makes the property.
+
+        Args:
+            summary: What the methods do, in a line.
+            holder: The class in deltalake that has them.
+        """
+        super().__init__(summary)
+        self._holder = holder
+
+    def taken(self, table: DeltaTable) -> Any:  # noqa: ANN401 - deltalake's own
+        """What holds the methods of a table."""
+        return _Namespace(table, self._name, self._holder)
 
 
 def deltalake_module() -> Any:  # noqa: ANN401 - a module that may not be there
@@ -63,18 +83,52 @@ def write_deltalake(table_or_uri: Any, data: Any, *args: Any, **kwargs: Any) -> 
         data: The rows.
         args: As in deltalake.
         kwargs: As in deltalake.
+
+    Raises:
+        ImportError: deltalake is not installed.
     """
+    write = deltalake_module().write_deltalake
     own = getattr(table_or_uri, "as_deltalake", None)
-    deltalake_module().write_deltalake(table_or_uri if own is None else own(), data, *args, **kwargs)
+    write(table_or_uri if own is None else own(), data, *args, **kwargs)
     if own is not None:
-        table_or_uri.update_incremental()
+        table_or_uri.follow_deltalake()
 
 
-def _updating(method: Callable[..., Any], table: DeltaTable) -> Callable[..., Any]:
-    @functools.wraps(method)
+class _Namespace:
+    """The methods that deltalake has below a name, such as `optimize.compact`."""
+
+    def __init__(self, table: DeltaTable, name: str, holder: str) -> None:
+        self._table = table
+        self._name = name
+        self._holder = holder
+
+    def __repr__(self) -> str:
+        return f"{self._table!r}.{self._name}"
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - deltalake's own
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _forwarded(self._table, self._holder, self._name, name)
+
+
+def _forwarded(table: DeltaTable, holder: str, *names: str) -> Callable[..., Any]:
+    """A function that calls what deltalake has under a name, and then goes on to what that has committed.
+
+    Raises:
+        AttributeError: deltalake has nothing under this name.
+    """
+
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - deltalake's own
-        result = method(*args, **kwargs)
+        result = functools.reduce(getattr, names, table.as_deltalake())(*args, **kwargs)
         table.follow_deltalake()
         return result
 
+    try:
+        method = getattr(getattr(deltalake_module().table, holder), names[-1])
+    except ImportError:
+        # Who calls it is told.
+        return call
+    functools.update_wrapper(call, method)
+    signature = inspect.signature(method)
+    call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
     return call

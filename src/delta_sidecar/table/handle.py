@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from delta_sidecar.data.places import Access
 from delta_sidecar.data.query import RowOptions, RowQuery
 from delta_sidecar.data.scan import RowScan
 from delta_sidecar.data.stream import RowStream
@@ -19,9 +19,10 @@ from delta_sidecar.scan.scanner import LazyDeltaScanner
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from typing import Self
 
+    from delta_sidecar.data.places import Access
     from delta_sidecar.data.scan import RowMetrics
     from delta_sidecar.events import Listener
     from delta_sidecar.replay.snapshot import Snapshot
@@ -47,6 +48,9 @@ class ReadOptions:
         Raises:
             OptionError: One is unknown or not valid.
         """
+        if given is not None and not isinstance(given, Mapping):
+            msg = f"options are given by their names, as a mapping, not as {given!r}"
+            raise OptionError(msg)
         named = dict(given or {})
         scans = {option.name for option in SCAN_OPTIONS}
         rows = {option.name for option in ROW_OPTIONS}
@@ -76,6 +80,8 @@ class TableHandle:
         self._snapshot: Snapshot | None = None
         self._streams: WeakSet[RowStream | LazyDeltaScanner] = WeakSet()
         self._lock = threading.RLock()
+        # Held for a moment only, while the other one is held for as long as it takes to open the table.
+        self._streams_lock = threading.Lock()
 
     @property
     def access(self) -> Access:
@@ -116,10 +122,10 @@ class TableHandle:
         """
         with self._lock:
             self.snapshot()
-            made = copy.copy(self)
-            config = made._options.config
+            made, config = copy.copy(self), self._options.config
             if not config.strategy and not config.order:
-                made._options = replace(made._options, config=replace(config, strategy="reverse"))
+                own = replace(self._options, config=replace(config, strategy="reverse"))
+                made._options = own  # noqa: SLF001 - of the same class
             return made
 
     def scanner(
@@ -135,7 +141,7 @@ class TableHandle:
             self._options.config, version=snapshot.version, predicate=predicate, limit=limit, timestamp=None
         )
         scanner = LazyDeltaScanner("", config, store=self.store, listeners=self._listeners, snapshot=snapshot)
-        self._streams.add(scanner)
+        self._remember(scanner)
         return scanner
 
     def rows(self, query: RowQuery, progress: Callable[[RowMetrics], None] | None = None) -> RowStream:
@@ -156,13 +162,19 @@ class TableHandle:
             )
             stream = RowStream(scan)
             self._snapshot = snapshot or scan.snapshot
-        self._streams.add(stream)
+        self._remember(stream)
         return stream
 
     def close(self) -> None:
         """Stops every scan that is under way, from any thread."""
-        for stream in list(self._streams):
+        with self._streams_lock:
+            streams = list(self._streams)
+        for stream in streams:
             if isinstance(stream, RowStream):
                 stream.stop()
             else:
                 stream.close()
+
+    def _remember(self, stream: RowStream | LazyDeltaScanner) -> None:
+        with self._streams_lock:
+            self._streams.add(stream)

@@ -20,41 +20,45 @@ _BEGINNING = 64 << 10
 _AT_ONCE = 10
 
 
-def stream_history(store: Store, version: int) -> Generator[dict[str, Any], None, None]:
-    """Streams the `commitInfo` of each commit, with its `version`, down to the oldest that is still there.
+def stream_history(store: Store, version: int, limit: int | None = None) -> Generator[dict[str, Any], None, None]:
+    """Streams the `commitInfo` of commits, each with its `version`, down to the oldest commit that is still there.
 
-    A commit without one has an entry with its version alone.
+    A commit without one is passed over.
 
     Args:
         store: The table's store.
         version: The version to begin with.
+        limit: At most so many; None for all.
 
     Raises:
         CorruptCommitError: A commit cannot be read.
         StorageError: It cannot be fetched.
     """
     pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delta-sidecar-history")
-    waiting: deque[tuple[int, Future[dict[str, Any]]]] = deque()
-    following, most = version, 1
+    waiting: deque[tuple[int, Future[dict[str, Any] | None]]] = deque()
+    following, most, left = version, 1, limit
     try:
-        while True:
-            while following >= 0 and len(waiting) < most:
+        while left is None or left > 0:
+            while following >= 0 and len(waiting) < (most if left is None else min(most, left)):
                 waiting.append((following, pool.submit(_commit_info, store, following)))
                 following -= 1
             if not waiting:
                 return
             at, asked = waiting.popleft()
             try:
-                yield {**asked.result(), "version": at}
+                info = asked.result()
             except ObjectNotFoundError:
                 # Older ones have been cleaned up.
                 return
+            if info is not None:
+                yield {**info, "version": at}
+                left = None if left is None else left - 1
             most = min(_AT_ONCE, most * 2)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _commit_info(store: Store, version: int) -> dict[str, Any]:
+def _commit_info(store: Store, version: int) -> dict[str, Any] | None:
     path = commit_path(version)
     first = store.get(path, max_bytes=_BEGINNING)
     data = bytes(first.data)
@@ -66,7 +70,7 @@ def _commit_info(store: Store, version: int) -> dict[str, Any]:
         found = _info_in(end[end.find(b"\n") + 1 :], path, version)
         if found is None:
             found = _info_in(bytes(store.get(path).data), path, version)
-    return found or {}
+    return found
 
 
 def _info_in(lines: bytes, path: str, version: int) -> dict[str, Any] | None:

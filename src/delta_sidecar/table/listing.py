@@ -1,4 +1,4 @@
-"""What can be told of a table from its list of files."""
+"""What can be told of a table from its list of files, under the names that deltalake gives."""
 
 from __future__ import annotations
 
@@ -6,28 +6,47 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from delta_sidecar.log.paths import is_absolute
+from delta_sidecar.table.partition_filters import ChosenPartitions
 
 if TYPE_CHECKING:
-    from delta_sidecar.scan.scanner import LazyDeltaScanner
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.table.handle import TableHandle
 
 
-def file_uri(path: str, table: str) -> str:
-    """The address of a file.
+def table_uri(address: str) -> str:
+    """The address of a table as a URL that ends in `/`.
 
     Args:
-        path: As `DeltaFile.path` names it.
-        table: The table's address.
+        address: A local path, or an address with a scheme whose path is not encoded.
     """
-    if is_absolute(path):
-        return path
-    return f"{table}/{quote(path, safe='/=:@!$,;+()*~-._') if '://' in table else path}"
+    scheme, found, place = address.partition("://")
+    plain = quote(place if found else address, safe="/@:!$&'()*+,;=~[]|")
+    return f"{scheme if found else 'file'}://{plain.rstrip('/')}/"
 
 
-def partitions(scanner: LazyDeltaScanner) -> list[dict[str, str | None]]:
-    """The combinations of partition values among some files, each once."""
+def file_uris(handle: TableHandle, predicate: Predicate | None) -> list[str]:
+    """Addresses of the files that a condition chooses: not encoded, local ones as plain paths."""
+    root = handle.store.url.rstrip("/")
+    paths = (path for batch in _chosen(handle, predicate, "path") for path in batch.column("path").to_pylist())
+    return [path if is_absolute(path) else f"{root}/{path}" for path in paths]
+
+
+def partitions(handle: TableHandle, predicate: Predicate | None) -> list[dict[str, str | None]]:
+    """The combinations of partition values among the files that a condition chooses, each once."""
     found: dict[tuple[tuple[str, str | None], ...], None] = {}
-    for batch in scanner.scan_batches(columns=["partition_values"]):
-        for values in batch.column(0).to_pylist():
+    for batch in _chosen(handle, predicate):
+        for values in batch.column("partition_values").to_pylist():
             if values:
                 found[tuple(values)] = None
     return [dict(values) for values in found]
+
+
+def _chosen(handle: TableHandle, predicate: Predicate | None, *columns: str) -> Iterator[pa.RecordBatch]:
+    snapshot = handle.snapshot()
+    chosen = ChosenPartitions.of(predicate, snapshot)
+    scanner = handle.scanner(predicate, snapshot=snapshot)
+    return map(chosen, scanner.scan_batches((*columns, "partition_values")))

@@ -1,56 +1,134 @@
-"""Conditions on partition columns, as deltalake takes them: tuples of column, operator and text."""
+"""Conditions that choose files, as deltalake takes them: tuples of column, operator and value, or SQL text.
+
+In tuples, as in deltalake, an empty text stands for null, and beside a column of texts any value for its text. A
+condition on partition columns chooses just the files whose values fulfil it; one on other columns leaves out files that
+cannot hold a matching row.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
 
 from delta_sidecar.errors import PredicateError
-from delta_sidecar.predicate import Predicate, columns, parse
+from delta_sidecar.predicate import And, Predicate, all_of, bind, columns, matches, parse
+from delta_sidecar.table.partition_values import typed_partition_values
+
+if TYPE_CHECKING:
+    from delta_sidecar.log.schema import TableSchema
+    from delta_sidecar.replay.snapshot import Snapshot
 
 Filters: TypeAlias = Sequence[Any]
 """A list of tuples, all of which hold, or a list of such lists, of which one holds."""
 
 
-def partition_predicate(filters: Filters | None, partition_columns: Sequence[str]) -> Predicate | None:
-    """Reads a filter; an empty text stands for null, as in deltalake.
+def partition_predicate(filters: Filters | None, schema: TableSchema) -> Predicate | None:
+    """Reads a filter on partition columns.
 
     Args:
         filters: The filter; None or empty for all.
-        partition_columns: The table's.
+        schema: The table's columns.
 
     Raises:
         PredicateError: It names a column that is no partition column, or cannot be read.
     """
-    if not filters:
+    predicate = file_predicate(filters, schema)
+    if predicate is None:
         return None
-    predicate = parse(_with_nulls(filters))
-    known = {name.casefold() for name in partition_columns}
+    known = {name.casefold() for name in schema.partition_columns}
     others = sorted({path[0] for path in columns(predicate) if path[0].casefold() not in known})
     if others:
         msg = (
             f"{', '.join(others)}: not a partition column; the partition columns are "
-            f"{', '.join(partition_columns) or 'none'}. A condition on other columns is a predicate."
+            f"{', '.join(schema.partition_columns) or 'none'}. A condition on other columns is a predicate."
         )
         raise PredicateError(msg)
     return predicate
 
 
-def _with_nulls(filters: Filters) -> list[Any]:
-    return [_with_null(entry) if _is_clause(entry) else _with_nulls(entry) for entry in filters]
+def file_predicate(condition: Any, schema: TableSchema) -> Predicate | None:  # noqa: ANN401 - any notation
+    """Reads a condition that chooses files.
+
+    Args:
+        condition: Filter tuples, or any other notation of a predicate; None or empty for all.
+        schema: The table's columns.
+
+    Raises:
+        PredicateError: It cannot be read.
+    """
+    if condition is None or (isinstance(condition, Sequence) and not condition):
+        return None
+    is_tuples = isinstance(condition, Sequence) and not isinstance(condition, str | Predicate)
+    return parse(_as_in_log(condition, schema) if is_tuples else condition)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPartitions:
+    """Which files a condition chooses by their partition values alone.
+
+    Attributes:
+        table: The table's columns.
+        exact: What of the condition concerns nothing but partition columns, bound; None for nothing.
+    """
+
+    table: TableSchema
+    exact: Predicate | None
+
+    @classmethod
+    def of(cls, predicate: Predicate | None, snapshot: Snapshot) -> ChosenPartitions:
+        """Takes out of a condition what can be decided exactly.
+
+        Raises:
+            PredicateError: It does not fit the table.
+        """
+        bound = None if predicate is None else bind(predicate, snapshot.schema)
+        terms = () if bound is None else bound.terms if isinstance(bound, And) else (bound,)
+        known = set(snapshot.partition_columns)
+        exact = [term for term in terms if (named := {path[0] for path in columns(term)}) and named <= known]
+        return cls(snapshot.columns, all_of(exact) if exact else None)
+
+    def __call__(self, files: pa.RecordBatch) -> pa.RecordBatch:
+        """The files that are chosen, of a batch with `partition_values`."""
+        if self.exact is None:
+            return files
+        values = typed_partition_values(files.column("partition_values"), self.table)
+        named = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
+        return files.filter(matches(self.exact, named))
+
+
+def _as_in_log(filters: Filters, schema: TableSchema) -> list[Any]:
+    return [_clause(entry, schema) if _is_clause(entry) else _inner(entry, schema) for entry in filters]
+
+
+def _inner(entry: Any, schema: TableSchema) -> Any:  # noqa: ANN401 - whatever it is, the parser says what is wrong
+    return _as_in_log(entry, schema) if isinstance(entry, list | tuple) else entry
 
 
 def _is_clause(entry: object) -> bool:
-    return isinstance(entry, tuple) and bool(entry) and isinstance(entry[0], str)
+    return isinstance(entry, list | tuple) and bool(entry) and isinstance(entry[0], str)
 
 
-def _with_null(clause: tuple[Any, ...]) -> tuple[Any, ...]:
+def _clause(clause: Sequence[Any], schema: TableSchema) -> tuple[Any, ...]:
     name, *rest = clause
     if len(rest) != 2:  # noqa: PLR2004 - an operator and a value; whatever else it is, the parser says what is wrong
-        return clause
+        return tuple(clause)
     operator, value = rest
+    fields = [field for field in schema.logical if field.name.casefold() == name.casefold()]
+    is_text = any(pa.types.is_string(field.type) for field in fields)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return (name, operator, [_value(item, is_text=is_text) for item in value])
+    return (name, operator, _value(value, is_text=is_text))
+
+
+def _value(value: object, *, is_text: bool) -> object:
     if isinstance(value, str):
-        return (name, operator, value or None)
-    if isinstance(value, Iterable) and not isinstance(value, bytes):
-        return (name, operator, [item if item != "" else None for item in value])
-    return clause
+        return value or None
+    if not is_text or value is None:
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)

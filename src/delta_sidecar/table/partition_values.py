@@ -28,7 +28,9 @@ def typed_partition_values(values: pa.MapArray, table: TableSchema) -> dict[str,
     Raises:
         LogCorruptionError: A text is no value of its column's type.
     """
-    return {name: _typed(name, lookup(values, name), table.logical.field(name).type) for name in table.partition_columns}
+    return {
+        name: _typed(name, lookup(values, name), table.logical.field(name).type) for name in table.partition_columns
+    }
 
 
 def _typed(name: str, told: PartitionTexts, kind: pa.DataType) -> pa.Array:

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, numbers_of, scalar, strings, valid_mask
+from delta_sidecar._arrow import strings
 from delta_sidecar.errors import OptionError
-from delta_sidecar.log.stats import parse_statistics
+from delta_sidecar.scan.config import LazyScanConfig
+from delta_sidecar.table.batch_statistics import READ, BatchStatistics, batch_statistics
 from delta_sidecar.table.column_names import named_columns
-from delta_sidecar.table.partition_values import typed_partition_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from delta_sidecar.log.schema import TableSchema
-    from delta_sidecar.log.stats import ColumnStatistics, FileStatistics
-    from delta_sidecar.predicate import Predicate
-    from delta_sidecar.table.column_names import NamedColumn
-    from delta_sidecar.table.handle import TableHandle
+    import pyarrow as pa
 
-READ = ("path", "size", "partition_values", "stats", "deletion_vector")
-"""The columns of a batch of files that statistics are made of."""
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.scan.scanner import LazyDeltaScanner
+    from delta_sidecar.table.handle import TableHandle
 
 
 @dataclass(frozen=True, slots=True)
 class FileStats:
     """What the log tells of the values in one data file.
 
-    Bounds and counts are what the writer of the file noted down. They are of all rows in the file, deleted ones
-    included, where `tight_bounds` is false. A text may be cut off (the lower bound is then below all values, the upper
-    one above them, or their beginning), and a timestamp may be rounded down to a millisecond.
+    Bounds and counts are what the file's writer noted down. Where `tight_bounds` is false they are of all its rows,
+    deleted ones included. A text may be cut off: the lower bound is then below all values, the upper one above them, or
+    their beginning. A timestamp may be rounded down to a millisecond.
+
+    Columns are named as users see them, a field of a struct `a.b`; a name with a dot in it stands in back-quotes. Those
+    that the log tells nothing of are left out. A partition column has its value as both bounds.
 
     Attributes:
         path: As `DeltaFile.path` has it.
         size: In bytes.
         num_records: Rows in the file, deleted ones included; None where the log does not tell.
         deleted_rows: How many of them are deleted.
-        null_counts: How many rows are null, by the column's name; a column is missing where the log does not tell.
-        minimums: Lower bounds, likewise.
-        maximums: Upper bounds, likewise.
-        tight_bounds: Whether bounds and counts are of the rows that are there. None for a file without statistics.
+        null_counts: How many rows are null, by column.
+        minimums: Lower bounds, by column.
+        maximums: Upper bounds, by column.
+        tight_bounds: Whether bounds and counts are of the rows that are there; None for a file without statistics.
     """
 
     path: str
@@ -69,8 +66,8 @@ def stats_for_files(
 
     Args:
         handle: The table.
-        paths: Only these files, as `DeltaFile.path` names them; the search ends with the last of them. Files that the
-            table does not have are not given. None for all.
+        paths: Only these files, as `DeltaFile.path` names them; the search ends with the last of them. One that the
+            table does not have is not given. None for all.
         columns: Only statistics of these columns; the name of a struct stands for all columns in it. None for all.
         predicate: Only files that may hold a matching row.
         limit: At most so many files.
@@ -81,9 +78,68 @@ def stats_for_files(
     if isinstance(paths, str):
         msg = f"paths is a list of paths: [{paths!r}]"
         raise OptionError(msg)
+    LazyScanConfig(limit=limit)
     snapshot = handle.snapshot()
     chosen = named_columns(snapshot.columns, columns)
-    wanted = None if paths is None else set(paths)
-    scanner = handle.scanner(predicate, limit if wanted is None else None, snapshot=snapshot)
-    if wanted is None:
-        return _all(scanner.scan_batches(READ), chosen, snapshot.columns)
+    # Which files count is not known to the scanner: it goes on until all are found.
+    scanner = handle.scanner(predicate, limit if paths is None else None, snapshot=snapshot)
+    found = scanner.scan_batches(READ) if paths is None else _named(scanner.scan_batches(READ), set(paths), limit)
+    return _streamed(scanner, (_values(batch, batch_statistics(batch, chosen, snapshot.columns)) for batch in found))
+
+
+def _streamed(scanner: LazyDeltaScanner, batches: Iterable[Iterator[FileStats]]) -> Iterator[FileStats]:
+    # However it ends, so do the requests.
+    with scanner:
+        for batch in batches:
+            yield from batch
+
+
+def _named(batches: Iterable[pa.RecordBatch], paths: set[str], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The files of some paths, until all of them or enough are found."""
+    left = len(paths) if limit is None else min(limit, len(paths))
+    if not left:
+        return
+    for batch in batches:
+        here = batch.filter(pc.is_in(batch.column("path"), value_set=strings(paths))).slice(0, left)
+        if here.num_rows:
+            yield here
+        paths.difference_update(here.column("path").to_pylist())
+        left = min(left - here.num_rows, len(paths))
+        if not left:
+            return
+
+
+def _values(found: pa.RecordBatch, stats: BatchStatistics) -> Iterator[FileStats]:
+    names = tuple(stats.columns)
+    told = list(stats.columns.values())
+    rows = zip(
+        found.column("path").to_pylist(),
+        found.column("size").to_pylist(),
+        stats.num_records.to_pylist(),
+        stats.deleted.tolist(),
+        _rows([column.null_count for column in told], found.num_rows),
+        _rows([column.lower for column in told], found.num_rows),
+        _rows([column.upper for column in told], found.num_rows),
+        stats.tight.to_pylist(),
+        strict=True,
+    )
+    for path, size, num_records, deleted, null_counts, lower, upper, tight in rows:
+        yield FileStats(
+            path,
+            size,
+            num_records,
+            deleted,
+            _known(names, null_counts),
+            _known(names, lower),
+            _known(names, upper),
+            tight,
+        )
+
+
+def _rows(columns: Sequence[pa.Array], rows: int) -> Iterable[tuple[Any, ...]]:
+    """The values of columns, row after row."""
+    return zip(*(column.to_pylist() for column in columns), strict=True) if columns else [()] * rows
+
+
+def _known(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
+    return {name: value for name, value in zip(names, values, strict=True) if value is not None}

@@ -1,0 +1,204 @@
+"""One question in SQL to some tables: DuckDB answers it, and gets to see nothing but them.
+
+    with running("SELECT device_id, count(*) FROM t GROUP BY 1", {"t": table}) as rows:
+        for batch in rows:
+            ...
+
+No file of the machine, no network and no extension can be reached from the SQL, and no setting be changed. Rows come as
+DuckDB has them; leaving the block stops the query and the requests of its tables.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+# First, since it says what to do where DuckDB is missing.
+from delta_sidecar.connect.duckdb import register  # isort: skip
+import duckdb
+
+from delta_sidecar.errors import DeltaSidecarError, OptionError
+from delta_sidecar.store.redaction import Scrubber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from delta_sidecar.data.dataset import LazyDataset
+    from delta_sidecar.data.one_file import ReadableTable
+    from delta_sidecar.data.query import RowQuery
+    from delta_sidecar.data.scan import RowMetrics
+    from delta_sidecar.data.stream import RowStream
+    from delta_sidecar.table.delta_table import DeltaTable
+
+_ROWS_PER_BATCH = 8_192
+# How long a query that is no longer wanted has to end.
+_FAREWELL = 1.0
+
+_CLOSED = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+}
+_SETTINGS = (
+    "SET TimeZone = 'UTC'",
+    # By itself it runs 10 MB ahead of who takes the rows.
+    "SET streaming_buffer_size = '256KB'",
+    "SET lock_configuration = true",
+)
+# Pivoting takes more than one statement.
+_QUERIES = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
+
+
+class QueryError(DeltaSidecarError):
+    """DuckDB cannot answer a query."""
+
+
+@contextmanager
+def running(sql: str, tables: Mapping[str, DeltaTable]) -> Iterator[QueryRows]:
+    """Runs a query.
+
+    Args:
+        sql: One query in DuckDB's SQL.
+        tables: The tables that it can name.
+
+    Raises:
+        DeltaSidecarError: A table cannot be opened.
+        OptionError: It is no query, or more than one.
+        QueryError: DuckDB cannot answer it.
+    """
+    with tempfile.TemporaryDirectory(prefix="delta-sidecar-", ignore_cleanup_errors=True) as folder:
+        rows = QueryRows(duckdb.connect(config={**_CLOSED, "temp_directory": folder}), tables)
+        try:
+            rows.begin(sql)
+            yield rows
+        finally:
+            rows.close()
+
+
+class QueryRows:
+    """The rows of a query, streamed to one consumer.
+
+    Attributes:
+        rows: How many were given out.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, DeltaTable]) -> None:
+        self.rows = 0
+        self._connection = connection
+        self._tables = tables
+        self._datasets: list[LazyDataset] = []
+        self._scans: list[RowStream] = []
+        self._reader: pa.RecordBatchReader | None = None
+        # DuckDB runs in a thread of its own, so that an interrupt reaches this one while it waits.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="delta-sidecar-sql")
+
+    def begin(self, sql: str) -> None:
+        """Makes the tables known, and has DuckDB plan the query."""
+        self._done(self._worker.submit(self._register))
+        self._reader = self._done(self._worker.submit(self._answer, sql))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What each batch has."""
+        return None if self._reader is None else self._reader.schema
+
+    @property
+    def scans(self) -> list[RowMetrics]:
+        """What each scan of a table has done so far."""
+        return [stream.metrics for stream in list(self._scans)]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Gives the batches, of which the next is always under way.
+
+        Raises:
+            DeltaSidecarError: A table could not be read.
+            QueryError: The query failed.
+        """
+        ahead = self._worker.submit(next, self._reader, None)  # type: ignore[arg-type]
+        while (batch := self._done(ahead)) is not None:
+            ahead = self._worker.submit(next, self._reader, None)  # type: ignore[arg-type]
+            if batch.num_rows:
+                self.rows += batch.num_rows
+                yield batch
+
+    def close(self) -> None:
+        """Stops the query and the scans of its tables; it is not waited long for DuckDB to end."""
+        self._connection.interrupt()
+        for table in self._tables.values():
+            table.close()
+        ended = self._worker.submit(self._let_go)
+        self._worker.shutdown(wait=False)
+        # How it ended is of no interest any more.
+        wait([ended], _FAREWELL)
+
+    def _register(self) -> None:
+        for name, table in self._tables.items():
+            dataset = register(self._connection, name, table)
+            dataset.table = _Watched(dataset.table, self._scans)
+            self._datasets.append(dataset)
+        for setting in _SETTINGS:
+            self._connection.execute(setting)
+
+    def _answer(self, sql: str) -> pa.RecordBatchReader:
+        statements = self._connection.extract_statements(sql)
+        kinds = [statement.type for statement in statements]
+        if len(kinds) != 1 or kinds[0] not in _QUERIES:
+            given = kinds[0].name if len(kinds) == 1 else f"{len(kinds)} statements" if kinds else "nothing"
+            msg = f"one query is expected, such as SELECT ..., not {given}: tables are only read"
+            raise OptionError(msg)
+        return self._connection.sql(statements[0].query).to_arrow_reader(_ROWS_PER_BATCH)
+
+    def _let_go(self) -> None:
+        # What is still held when Python ends, DuckDB complains about at length.
+        reader, self._reader = self._reader, None
+        try:
+            if reader is not None:
+                reader.close()
+        finally:
+            self._connection.close()
+
+    def _done(self, work: Future[Any]) -> Any:  # noqa: ANN401 - of any work
+        try:
+            return work.result()
+        except (duckdb.Error, OSError, RuntimeError) as error:
+            raise self._told(error) from None
+
+    def _told(self, error: Exception) -> Exception:
+        """What went wrong: the error of a table, where one could not be read, else DuckDB's words."""
+        for dataset in self._datasets:
+            if dataset.last_error is not None:
+                return dataset.last_error
+        # What comes after an empty line shows the query again, and what comes after the detail is a traceback.
+        text = " ".join(re.split(r"\n\s*\n|\. Detail: ", str(error), maxsplit=1)[0].split())
+        if missing := _MISSING.match(text):
+            # It would propose tables of its own.
+            text = f"{missing[0]}; the tables are {', '.join(self._tables)}"
+        msg = f"the query failed: {Scrubber().scrub(text)}"
+        return QueryError(msg)
+
+
+_MISSING = re.compile(r"Catalog Error: Table with name .* does not exist(?=!)")
+
+
+class _Watched:
+    """A table that remembers the streams of rows that were asked of it."""
+
+    def __init__(self, table: ReadableTable, streams: list[RowStream]) -> None:
+        self._table = table
+        self._streams = streams
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the table has
+        return getattr(self._table, name)
+
+    def rows(self, query: RowQuery) -> RowStream:
+        """A stream of its rows."""
+        stream = self._table.rows(query)
+        self._streams.append(stream)
+        return stream

@@ -1,0 +1,226 @@
+"""`LazyDataset`: a table as a dataset of pyarrow, whose files are found while it is read.
+
+    dataset = DeltaTable("./telemetry").to_pyarrow_dataset()
+    for batch in dataset.to_batches(columns=["device_id"], filter=pc.field("_event_hour") >= "2026021022"):
+        ...
+
+It is a `pyarrow.dataset.Dataset` by its class, since engines ask for one; what is asked of it is answered here. Under
+it pyarrow sees a file system that refuses every call, so that no way through pyarrow's own code gives wrong rows.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.fs as pafs
+
+from delta_sidecar.data.columns import row_schema
+from delta_sidecar.data.conversion import struct_of
+from delta_sidecar.data.counting import count_rows, row_counts
+from delta_sidecar.data.dataset_scanner import DatasetScanner, narrowed, refuse_scan_options
+from delta_sidecar.data.filtering import select_rows
+from delta_sidecar.data.fragments import FileFragment
+from delta_sidecar.data.projection import project
+from delta_sidecar.errors import DeltaSidecarError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Self
+
+    import pyarrow.compute as pc
+
+    from delta_sidecar.data.one_file import ReadableTable
+    from delta_sidecar.data.projection import Columns
+    from delta_sidecar.data.query import RowQuery
+
+# Who takes them may well make a column for them.
+_MOST_EMPTY_ROWS = 1 << 20
+
+
+class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has no types
+    """The rows of a table at one version, for whatever takes datasets of pyarrow.
+
+    Columns and filters reach the files, and rows are exact. `to_table`, `to_batches`, `head`, `take` and `count_rows`
+    are pyarrow's, with pyarrow's arguments. A dataset may be scanned many times, and by many threads at once.
+
+    Attributes:
+        last_error: What the latest scan that failed has failed with; None where none has. An engine that scans a
+            dataset may tell no more of an error than its text.
+    """
+
+    def __init__(self, table: ReadableTable, query: RowQuery) -> None:
+        """Makes a dataset of the version that the table has now; a table that is not open yet is opened.
+
+        Args:
+            table: The table.
+            query: Which of its rows.
+        """
+        self.table = table.frozen()
+        self.query = query
+        self.last_error: Exception | None = None
+        self._rows = _TableRows(self)
+        format_, files = pads.ParquetFileFormat(), pafs.PyFileSystem(_Refusing())
+        nothing = format_.make_fragment("delta-sidecar", filesystem=files)
+        super().__init__([nothing], row_schema(self.table.snapshot().schema), format_, files)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.table.access.store.url!r}, version={self.table.snapshot().version})"
+
+    def __reduce__(self) -> NoReturn:
+        msg = "a lazy dataset cannot be pickled: make one of the table's address where it is needed"
+        raise TypeError(msg)
+
+    # --- its rows --------------------------------------------------------------------------------------------------
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        batch_size: int | None = None,
+        **manner: Any,  # noqa: ANN401 - pyarrow's
+    ) -> DatasetScanner:
+        """Asks for some columns and rows; nothing is read yet.
+
+        Args:
+            columns: Names of columns, or expressions by name; None for all.
+            filter: Only rows that match. Files and row groups that hold none are left out.
+            batch_size: Most rows of a batch.
+            manner: Further arguments of pyarrow. Those on how to read change nothing: the table's own options say that.
+
+        Raises:
+            OptionError: A column is not there, or an argument is not supported.
+        """
+        refuse_scan_options(manner)
+        projection = project(columns, self.table.snapshot().columns)
+        return DatasetScanner(self._rows, narrowed(self.query, filter), projection, batch_size)
+
+    def filter(self, expression: pc.Expression) -> Self:
+        """The rows of this dataset that match.
+
+        Args:
+            expression: Of pyarrow.
+        """
+        return type(self)(self.table, narrowed(self.query, expression))
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Generator[FileFragment, None, None]:  # noqa: A002
+        """Streams the files, as they are found.
+
+        Args:
+            filter: Only files that may hold a matching row. Their rows are not filtered by it.
+        """
+        return self._fragments(narrowed(self.query, filter))
+
+    def estimate_rows(self) -> int | None:
+        """About how many rows there are, for a planner; None where there is no telling. It takes a few requests."""
+        if self.query.limit is not None:
+            return self.query.limit
+        selection = select_rows(self.query, self.table.snapshot().schema)
+        found = self.table.scanner(selection.prunes).estimate()
+        if found.rows.upper is not None:
+            return found.rows.upper
+        # As a rule, a file has at least a row.
+        return max(found.rows.lower, found.files.lower) or None
+
+    def _fragments(self, query: RowQuery) -> Generator[FileFragment, None, None]:
+        selection = select_rows(query, self.table.snapshot().schema)
+        with closing(self.table.scanner(selection.prunes).scan_files()) as files:
+            for file in files:
+                yield FileFragment(self.table, file, self.query)
+
+    # --- what it does not have -------------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> NoReturn:
+        """Refused: a list of all files is not held. `get_fragments` streams them."""
+        self._refuse("files", "get_fragments() streams them, DeltaTable.file_uris() lists them")
+
+    @property
+    def filesystem(self) -> NoReturn:
+        """Refused: files are read through the table's own store."""
+        self._refuse("filesystem", "scanner(), to_batches() and get_fragments() read the files")
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refused: the schema is the table's."""
+        del schema
+        self._refuse("replace_schema", "choose or make columns by scanner(columns=...)")
+
+    def sort_by(self, sorting: Any, **options: Any) -> NoReturn:  # noqa: ANN401 - pyarrow's
+        """Refused: it would need all rows in memory."""
+        del sorting, options
+        self._refuse("sort_by", "sort the table that to_table() gives, or let DuckDB do it")
+
+    def join(self, *arguments: Any, **options: Any) -> NoReturn:  # noqa: ANN401 - pyarrow's
+        """Refused: pyarrow would read the files by itself."""
+        del arguments, options
+        self._refuse("join", "join the table that to_table() gives, or let DuckDB do it")
+
+    def join_asof(self, *arguments: Any, **options: Any) -> NoReturn:  # noqa: ANN401 - pyarrow's
+        """Refused: pyarrow would read the files by itself."""
+        del arguments, options
+        self._refuse("join_asof", "join the table that to_table() gives, or let DuckDB do it")
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        msg = f"{what} is not offered by the lazy dataset of {self.table.access.store.url}: {instead}"
+        raise OptionError(msg)
+
+
+class _TableRows:
+    """The rows of a dataset's table, for its scanners."""
+
+    def __init__(self, dataset: LazyDataset) -> None:
+        self._dataset = dataset
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._dataset.schema
+
+    def batches(self, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:
+        try:
+            if query.columns == ():
+                yield from _empty_batches(row_counts(self._dataset.table, query), query.limit)
+                return
+            with self._dataset.table.rows(query) as rows:
+                yield from rows
+        except Exception as error:
+            self._dataset.last_error = error
+            raise
+
+    def count(self, query: RowQuery) -> int:
+        try:
+            return count_rows(self._dataset.table, query)
+        except DeltaSidecarError as error:
+            self._dataset.last_error = error
+            raise
+
+
+def _empty_batches(counts: Generator[int, None, None], limit: int | None) -> Generator[pa.RecordBatch, None, None]:
+    """Batches that have nothing but a number of rows."""
+    with closing(counts):
+        for count in counts:
+            left = count if limit is None else min(count, limit)
+            limit = None if limit is None else limit - left
+            while left > 0:
+                rows = min(left, _MOST_EMPTY_ROWS)
+                yield struct_of((), pa.schema([]), rows)
+                left -= rows
+
+
+class _Refusing(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
+    """A file system for pyarrow's own code, where there is nothing to be had."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        msg = "pyarrow cannot read the files of a lazy Delta table by itself: use scanner(), to_table() or to_batches()"
+        raise NotImplementedError(msg)
+
+    def get_type_name(self) -> str:
+        return "delta-sidecar"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = delete_root_dir_contents = _refuse
+    get_file_info = get_file_info_selector = move = _refuse
+    open_append_stream = open_input_file = open_input_stream = open_output_stream = _refuse

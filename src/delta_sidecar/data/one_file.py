@@ -1,0 +1,122 @@
+"""Rows of single files of a table, beside the scans that find files by themselves."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import pyarrow as pa
+
+from delta_sidecar.data.columns import row_columns
+from delta_sidecar.data.file_rows import FileReader, RowCounts
+from delta_sidecar.data.filtering import select_rows
+from delta_sidecar.data.places import Places
+from delta_sidecar.errors import StorageError, UnreadableFileError
+from delta_sidecar.execute.parquet_file import BatchSize, read_footer_within
+from delta_sidecar.store import RequestLog
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from delta_sidecar.data.places import Access
+    from delta_sidecar.data.query import RowOptions, RowQuery
+    from delta_sidecar.data.stream import RowStream
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.files import DeltaFile
+    from delta_sidecar.scan.scanner import LazyDeltaScanner
+
+_BATCH_BYTES = 8 << 20
+
+
+class ReadableTable(Protocol):
+    """A table whose files and rows can be asked for, such as a `TableHandle`."""
+
+    @property
+    def access(self) -> Access:
+        """How its data files are reached."""
+
+    @property
+    def row_options(self) -> RowOptions:
+        """How its rows are read."""
+
+    def snapshot(self) -> Snapshot:
+        """The table at its version."""
+
+    def frozen(self) -> Self:
+        """The same table, which stays at its version."""
+
+    def scanner(self, predicate: Any = None, limit: int | None = None) -> LazyDeltaScanner:  # noqa: ANN401 - any notation
+        """A scanner of its files."""
+
+    def rows(self, query: RowQuery) -> RowStream:
+        """A stream of its rows."""
+
+
+@contextmanager
+def open_files(table: ReadableTable, query: RowQuery, requests: RequestLog) -> Iterator[FileReader]:
+    """Gives what reads files for a query; at the end no further request goes out.
+
+    Args:
+        table: The table, at its version.
+        query: What rows; its limit does not count.
+        requests: Is told of all requests.
+
+    Raises:
+        OptionError: A column is not there.
+        PredicateError: The predicate does not fit the table.
+    """
+    snapshot, options = table.snapshot(), table.row_options
+    selection = select_rows(query, snapshot.schema).bound(snapshot.schema)
+    columns = row_columns(snapshot.columns, query.columns, selection.looked_at)
+    pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
+    try:
+        yield FileReader(
+            columns,
+            Places(table.access, requests),
+            pool,
+            RowCounts(),
+            selection.row_groups,
+            selection.keeps,
+            BatchSize(options.rows_per_batch, _BATCH_BYTES),
+        )
+    finally:
+        requests.cancel()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def file_batches(table: ReadableTable, file: DeltaFile, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:
+    """Streams the rows of one file.
+
+    Args:
+        table: Its table, at its version.
+        file: The file.
+        query: What rows.
+    """
+    left = query.limit
+    with open_files(table, query, RequestLog()) as reader:
+        for batch in reader.batches(file) if left != 0 else ():
+            yield batch if left is None else batch.slice(0, left)
+            if left is not None:
+                left -= batch.num_rows
+                if left <= 0:
+                    return
+
+
+def file_schema(table: ReadableTable, file: DeltaFile) -> pa.Schema:
+    """The schema that a file itself has: physical names, types of its day, no partition columns.
+
+    Args:
+        table: Its table.
+        file: The file.
+
+    Raises:
+        UnreadableFileError: The file is not there, or damaged.
+    """
+    store, path = Places(table.access, RequestLog()).find(file.path)
+    try:
+        footer = read_footer_within(store, path, file.size, None)
+    except (pa.ArrowException, StorageError) as error:
+        msg = f"data file {file.path} cannot be read: {error}"
+        raise UnreadableFileError(msg, file.path) from error
+    return pa.schema([]) if footer is None else footer.metadata.schema.to_arrow_schema()

@@ -1,0 +1,143 @@
+"""Rows of tables that Spark made are those that Spark reads: same values, same types, as often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.spark import row_tables
+from tests.spark.random_tables import FULL_COURSE, WITHOUT_MAPPING, RandomTable
+from tests.spark.row_equality import assert_read_by_us, assert_same_rows, read_by_spark, settings
+
+from delta_sidecar import DeltaTable, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+    from tests.spark.conftest import Lake
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain_plans(spark: SparkSession) -> Iterator[None]:
+    """Plans are not changed on their way, which takes longer than to read a few rows; values are as they are stored."""
+    with settings(spark, adaptive_enabled="false", readSideCharPadding="false"):
+        yield
+
+
+def mapped_by_id(spark: SparkSession, url: str) -> RandomTable:
+    """Columns have ids from the beginning, and timestamps are the oldest ones of Parquet."""
+    table = RandomTable(spark, url, seed=2)
+    with settings(spark, parquet_outputTimestampType="INT96"):
+        table.create("id")
+        table.go_through(FULL_COURSE)
+    return table
+
+
+def mapped_by_name(spark: SparkSession, url: str) -> RandomTable:
+    """Columns have names of their own from the beginning, and some are partition columns."""
+    table = RandomTable(spark, url, seed=1, partitioned=True)
+    table.create("name")
+    table.go_through(FULL_COURSE)
+    return table
+
+
+def mapped_later(spark: SparkSession, url: str) -> RandomTable:
+    """Column mapping is turned on when there are files, some of them in a layout of other days."""
+    table = RandomTable(spark, url, seed=3)
+    table.create("none")
+    with settings(spark, parquet_writeLegacyFormat="true"):
+        table.go_through(WITHOUT_MAPPING)
+    table.upgrade()
+    table.go_through(FULL_COURSE)
+    return table
+
+
+@pytest.fixture(scope="module", params=[mapped_by_id, mapped_by_name, mapped_later], ids=lambda make: make.__name__)
+def changed(request: pytest.FixtureRequest, spark: SparkSession, local_lake: Lake) -> RandomTable:
+    """A table that random operations have changed."""
+    made: RandomTable = request.param(spark, local_lake.new_url(request.param.__name__))
+    return made
+
+
+def test_a_table_is_the_same_after_random_operations(changed: RandomTable) -> None:
+    assert len(changed.moments) > 5
+    assert len({str(moment.reading.rows.schema) for moment in changed.moments}) > 5
+    newest = changed.moments[-1]
+    assert newest.reading.rows.num_rows
+    assert_read_by_us(newest.reading, DeltaTable(changed.url), [newest.projection])
+
+
+def test_older_versions_are_the_same_as_when_spark_read_them(changed: RandomTable) -> None:
+    for moment in changed.moments[:-1]:
+        try:
+            assert_read_by_us(moment.reading, DeltaTable(changed.url, moment.version), [moment.projection])
+        except Exception as error:
+            error.add_note(f"version {moment.version}, made by {moment.statement}")
+            raise
+
+
+def test_spark_travels_to_the_same_version(spark: SparkSession, changed: RandomTable) -> None:
+    moment = changed.moments[len(changed.moments) // 2]
+    there = read_by_spark(spark, changed.url, version=moment.version)
+    assert_same_rows(there.rows, moment.reading.rows)
+    assert_read_by_us(there, DeltaTable(changed.url, moment.version))
+
+
+def test_partition_columns_of_every_type_are_the_same(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url("partitions")
+    row_tables.partitioned_by_everything(spark, url)
+    reading = read_by_spark(spark, url, row_tables.PARTITION_PREDICATES)
+    chosen = [verdict.to_pylist().count(True) for verdict in reading.verdicts.values()]
+    assert all(0 < count < reading.rows.num_rows for count in chosen)
+    assert_read_by_us(reading, DeltaTable(url), [["id"], ["p_string", "id", "p_binary"], ["p_timestamp"]])
+
+
+@pytest.fixture(scope="module")
+def every_type(spark: SparkSession, local_lake: Lake) -> str:
+    """A table with the first and last values of every type, in each layout that Spark writes."""
+    url = local_lake.new_url("types")
+    row_tables.of_every_type(spark, url)
+    return url
+
+
+def test_values_of_every_type_are_the_same_in_every_layout(spark: SparkSession, every_type: str) -> None:
+    reading = read_by_spark(spark, every_type, row_tables.TYPE_PREDICATES)
+    assert reading.rows.num_rows == len(row_tables.LAYOUTS) * row_tables.ROWS_OF_EVERY_TYPE
+    columns = reading.rows.schema.names
+    assert_read_by_us(reading, DeltaTable(every_type), [[name] for name in columns])
+
+
+def test_a_variant_is_read_in_its_two_parts(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url("variants")
+    row_tables.with_variants(spark, url)
+    # Spark has no Arrow for a variant that is null.
+    expected = [_plain(row) for row in spark.read.format("delta").load(url).orderBy("id").collect()]
+    assert expected[0][1] is None
+    assert expected[1][1]["value"]
+    found = DeltaTable(url).to_pyarrow_table().sort_by("id").to_pylist(maps_as_pydicts="strict")
+    assert [list(row.values()) for row in found] == expected
+
+
+def test_a_variant_in_shreds_is_refused_by_name_and_other_columns_are_read(
+    spark: SparkSession, local_lake: Lake
+) -> None:
+    url = local_lake.new_url("shreds")
+    row_tables.with_shreds(spark, url)
+    with pytest.raises(UnsupportedFeatureError, match=r"column v of part-.* is a shredded variant"):
+        DeltaTable(url).to_pyarrow_table()
+    reading = read_by_spark(spark, url, columns=["id"])
+    assert_same_rows(DeltaTable(url).to_pyarrow_table(columns=["id"]), reading.rows)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a row, or a value in it
+    from pyspark.sql import Row
+    from pyspark.sql.types import VariantVal
+
+    if isinstance(value, VariantVal):
+        return {"metadata": bytes(value.metadata), "value": bytes(value.value)}
+    if isinstance(value, Row):
+        return [_plain(each) for each in value] if "id" in value else {key: _plain(each) for key, each in value.asDict().items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return {key: _plain(each) for key, each in value.items()} if isinstance(value, dict) else value

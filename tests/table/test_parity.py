@@ -1,0 +1,282 @@
+"""What a table tells of itself, side by side with deltalake: on public tables and on tables that deltalake writes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from tests.conformance import tables
+from tests.table.written import SPECIAL, counting_table, every_type, in_order, numbers, partitioned, write
+
+from delta_sidecar import DeltaTable, PredicateError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.azurite import Azurite
+
+# deltalake takes /path and file:/path for two files, and puts the table's folder before both.
+ABSOLUTE_PATHS = {f"delta-kernel-rs/golden__canonicalized-paths-{kind}" for kind in ("normal-a", "special-b")}
+# Whether the parts of a variant may be null is told otherwise.
+VARIANTS = "variant"
+FACTS = ("id", "name", "description", "partition_columns", "created_time", "configuration")
+NO_TABLES = [pytest.param("", marks=pytest.mark.skip(f"no conformance tables in {tables.FOLDER}"))]
+
+
+def opened(root: Path, version: int | None) -> deltalake.DeltaTable | None:
+    try:
+        return deltalake.DeltaTable(root, version)
+    except (deltalake.exceptions.DeltaError, deltalake.exceptions.TableNotFoundError):
+        return None
+
+
+def columns(schema: pa.Schema) -> list[tuple[str, pa.DataType, bool]]:
+    return [(field.name, field.type, field.nullable) for field in schema]
+
+
+def sorted_features(protocol: Any) -> list[Any]:
+    return [sorted(entry) if isinstance(entry, list) else entry for entry in protocol]
+
+
+def same_facts(ours: DeltaTable, theirs: deltalake.DeltaTable) -> None:
+    assert ours.version() == theirs.version()
+    assert ours.table_uri == theirs.table_uri
+    assert {name: getattr(ours.metadata(), name) for name in FACTS} == {
+        name: getattr(theirs.metadata(), name) for name in FACTS
+    }
+    assert ours.protocol()._fields == theirs.protocol()._fields
+    assert sorted_features(ours.protocol()) == sorted_features(theirs.protocol())
+
+
+def same_schema(ours: DeltaTable, theirs: deltalake.DeltaTable) -> None:
+    assert json.loads(ours.schema().to_json()) == json.loads(theirs.schema().to_json()) == ours.schema().json()
+    assert columns(ours.schema().to_arrow()) == columns(pa.schema(theirs.schema().to_arrow()))
+    large = pa.schema(theirs.schema().to_arrow(as_large_types=True))
+    assert columns(ours.schema().to_arrow(as_large_types=True)) == columns(large)
+    assert [(field.name, field.nullable, field.metadata) for field in ours.schema().fields] == [
+        (field.name, field.nullable, field.metadata) for field in theirs.schema().fields
+    ]
+
+
+def same_files(ours: DeltaTable, theirs: deltalake.DeltaTable) -> None:
+    assert sorted(ours.file_uris()) == sorted(theirs.file_uris())
+    assert in_order(ours.partitions()) == in_order(theirs.partitions())
+    for flatten in (False, True):
+        own, other = ours.get_add_actions(flatten).read_all(), pa.table(theirs.get_add_actions(flatten))
+        assert own.schema == other.schema
+        assert in_order(map(told, own.to_pylist())) == in_order(map(told, other.to_pylist()))
+
+
+def told(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without its nulls: whether a struct is null, or all in it, depends on how little a writer notes down."""
+    inner = {name: told(value) if isinstance(value, dict) else value for name, value in row.items()}
+    return {name: value for name, value in inner.items() if value not in (None, {})}
+
+
+@pytest.mark.parametrize("name", tables.names() or NO_TABLES)
+def test_public_tables(name: str) -> None:
+    for expected in tables.versions(name):
+        theirs = opened(expected.root, expected.version)
+        if theirs is None:
+            continue
+        ours = DeltaTable(expected.root, expected.version)
+        same_facts(ours, theirs)
+        if VARIANTS not in ours.schema().to_json():
+            same_schema(ours, theirs)
+        if name not in ABSOLUTE_PATHS:
+            same_files(ours, theirs)
+
+
+@pytest.mark.skipif(not tables.names(), reason=f"no conformance tables in {tables.FOLDER}")
+@pytest.mark.parametrize("name", sorted(ABSOLUTE_PATHS))
+def test_absolute_paths_are_given_as_they_are(name: str) -> None:
+    first, second = (DeltaTable(found.root, found.version) for found in tables.versions(name))
+    (path,) = first.file_uris()
+    assert path.startswith("/some/unqualified/")
+    assert second.file_uris() == []
+
+
+def compared(root: Path, **options: Any) -> tuple[DeltaTable, deltalake.DeltaTable]:
+    return DeltaTable(root, **options), deltalake.DeltaTable(root, **options)
+
+
+def test_a_table_with_every_type(tmp_path: Path) -> None:
+    write(tmp_path, every_type())
+    write(tmp_path, every_type().take(pa.array([2])))
+    ours, theirs = compared(tmp_path)
+    same_facts(ours, theirs)
+    same_schema(ours, theirs)
+    same_files(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {"delta.dataSkippingNumIndexedCols": "0"},
+        {"delta.dataSkippingNumIndexedCols": "3"},
+        {"delta.dataSkippingNumIndexedCols": "16"},
+        {"delta.dataSkippingNumIndexedCols": "-1"},
+        {"delta.dataSkippingStatsColumns": "long,struct.x,`text`"},
+        {"delta.dataSkippingStatsColumns": "struct.y"},
+        {"delta.dataSkippingStatsColumns": "list,struct"},
+    ],
+)
+def test_columns_with_statistics_follow_from_the_properties(tmp_path: Path, configuration: dict[str, str]) -> None:
+    write(tmp_path, every_type(), configuration=configuration)
+    same_files(*compared(tmp_path))
+
+
+def test_more_columns_than_have_statistics(tmp_path: Path) -> None:
+    write(tmp_path, pa.table({f"c{number}": [number] for number in range(40)}), partition_by=["c3"])
+    ours, theirs = compared(tmp_path)
+    same_files(ours, theirs)
+    assert "min.c32" in ours.get_add_actions(flatten=True).schema.names
+    assert "min.c33" not in ours.get_add_actions(flatten=True).schema.names
+
+
+@pytest.mark.parametrize("text", ['{"numRecords":4}', "{}", None, '{"numRecords":2,"nullCount":{"n":1}}'])
+def test_statistics_that_tell_little(tmp_path: Path, text: str | None) -> None:
+    counting_table(tmp_path, 2)
+    commit = tmp_path / "_delta_log" / f"{1:020}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            action["add"]["stats"] = text
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    same_files(*compared(tmp_path))
+
+
+def test_partition_values_with_special_characters(tmp_path: Path) -> None:
+    write(tmp_path, pa.table({"p": [*SPECIAL, None], "v": range(len(SPECIAL) + 1)}), partition_by=["p"])
+    ours, theirs = compared(tmp_path)
+    same_files(ours, theirs)
+    for path in ours.file_uris():
+        assert (tmp_path / path).exists()
+
+
+def test_a_folder_with_special_characters(tmp_path: Path) -> None:
+    root = counting_table(tmp_path / "a täble (1) 100%")
+    ours, theirs = compared(root)
+    same_facts(ours, theirs)
+    # In deltalake the folder is encoded in them: nothing is there.
+    assert all((root / path).exists() for path in ours.file_uris())
+    assert {path.rpartition("/")[2] for path in ours.file_uris()} == {
+        path.rpartition("/")[2] for path in theirs.file_uris()
+    }
+
+
+def test_a_table_on_azure(azurite: Azurite) -> None:
+    options = {**azurite.options, "allow_http": "true"}
+    address = f"abfss://{azurite.create_container()}/some/table"
+    data = pa.table({"p": [*SPECIAL, None], "v": range(len(SPECIAL) + 1)})
+    deltalake.write_deltalake(address, data, partition_by=["p"], storage_options=options)
+    ours, theirs = (kind(address, storage_options=options) for kind in (DeltaTable, deltalake.DeltaTable))
+    same_facts(ours, theirs)
+    same_files(ours, theirs)
+    assert ours.history() == theirs.history()
+    assert DeltaTable.is_deltatable(address, options)
+    assert not DeltaTable.is_deltatable(f"{address}/not", options)
+    ours.delete("v > 3")
+    assert (ours.version(), ours.count()) == (1, 4)
+
+
+MOMENT = dt.datetime(2026, 1, 1, 1, tzinfo=dt.UTC)
+FILTERS: list[Any] = [
+    [("s", "=", "a")],
+    [("s", "!=", "a")],
+    [("s", "in", ["a", "b"])],
+    [("s", "not in", ["a", "b"])],
+    [("s", "not in", ("a", ""))],
+    [("s", "=", "")],
+    [("s", "!=", "")],
+    [("s", "in", ["a", ""])],
+    [("s", ">=", 12)],
+    [("s", "=", 12)],
+    [("s", "<", "b")],
+    [("i", "=", "1")],
+    [("i", "=", 1)],
+    [("i", ">=", "5"), ("b", "=", True)],
+    [("i", "in", [1, "2"])],
+    [("i", "!=", "1")],
+    [("i", "=", "")],
+    [("b", "=", "true")],
+    [("b", "!=", True)],
+    [("d", "=", MOMENT.date())],
+    [("d", ">", "2026-01-01")],
+    [("t", ">", MOMENT.replace(tzinfo=None))],
+    [("t", ">", MOMENT)],
+    [("t", "=", "2026-01-01 01:00:00")],
+    [("f", "=", 1.5)],
+    [("f", ">", "2")],
+    [("v", ">", 3)],
+    [("v", ">", 3), ("s", "=", "x y")],
+    [[("s", "=", "a")], [("i", ">", 5)]],
+    [[("s", "=", "a")], [("v", ">", 4)]],
+    [],
+    "s = 'a'",
+    "i > 1 AND v < 3",
+    "d >= '2026-01-02'",
+    "t > '2026-01-01T01:00:00Z'",
+    "s IS NULL",
+    "s IN ('a', 'b') AND NOT b",
+    "i BETWEEN 1 AND 5",
+    "f = 1.5 OR s IS NULL",
+]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[DeltaTable, deltalake.DeltaTable]:
+    return compared(write(tmp_path_factory.mktemp("partitioned"), partitioned(), partition_by=list("sibdtf")))
+
+
+def test_a_table_with_many_partition_columns(both: tuple[DeltaTable, deltalake.DeltaTable]) -> None:
+    same_facts(*both)
+    same_schema(*both)
+    same_files(*both)
+
+
+@pytest.mark.parametrize("condition", FILTERS, ids=str)
+def test_a_condition_chooses_the_same_files(both: tuple[DeltaTable, deltalake.DeltaTable], condition: Any) -> None:
+    ours, theirs = both
+    files = sorted(theirs.file_uris(file_pruning_predicate=condition))
+    places = in_order(theirs.partitions(file_pruning_predicate=condition))
+    assert sorted(ours.file_uris(file_pruning_predicate=condition)) == files
+    assert in_order(ours.partitions(file_pruning_predicate=condition)) == places
+    if not isinstance(condition, str):
+        assert sorted(ours.file_uris(condition)) == files
+        assert in_order(ours.partitions(condition)) == places
+
+
+@pytest.mark.parametrize("condition", [[("nothing", "=", "1")], [("i", "=", "x")], [("s", "~", "a")], [()], "i >"])
+def test_a_condition_that_does_not_fit_is_refused(both: tuple[DeltaTable, deltalake.DeltaTable], condition: Any) -> None:
+    with pytest.raises(PredicateError):
+        both[0].file_uris(file_pruning_predicate=condition)
+
+
+def test_rows_of_partitions(both: tuple[DeltaTable, deltalake.DeltaTable]) -> None:
+    ours, theirs = both
+    whole = theirs.to_pyarrow_table()
+    assert in_order(ours.to_pyarrow_table().to_pylist()) == in_order(whole.to_pylist())
+    for condition in FILTERS:
+        if isinstance(condition, str) or not condition or "'v'" in str(condition):
+            continue
+        expected = theirs.to_pyarrow_dataset(file_pruning_predicate=condition).to_table().to_pylist()
+        assert in_order(ours.to_pyarrow_table(partitions=condition).to_pylist()) == in_order(expected), condition
+    with pytest.raises(PredicateError, match="v: not a partition column"):
+        ours.to_pyarrow_table(partitions=[("v", "=", 1)])
+
+
+def test_schemas_are_equal_where_their_columns_are(tmp_path: Path) -> None:
+    first, second = counting_table(tmp_path / "a"), counting_table(tmp_path / "b")
+    other = write(tmp_path / "c", numbers(1).rename_columns(["m"]))
+    schema = DeltaTable(first).schema()
+    assert schema == DeltaTable(second).schema()
+    assert hash(schema) == hash(DeltaTable(second).schema())
+    assert schema != DeltaTable(other).schema()
+    assert schema != "n"
+    assert pa.schema(schema) == schema.to_arrow()
+    assert schema.type == deltalake.DeltaTable(first).schema().type
