@@ -47,8 +47,8 @@ ROOMS: dict[str, set[str]] = {
     "spark": LIBRARY,
     "serve": LIBRARY,
     "synth": {"log", "sidecar", "store"},
-    # The commands that run on Spark import its room when they are called.
-    "cli": LIBRARY | {"spark", "synth"},
+    # The commands that run on Spark, or on an engine, import its room when they are called.
+    "cli": LIBRARY | {"connect", "spark", "synth"},
     # The public names come from anywhere in the library, never from an extra's room.
     "__init__": LIBRARY,
     "__main__": {"cli"},

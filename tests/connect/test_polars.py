@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import json
 import pickle
 import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
-from polars.testing import assert_frame_equal
-from tests.builder import TableBuilder, add, metadata, protocol
+from tests.builder import TableBuilder, add, protocol
 from tests.small_files import small_files
 
 from delta_sidecar import DeltaTable
-from delta_sidecar.connect.polars import scan_delta
-from delta_sidecar.errors import OptionError, ScanClosedError, TableNotFoundError, VersionNotFoundError
+from delta_sidecar.connect.polars import _opened, scan_delta
+from delta_sidecar.errors import (
+    OptionError,
+    ScanClosedError,
+    TableNotFoundError,
+    UnreadableFileError,
+    VersionNotFoundError,
+)
 
 if TYPE_CHECKING:
     from polars._typing import EngineType
@@ -81,6 +86,13 @@ def test_rows_can_be_counted_without_a_column(table: Path, engine: EngineType) -
     assert frame.select(pl.lit(1)).collect(engine=engine).item() == 1
 
 
+def test_a_source_gives_rows_without_columns(table: Path) -> None:
+    source = _opened(table, None, {})
+    assert sum(frame.height for frame in source([], None, None, None)) == 6
+    assert sum(frame.height for frame in source([], c("id") > 1, None, None)) == 4
+    assert {tuple(frame.columns) for frame in source(["name"], c("id") > 1, None, None)} == {("name",)}
+
+
 @each_engine
 def test_what_looks_at_other_rows_is_not_asked_of_each_file(table: Path, engine: EngineType) -> None:
     frame = scan_delta(table)
@@ -110,7 +122,7 @@ def test_every_way_to_collect(table: Path, tmp_path: Path) -> None:
     assert pl.SQLContext(t=frame).execute("SELECT name FROM t WHERE id IN (2, 9) LIMIT 5").collect().item() == "n2"
 
 
-# --- versions ----------------------------------------------------------------------------------------------------------
+# --- versions ---------------------------------------------------------------------------------------------------------
 
 
 @each_engine
@@ -146,7 +158,7 @@ def test_a_frame_of_an_address_can_be_pickled(table: Path) -> None:
         pickle.dumps(scan_delta(DeltaTable(table)))
 
 
-# --- types -------------------------------------------------------------------------------------------------------------
+# --- types ------------------------------------------------------------------------------------------------------------
 
 FIELDS: dict[str, Any] = {
     "tiny": "byte",
@@ -247,7 +259,7 @@ def test_types_are_those_of_polars(typed: Path) -> None:
     assert announced["nothing"] == pl.Null
     assert announced["list"] == pl.List(pl.Int32)
     assert announced["open"] == pl.Struct({"metadata": pl.Binary, "value": pl.Binary})
-    assert announced == pl.Schema(TYPES.empty_table().schema) | {"nothing": pl.Null, "part": announced["moment"]}
+    assert {**announced} == {**pl.Schema(TYPES), "nothing": pl.Null, "part": announced["moment"]}
 
 
 @each_engine
@@ -268,7 +280,7 @@ def test_an_empty_table_has_columns(tmp_path: Path, engine: EngineType) -> None:
     assert frame.select(pl.len()).collect(engine=engine).item() == 0
 
 
-# --- errors ------------------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_that_is_not_there_is_told_at_once(table: Path) -> None:
@@ -290,7 +302,7 @@ def test_what_goes_wrong_while_reading_is_told_as_it_is(table: Path, engine: Eng
     frame = scan_delta(table)
     broken = next(table.glob("*.parquet"))
     broken.unlink()
-    with pytest.raises(DataFileError, match=broken.name):
+    with pytest.raises(UnreadableFileError, match=broken.name):
         frame.collect(engine=engine)
 
 
@@ -314,7 +326,9 @@ def test_closing_the_table_ends_its_queries(table: Path) -> None:
 def test_without_polars_the_error_says_what_to_install() -> None:
     code = "import sys; sys.modules['polars'] = None; import delta_sidecar.connect.polars"
     run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert "ImportError: reading with Polars needs the package polars: pip install 'delta-sidecar[polars]'" in run.stderr
+    assert (
+        "ImportError: reading with Polars needs the package polars: pip install 'delta-sidecar[polars]'" in run.stderr
+    )
 
 
 def test_the_example_runs(tmp_path: Path) -> None:

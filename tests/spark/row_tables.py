@@ -54,7 +54,7 @@ PARTITION_PREDICATES = (
     "p_long in (1, 9223372036854775807)",
     "p_float < 1",
     "p_double <= 0",
-    "p_decimal > 0.00000000005",
+    "p_decimal > 0.0000000001",
     "p_string = '50% %2F '",
     "p_string is null",
     "p_string >= 'a'",

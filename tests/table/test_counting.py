@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import deltalake
 import pytest
-from tests.builder import TableBuilder, add, deletion_vector, remove
+from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
 from tests.conformance import tables
 from tests.table.written import counting_table, numbers, write
 
@@ -18,19 +18,19 @@ from delta_sidecar.store.wrappers import RecordingStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-WITH_VECTORS = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
-
 
 @pytest.mark.parametrize("name", tables.names() or [pytest.param("", marks=pytest.mark.skip("no conformance tables"))])
 def test_rows_of_public_tables(name: str) -> None:
-    for expected in tables.versions(name):
+    *older, newest = tables.versions(name)
+    # Of a long history, the first version and the last.
+    for expected in (*older[:1], newest):
         rows = expected.facts.get("rows", expected.facts.get("rows_if_dv_prefix_stripped"))
         if rows is not None and "may_refuse" not in expected.facts:
             assert DeltaTable(expected.root, expected.version).count() == rows, expected.label
 
 
 def test_deleted_rows_do_not_count(tmp_path: Path) -> None:
-    table = TableBuilder(tmp_path, protocol={"protocol": WITH_VECTORS | {"writerFeatures": ["deletionVectors"]}})
+    table = TableBuilder(tmp_path, protocol=protocol(features=["deletionVectors"]))
     vector = deletion_vector("v", cardinality=7)
     table.commit([add("a", stats={"numRecords": 100}), add("b", stats={"numRecords": 10}, dv=vector)])
     table.commit([add("c", stats={"numRecords": 1000}), remove("a")])

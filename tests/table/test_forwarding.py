@@ -23,7 +23,7 @@ def values(table: DeltaTable) -> list[int]:
     return sorted(pa.table(table.scan()).column("n").to_pylist())
 
 
-def merged(table: DeltaTable) -> Any:
+def merged(table: DeltaTable) -> object:
     source = pa.table({"n": pa.array([2, 7], pa.int64())})
     builder = table.merge(source, "t.n = s.n", source_alias="s", target_alias="t")
     return builder.when_matched_delete().when_not_matched_insert_all().execute()
@@ -116,7 +116,9 @@ def test_an_error_of_deltalake_comes_through(tmp_path: Path) -> None:
 
 def test_a_table_is_made(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("p", pa.string())])
-    table = DeltaTable.create(tmp_path / "a", schema, "error", ["p"], name="made", configuration={"delta.appendOnly": "true"})
+    table = DeltaTable.create(
+        tmp_path / "a", schema, "error", ["p"], name="made", configuration={"delta.appendOnly": "true"}
+    )
     assert isinstance(table, DeltaTable)
     assert (table.version(), table.metadata().name, table.metadata().partition_columns) == (0, "made", ["p"])
     again = DeltaTable.create(str(tmp_path / "b"), table.schema())
@@ -154,6 +156,8 @@ def test_without_deltalake_a_table_is_read_and_who_writes_is_told_what_to_instal
         table = DeltaTable({str(tmp_path)!r})
         assert table.version() == 2 and table.count() == 3 and len(table.file_uris()) == 3
         assert table.get_add_actions().read_all().num_rows == 3 and len(table.history()) == 3
+        assert list(table.get_stats_for_files()) and table.partitions() == []
+        assert "pandas" not in sys.modules, "what reads does without pandas"
         assert hasattr(table, "delete") and hasattr(table.optimize, "compact")
         for write in (
             table.delete,
@@ -171,7 +175,5 @@ def test_without_deltalake_a_table_is_read_and_who_writes_is_told_what_to_instal
                 raise AssertionError(write)
         print("read")
     """
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ("read\n", "")

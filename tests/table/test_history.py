@@ -89,7 +89,7 @@ def test_information_that_cannot_be_read_names_its_commit(tmp_path: Path) -> Non
     opened = DeltaTable(tmp_path)
     opened.version()
     table.commit_path(0).write_text('{"commitInfo": {"operation": \n')
-    with pytest.raises(CorruptCommitError, match="00000000000000000000.json"):
+    with pytest.raises(CorruptCommitError, match=r"0{20}\.json"):
         opened.history()
 
 

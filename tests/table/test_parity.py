@@ -38,7 +38,7 @@ def columns(schema: pa.Schema) -> list[tuple[str, pa.DataType, bool]]:
     return [(field.name, field.type, field.nullable) for field in schema]
 
 
-def sorted_features(protocol: Any) -> list[Any]:
+def sorted_features(protocol: tuple[Any, ...]) -> list[Any]:
     return [sorted(entry) if isinstance(entry, list) else entry for entry in protocol]
 
 
@@ -62,10 +62,11 @@ def same_schema(ours: DeltaTable, theirs: deltalake.DeltaTable) -> None:
     ]
 
 
-def same_files(ours: DeltaTable, theirs: deltalake.DeltaTable) -> None:
+def same_files(ours: DeltaTable, theirs: deltalake.DeltaTable, *, flattened: bool = True) -> None:
     assert sorted(ours.file_uris()) == sorted(theirs.file_uris())
-    assert in_order(ours.partitions()) == in_order(theirs.partitions())
-    for flatten in (False, True):
+    if ours.metadata().partition_columns:
+        assert in_order(ours.partitions()) == in_order(theirs.partitions())
+    for flatten in (False, True)[: 1 + flattened]:
         own, other = ours.get_add_actions(flatten).read_all(), pa.table(theirs.get_add_actions(flatten))
         assert own.schema == other.schema
         assert in_order(map(told, own.to_pylist())) == in_order(map(told, other.to_pylist()))
@@ -79,7 +80,9 @@ def told(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", tables.names() or NO_TABLES)
 def test_public_tables(name: str) -> None:
-    for expected in tables.versions(name):
+    *older, newest = tables.versions(name)
+    # Of a long history, the first version and the last.
+    for expected in (*older[:1], newest):
         theirs = opened(expected.root, expected.version)
         if theirs is None:
             continue
@@ -88,7 +91,7 @@ def test_public_tables(name: str) -> None:
         if VARIANTS not in ours.schema().to_json():
             same_schema(ours, theirs)
         if name not in ABSOLUTE_PATHS:
-            same_files(ours, theirs)
+            same_files(ours, theirs, flattened=expected is newest)
 
 
 @pytest.mark.skipif(not tables.names(), reason=f"no conformance tables in {tables.FOLDER}")
@@ -100,8 +103,8 @@ def test_absolute_paths_are_given_as_they_are(name: str) -> None:
     assert second.file_uris() == []
 
 
-def compared(root: Path, **options: Any) -> tuple[DeltaTable, deltalake.DeltaTable]:
-    return DeltaTable(root, **options), deltalake.DeltaTable(root, **options)
+def compared(root: Path) -> tuple[DeltaTable, deltalake.DeltaTable]:
+    return DeltaTable(root), deltalake.DeltaTable(root)
 
 
 def test_a_table_with_every_type(tmp_path: Path) -> None:
@@ -240,7 +243,7 @@ def test_a_table_with_many_partition_columns(both: tuple[DeltaTable, deltalake.D
 
 
 @pytest.mark.parametrize("condition", FILTERS, ids=str)
-def test_a_condition_chooses_the_same_files(both: tuple[DeltaTable, deltalake.DeltaTable], condition: Any) -> None:
+def test_a_condition_chooses_the_same_files(both: tuple[DeltaTable, deltalake.DeltaTable], condition: Any) -> None:  # noqa: ANN401
     ours, theirs = both
     files = sorted(theirs.file_uris(file_pruning_predicate=condition))
     places = in_order(theirs.partitions(file_pruning_predicate=condition))
@@ -252,7 +255,10 @@ def test_a_condition_chooses_the_same_files(both: tuple[DeltaTable, deltalake.De
 
 
 @pytest.mark.parametrize("condition", [[("nothing", "=", "1")], [("i", "=", "x")], [("s", "~", "a")], [()], "i >"])
-def test_a_condition_that_does_not_fit_is_refused(both: tuple[DeltaTable, deltalake.DeltaTable], condition: Any) -> None:
+def test_a_condition_that_does_not_fit_is_refused(
+    both: tuple[DeltaTable, deltalake.DeltaTable],
+    condition: Any,  # noqa: ANN401 - any notation
+) -> None:
     with pytest.raises(PredicateError):
         both[0].file_uris(file_pruning_predicate=condition)
 

@@ -14,7 +14,14 @@ import pytest
 from tests.builder import TableBuilder, add, remove
 from tests.table.written import MORNING, committed_at, counting_table, numbers, write
 
-from delta_sidecar import DeltaTable, LogCorruptionError, OptionError, ScanClosedError, TableNotFoundError, VersionNotFoundError
+from delta_sidecar import (
+    DeltaTable,
+    LogCorruptionError,
+    OptionError,
+    ScanClosedError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import RecordingStore
@@ -39,7 +46,7 @@ FIRST_USES: dict[str, Callable[[DeltaTable], Any]] = {
     "scan": lambda table: table.scan(),
     "a filtered scan": lambda table: table.scan(predicate=pa.compute.field("n") >= 0),
     "to_pyarrow_table": lambda table: table.to_pyarrow_table(),
-    "__arrow_c_stream__": lambda table: pa.RecordBatchReader.from_stream(table),
+    "__arrow_c_stream__": pa.RecordBatchReader.from_stream,
 }
 
 
@@ -131,7 +138,7 @@ def test_a_version_that_is_not_there_leaves_the_table_as_it_was(tmp_path: Path) 
         ("2026-02-10T07:00:00.000+00:00", 1),
     ],
 )
-def test_a_time_reads_the_same_version_as_in_deltalake(tmp_path: Path, time: Any, version: int) -> None:
+def test_a_time_reads_the_same_version_as_in_deltalake(tmp_path: Path, time: dt.datetime | str, version: int) -> None:
     counting_table(tmp_path)
     committed_at(tmp_path, [MORNING + dt.timedelta(hours=hours) for hours in range(3)])
     ours, theirs = DeltaTable(tmp_path), deltalake.DeltaTable(tmp_path)
@@ -205,7 +212,7 @@ def test_closing_stops_every_scan(tmp_path: Path) -> None:
     assert table.version() == 29
 
 
-# --- a log that is cleaned up after the table was opened ---------------------------------------------------------------
+# --- a log that is cleaned up after the table was opened --------------------------------------------------------------
 
 
 def appended(table: TableBuilder, commits: int) -> None:
@@ -221,7 +228,7 @@ def expected(table: TableBuilder, version: int) -> list[str]:
     return sorted(path for path, _ in table.model_files(version))
 
 
-def opened(table: TableBuilder, **options: Any) -> tuple[DeltaTable, RecordingStore]:
+def opened(table: TableBuilder, **options: object) -> tuple[DeltaTable, RecordingStore]:
     store = RecordingStore(open_store(table.root))
     found = DeltaTable(table.root, store=store, options=options)
     found.version()

@@ -9,9 +9,10 @@ import deltalake
 import pytest
 from tests.table.written import counting_table
 
-from delta_sidecar import DeltaTable, write_deltalake
+from delta_sidecar import DeltaTable, OptionError, write_deltalake
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -31,11 +32,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> DeltaTable:
     return DeltaTable(counting_table(tmp_path_factory.mktemp("table"), 1))
 
 
-def parameters(function: Any) -> list[inspect.Parameter]:
+def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [found for found in inspect.signature(function).parameters.values() if found.name != "self"]
 
 
-def check(name: str, theirs: Any, ours: Any) -> None:
+def check(name: str, theirs: Callable[..., Any], ours: Callable[..., Any]) -> None:
     """Asserts that a call which fits theirs fits ours, and means the same by each argument."""
     by_name = ONLY_BY_NAME.get(name, set())
     wanted = [found for found in parameters(theirs) if found.kind not in VARIABLE]
@@ -76,6 +77,11 @@ def test_writing_takes_what_it_takes_in_deltalake() -> None:
 def test_what_is_left_out_is_still_in_deltalake() -> None:
     assert all(hasattr(deltalake.DeltaTable, name) for name in ABSENT)
     assert not any(hasattr(DeltaTable, name) for name in ABSENT)
+
+
+def test_the_fourth_argument_is_not_what_it_is_in_deltalake(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="by their names"):
+        DeltaTable(tmp_path, None, None, True)  # type: ignore[arg-type]  # noqa: FBT003
 
 
 def test_arguments_without_effect_are_taken_by_name(tmp_path: Path) -> None:

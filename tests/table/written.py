@@ -22,7 +22,7 @@ def numbers(*values: int) -> pa.Table:
     return pa.table({"n": pa.array(values, pa.int64())})
 
 
-def write(root: Path, data: pa.Table, **how: Any) -> Path:
+def write(root: Path, data: pa.Table, **how: object) -> Path:
     """Writes rows in a commit of their own."""
     deltalake.write_deltalake(str(root), data, **({"mode": "append"} | how))
     return root
@@ -36,7 +36,9 @@ def counting_table(root: Path, commits: int = 3) -> Path:
 
 
 def every_type() -> pa.Table:
-    moment = dt.datetime(2026, 2, 10, 22, 15, 3, 456789)
+    moment = dt.datetime(2026, 2, 10, 22, 15, 3, 456789, tzinfo=dt.UTC)
+    later = moment + dt.timedelta(hours=1)
+    clock = [time.replace(tzinfo=None) for time in (moment, later)]
     return pa.table(
         {
             "flag": pa.array([True, None, False]),
@@ -49,8 +51,8 @@ def every_type() -> pa.Table:
             "float": pa.array([1.5, -2.5, None], pa.float32()),
             "double": pa.array([1.5, 1e300, None]),
             "day": pa.array([moment.date(), dt.date(1969, 12, 31), None]),
-            "moment": pa.array([moment, moment + dt.timedelta(hours=1), None], pa.timestamp("us", "UTC")),
-            "clock": pa.array([moment, moment + dt.timedelta(hours=1), None], pa.timestamp("us")),
+            "moment": pa.array([moment, later, None], pa.timestamp("us", "UTC")),
+            "clock": pa.array([*clock, None], pa.timestamp("us")),
             "money": pa.array([Decimal("1.23"), Decimal("-4.56"), None], pa.decimal128(10, 2)),
             "list": pa.array([[1], [], None], pa.list_(pa.int64())),
             "map": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int64())),
@@ -67,8 +69,12 @@ def partitioned() -> pa.Table:
             "s": pa.array(["a", "b", "12", "4", None, "x y"]),
             "i": pa.array([1, 2, 12, None, 5, 6], pa.int64()),
             "b": pa.array([True, False, None, True, False, True]),
-            "d": pa.array([moment.date(), dt.date(2026, 1, 2), None, dt.date(2027, 1, 1), moment.date(), moment.date()]),
-            "t": pa.array([moment, moment.replace(hour=2, microsecond=5), None, moment, moment, moment.replace(year=2027)]),
+            "d": pa.array(
+                [moment.date(), dt.date(2026, 1, 2), None, dt.date(2027, 1, 1), moment.date(), moment.date()]
+            ),
+            "t": pa.array(
+                [moment, moment.replace(hour=2, microsecond=5), None, moment, moment, moment.replace(year=2027)]
+            ),
             "f": pa.array([1.5, 2.0, None, 2.5, 3.5, 1.5]),
             "v": pa.array(range(6), pa.int64()),
         }

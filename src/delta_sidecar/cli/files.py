@@ -25,6 +25,8 @@ from delta_sidecar.cli.options import (
 from delta_sidecar.cli.writing import refuse_binary_on_terminal, write_batches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from delta_sidecar.cli.rendering import Rendering
 
 # The mark keeps the lines as they are.
@@ -106,8 +108,9 @@ def files(  # noqa: PLR0913 - the flags of the command
 def _rendering(output: str) -> Rendering:
     from delta_sidecar.cli.rendering import ArrowStream, JsonLines, TextLines
 
-    if output == "csv":
-        from delta_sidecar.cli.row_rendering import Csv
+    others: dict[str, Callable[[], Rendering]] = {"text": TextLines, "json": JsonLines, "arrow": ArrowStream}
+    if output in others:
+        return others[output]()
+    from delta_sidecar.cli.row_rendering import Csv
 
-        return Csv()
-    return {"text": TextLines, "json": JsonLines, "arrow": ArrowStream}[output]()
+    return Csv()

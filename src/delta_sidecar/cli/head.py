@@ -23,6 +23,8 @@ from delta_sidecar.cli.options import (
 from delta_sidecar.cli.writing import refuse_binary_on_terminal, write_batches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from delta_sidecar.cli.rendering import Rendering
 
 # The mark keeps the lines as they are.
@@ -90,4 +92,5 @@ def row_rendering(output: str) -> Rendering:
 
     if output == "text":
         return TextTable.on_terminal(colours=not is_colourless()) if sys.stdout.isatty() else TextTable()
-    return {"json": RowJsonLines, "arrow": ArrowStream, "csv": Csv}[output]()
+    others: dict[str, Callable[[], Rendering]] = {"json": RowJsonLines, "arrow": ArrowStream, "csv": Csv}
+    return others[output]()

@@ -63,7 +63,10 @@ def column_names(ctx: click.Context, param: click.Parameter, given: str | None) 
 def _plain_names(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[str, ...] | None:
     """Names without their back-quotes; None where none is given."""
     found = column_names(ctx, param, given)
-    return tuple(re.sub(r"^`((?:[^`]|``)*)`$", lambda quoted: quoted[1].replace("``", "`"), name) for name in found) or None
+    return (
+        tuple(re.sub(r"^`((?:[^`]|``)*)`$", lambda quoted: quoted[1].replace("``", "`"), name) for name in found)
+        or None
+    )
 
 
 table_argument = click.argument("table")

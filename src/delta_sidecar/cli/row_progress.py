@@ -54,28 +54,25 @@ class RowsTold:
 
 
 class QueryTold:
-    """Rows that came out of a query, and files that were found and opened for them."""
+    """Rows that came out of a query, and files that were found and opened for them.
 
-    def __init__(self) -> None:
-        self._rows: QueryRows | None = None
+    Args:
+        rows: The rows.
+    """
 
-    def of(self, rows: QueryRows) -> QueryRows:
-        """Tells of these rows from now on; before, the tables are being opened."""
+    def __init__(self, rows: QueryRows) -> None:
         self._rows = rows
-        return rows
 
     def found(self) -> str:
         """How many rows."""
-        return "opening" if self._rows is None else counted(self._rows.rows, "row")
+        return counted(self._rows.rows, "row")
 
     def read(self) -> str:
         """Files, bytes and requests."""
-        return "" if self._rows is None else rows_read(self._rows.scans)
+        return rows_read(self._rows.scans)
 
     def summary(self, seconds: float) -> str:
         """What a finished query gave, and what it took."""
-        if self._rows is None:
-            return f"nothing was read in {seconds:.1f} s"
         found = self.found() if self._rows.rows else "no rows"
         return f"{found}; read {self.read()} in {seconds:.1f} s"
 

@@ -9,13 +9,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from delta_sidecar.cli.values import json_objects, json_string, json_texts, plain_texts
 from delta_sidecar.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
 _ROWS_AT_ONCE = 4_096
 
@@ -48,7 +48,7 @@ class RowJsonLines:
 
     def _lines(self, part: pa.RecordBatch) -> bytes:
         if not self._names:
-            return b"{}\n" * part.num_rows
+            return b"{}\n" * int(part.num_rows)
         rows = json_objects(self._names, [json_texts(column) for column in part.columns])
         return "".join(f"{row}\n" for row in rows).encode()
 
@@ -77,15 +77,25 @@ class Csv:
 
     def _lines(self, part: pa.RecordBatch) -> bytes:
         null = '""' if self._columns == 1 else ""
-        columns = [
-            [null if text is None else _field(text) for text in plain_texts(column)] for column in part.columns
-        ]
+        columns = [_fields(column, null) for column in part.columns]
         return "".join(map(_line, zip(*columns, strict=True))).encode()
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """A batch in pieces that are small as text."""
     return (batch.slice(start, _ROWS_AT_ONCE) for start in range(0, batch.num_rows, _ROWS_AT_ONCE))
+
+
+def _fields(column: pa.Array, null: str) -> list[str]:
+    texts = plain_texts(column)
+    if _is_plain(column.type):
+        return [null if text is None else text for text in texts]
+    return [null if text is None else _field(text) for text in texts]
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether no value has anything to be quoted."""
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 _SPECIAL = re.compile(r'[",\r\n]|^$')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -93,7 +92,7 @@ def _versions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) 
 @rows_output_option
 @storage_option
 @summary_option
-def sql(  # noqa: PLR0913 - the flags of the command
+def sql(
     *,
     query: str,
     tables: dict[str, str],
@@ -113,22 +112,23 @@ def sql(  # noqa: PLR0913 - the flags of the command
     _check(ctx, tables, {**versions, **timestamps})
     stdout = sys.stdout.buffer
     refuse_binary_on_terminal(output, stdout, ctx)
-    with ending(), ExitStack() as stack:
+    with ending():
         running = _duckdb()
         from delta_sidecar.cli.opening import open_table
         from delta_sidecar.cli.progress import progress_of
         from delta_sidecar.cli.row_progress import QueryTold
 
-        told = QueryTold()
-        progress = stack.enter_context(progress_of(told, summary=summary, beside_data=stdout.isatty()))
+        text = sys.stdin.read() if query == "-" else query
         opened = {
             name: open_table(address, versions.get(name), timestamps.get(name), storage_options)
             for name, address in tables.items()
         }
-        text = sys.stdin.read() if query == "-" else query
-        # Leaving it stops the query and the requests, however this ends.
-        rows = told.of(stack.enter_context(running(text, opened)))
-        write_batches(rows, _rendering(output, rows.schema), stdout, progress)
+        with (
+            # Leaving it stops the query and the requests, however this ends.
+            running(text, opened) as rows,
+            progress_of(QueryTold(rows), summary=summary, beside_data=stdout.isatty()) as progress,
+        ):
+            write_batches(rows, _rendering(output, rows.schema), stdout, progress)
 
 
 def _check(ctx: click.Context, tables: Mapping[str, str], named: Mapping[str, object]) -> None:
@@ -160,4 +160,6 @@ def _rendering(output: str, schema: pa.Schema) -> Rendering:
     from delta_sidecar.cli.text_table import PlanText
 
     # A plan is a drawing of many lines, and no value to be cut.
-    return PlanText() if output == "text" and schema.names == ["explain_key", "explain_value"] else row_rendering(output)
+    return (
+        PlanText() if output == "text" and schema.names == ["explain_key", "explain_value"] else row_rendering(output)
+    )

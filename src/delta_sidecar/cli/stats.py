@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -74,12 +75,14 @@ def stats(
         told = FilesTold()
         with (
             open_table(table, version, timestamp, storage_options) as opened,
-            progress_of(told, summary=None, beside_data=False),
+            progress_of(told, summary=None, beside_data=sys.stdout.isatty()) as progress,
         ):
-            watched: Any = _Watched(opened.snapshot().handle, told)
+            handle = opened.snapshot().handle
+            watched: Any = _Watched(handle, told)
             summary = fold_stats(watched, columns or None, where)
-        show = stats_json if output == "json" else stats_text
-        click.echo(show(opened.table_uri, summary), color=False if is_colourless() else None)
+            show = stats_json if output == "json" else stats_text
+            with progress.aside():
+                click.echo(show(handle.store.url, summary), color=False if is_colourless() else None)
 
 
 class _Watched:

@@ -7,22 +7,23 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from delta_sidecar.cli.rendering import counted, human_size, printable
-from delta_sidecar.cli.text_table import Measured, cells, cut, fitted
+from delta_sidecar.cli.text_table import Measured, cells, cut, cut_within, fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from delta_sidecar.table.column_summaries import ColumnSummary, TableSummary
 
 _LABEL = 10
 _GAP = "  "
-_WIDEST_TYPE = 24
+_WIDEST_TYPE, _WIDEST_TEXT = 24, 40
 
 
 def stats_text(table: str, summary: TableSummary) -> str:
@@ -46,9 +47,9 @@ def stats_json(table: str, summary: TableSummary) -> str:
         {
             "name": column.name,
             "type": type_text(column.type),
-            "min": column.minimum,
+            "min": _short(column.minimum, column.type),
             "min_is": column.minimum_is,
-            "max": column.maximum,
+            "max": _short(column.maximum, column.type),
             "max_is": column.maximum_is,
             "null_count": column.null_count,
             "null_count_is_exact": column.null_count_is_exact,
@@ -71,8 +72,13 @@ def stats_json(table: str, summary: TableSummary) -> str:
     return _json(told, "")
 
 
-def value_text(value: Any) -> str:  # noqa: ANN401 - of any column
-    """A bound as text, as rows have it."""
+def value_text(value: Any, kind: str = "") -> str:  # noqa: ANN401 - of any column
+    """A bound of a column of some type as text, as rows have it."""
+    if kind == "float":
+        import numpy as np
+
+        # As few digits as 32 bits need.
+        return str(np.float32(value))
     if isinstance(value, dt.datetime):
         text = value.replace(tzinfo=None).isoformat()
         return text if value.tzinfo is None else f"{text}Z"
@@ -103,49 +109,81 @@ _TYPES = {
 def _rows(summary: TableSummary) -> str:
     text = f"{summary.rows:,}"
     if summary.files_without_rows:
-        text += f" or more: {counted(summary.files_without_rows, 'file')} of {summary.files:,} do not tell how many"
+        text += f" or more: no count of rows for {summary.files_without_rows:,} of {counted(summary.files, 'file')}"
     if summary.deleted_rows:
         text += f"; {summary.deleted_rows:,} others are deleted"
     return text
 
 
 def _columns(summary: TableSummary) -> Iterator[str]:
-    names = ("column", "type", "min", "max", "nulls", "no bounds in")
-    rows = [_row(column, summary) for column in summary.columns]
-    if not any(column.files_without for column in summary.columns):
-        names, rows = names[:-1], [row[:-1] for row in rows]
-    columns = [Measured(cells(name)) for name in names]
-    for row in rows:
-        for at, (column, text) in enumerate(zip(columns, row, strict=True)):
-            column.take(cells(text), is_whole=at >= _NULLS)
+    columns = [
+        _Column("column", [printable(column.name) for column in summary.columns]),
+        _Column("type", [cut(type_text(column.type), _WIDEST_TYPE) for column in summary.columns]),
+        _Column("min", [_minimum(column) for column in summary.columns], is_whole=True),
+        _Column("max", [_maximum(column) for column in summary.columns], is_whole=True),
+        _Column("nulls", [_nulls(column, summary) for column in summary.columns], is_whole=True),
+    ]
+    if any(column.files_without for column in summary.columns):
+        columns.append(_Column("no bounds in", [_without(column) for column in summary.columns], is_whole=True))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    widths = fitted(columns, width)
-    yield click.style(_aligned(names, widths, width), bold=True)
-    yield click.style(_GAP.join("─" * size for size in widths), dim=True)
-    for row in rows:
-        yield _aligned(row, widths, width)
-
-
-_NULLS = 4
-
-
-def _row(column: ColumnSummary, summary: TableSummary) -> tuple[str, ...]:
-    without = counted(column.files_without, "file") if column.files_without else ""
-    return (
-        printable(column.name),
-        cut(type_text(column.type), _WIDEST_TYPE),
-        _bound(column.minimum, column.minimum_is, "≥", column),
-        _bound(column.maximum, column.maximum_is, "≤", column),
-        _nulls(column, summary),
-        without,
+    widths = fitted([column.measured() for column in columns], width)
+    if len(widths) < len(columns):
+        # Types can be missed sooner than numbers. Where that does not help, lines are as long as they are.
+        del columns[1]
+        widths = fitted([column.measured() for column in columns], width)
+        if len(widths) < len(columns):
+            widths = fitted([column.measured() for column in columns], None)
+    shown = [column.placed(size, may_cut=width is not None) for column, size in zip(columns, widths, strict=True)]
+    yield click.style(
+        _GAP.join(column.name.ljust(size) for column, size in zip(columns, widths, strict=True)), bold=True
     )
+    yield click.style(_GAP.join("─" * size for size in widths), dim=True)
+    for row in zip(*shown, strict=True):
+        yield _GAP.join(row).rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table for people.
+
+    Attributes:
+        name: Its name.
+        texts: What it has, line by line.
+        is_whole: Whether a piece of a text would say something else.
+    """
+
+    name: str
+    texts: list[str]
+    is_whole: bool = False
+
+    def measured(self) -> Measured:
+        size = Measured(cells(self.name), cells(self.name))
+        for text in self.texts:
+            size.take(min(cells(text), _WIDEST_TEXT), is_whole=self.is_whole)
+        return size
+
+    def placed(self, width: int, *, may_cut: bool) -> list[str]:
+        placed = [cut_within(text, width) if may_cut else text for text in self.texts]
+        return [text + " " * max(0, width - cells(text)) for text in placed]
+
+
+def _minimum(column: ColumnSummary) -> str:
+    return _bound(column.minimum, column.minimum_is, "≥", column)
+
+
+def _maximum(column: ColumnSummary) -> str:
+    return _bound(column.maximum, column.maximum_is, "≤", column)
+
+
+def _without(column: ColumnSummary) -> str:
+    return counted(column.files_without, "file") if column.files_without else ""
 
 
 def _bound(value: Any, meaning: str | None, beyond: str, column: ColumnSummary) -> str:  # noqa: ANN401
     if value is None:
         # Nothing is known, or it is known that there is nothing.
         return "?" if column.files_without else "none"
-    text = printable(value_text(value)) if value != "" else '""'
+    text = printable(value_text(value, column.type)) if value != "" else '""'
     if meaning == "cut":
         text += "…"
     if column.files_without:
@@ -166,22 +204,21 @@ def _nulls(column: ColumnSummary, summary: TableSummary) -> str:
 def _notes(summary: TableSummary) -> Iterator[tuple[bool, str]]:
     columns = summary.columns
     meanings = {meaning for column in columns for meaning in (column.minimum_is, column.maximum_is)}
-    shown = [text for column in columns for text in _row(column, summary)[2:5]]
+    shown = [text for column in columns for text in (_minimum(column), _maximum(column), _nulls(column, summary))]
     yield (
         any(text.endswith("?") for text in shown),
         "?  not of all files: some have no statistics of the column, and may hold any value",
     )
-    yield any(text[0] in "≥≤" for text in shown), "≥ ≤  rows are deleted: nothing is beyond, and just this may be gone"
+    yield (
+        any(text[0] in "≥≤" for text in shown),
+        "≥ ≤  nothing is beyond, and maybe no row has just this: rows are deleted, or not counted",
+    )
     yield "cut" in meanings, "…  may be the beginning of a longer text"
     yield "rounded" in meanings, "Timestamps may be rounded down, by less than a millisecond."
 
 
-def _aligned(texts: Sequence[str], widths: Sequence[int], width: int | None) -> str:
-    placed = [
-        (text if width is None else cut(text, size)) + " " * max(0, size - cells(text))
-        for text, size in zip(texts, widths, strict=False)
-    ]
-    return _GAP.join(placed).rstrip()
+def _short(value: Any, kind: str) -> Any:  # noqa: ANN401 - of any column
+    return float(value_text(value, kind)) if kind == "float" and value is not None else value
 
 
 def _json(value: Any, indent: str) -> str:  # noqa: ANN401 - anything that JSON has

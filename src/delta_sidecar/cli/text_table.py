@@ -74,7 +74,9 @@ class TextTable:
         held, self._held = self._held or [], None
         names = [printable(field.name) for field in self._fields]
         types = [type_name(field.type) for field in self._fields]
-        columns = [Measured(max(cells(name), min(cells(kind), _NARROW))) for name, kind in zip(names, types, strict=True)]
+        columns = [
+            Measured(max(cells(name), min(cells(kind), _NARROW))) for name, kind in zip(names, types, strict=True)
+        ]
         for batch in held:
             for column, field, texts in zip(columns, self._fields, self._texts(batch), strict=True):
                 column.take(max(map(cells, texts), default=0), is_whole=_stays_whole(field.type))
@@ -110,7 +112,7 @@ class TextTable:
         parts = zip(texts, self._widths, self._to_right, strict=False)
         return _GAP.join(self._placed(*part) for part in parts).rstrip(" ")
 
-    def _placed(self, text: str, width: int, to_right: bool) -> str:  # noqa: FBT001 - as it comes
+    def _placed(self, text: str, width: int, to_right: bool) -> str:
         size = cells(text)
         if size > width and self._width is not None:
             return cut(text, width)

@@ -30,7 +30,9 @@ def plain_texts(column: pa.Array) -> list[str | None]:
     column = _unpacked(column)
     kind = column.type
     if _is_container(kind):
-        return [text if is_valid else None for text, is_valid in zip(json_texts(column), _validity(column), strict=True)]
+        return [
+            text if is_valid else None for text, is_valid in zip(json_texts(column), _validity(column), strict=True)
+        ]
     if pa.types.is_floating(kind):
         return [None if text is None else _float(text) for text in _cast(column)]
     if pa.types.is_decimal(kind):
@@ -108,9 +110,7 @@ def _maps(column: pa.MapArray) -> list[str]:
     # Keys are texts in JSON, whatever they are here.
     entries = column.cast(pa.list_(pa.struct([("k", column.type.key_type), ("v", column.type.item_type)])))
     keys, items = (entries.flatten().field(at) for at in range(2))
-    pairs = (
-        f"{json_string(key or '')}:{item}" for key, item in zip(plain_texts(keys), json_texts(items), strict=True)
-    )
+    pairs = (f"{json_string(key or '')}:{item}" for key, item in zip(plain_texts(keys), json_texts(items), strict=True))
     lengths = entries.value_lengths().to_pylist()
     return ["null" if length is None else "{" + ",".join(islice(pairs, length)) + "}" for length in lengths]
 

@@ -47,7 +47,9 @@ def refuse_binary_on_terminal(output: str, stdout: BinaryIO, ctx: click.Context)
         click.UsageError: They would go there.
     """
     if output == "arrow" and stdout.isatty():
-        msg = f"Arrow output is binary: redirect it to a file or a program, as in --output arrow > {ctx.info_name}.arrow"
+        msg = (
+            f"Arrow output is binary: redirect it to a file or a program, as in --output arrow > {ctx.info_name}.arrow"
+        )
         raise click.UsageError(msg, ctx)
 
 

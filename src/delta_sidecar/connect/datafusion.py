@@ -8,9 +8,10 @@
     register_delta_function(ctx)
     ctx.sql("SELECT count(*) FROM delta('./telemetry', 41)").to_arrow_table()
 
-DataFusion asks for columns and hands over filters, which leave out files, row groups and rows. A LIMIT it keeps to itself:
-it stops to take rows, and with that reading stops too. A filter that it does not hand over, such as LIKE 'x%', it applies
-by itself; by default it then reads ahead in many tasks at once, and `session_context` makes sessions that do not.
+DataFusion asks for columns and hands over filters, which leave out files, row groups and rows. A LIMIT it keeps to
+itself: it stops to take rows, and with that reading stops too. A filter that it does not hand over, such as LIKE 'x%',
+it applies by itself, and by default it then reads ahead in many tasks at once: `session_context` makes sessions that do
+not.
 
 Statistics: DataFusion takes none from a Python dataset, so its optimizer knows neither the number of rows nor bounds of
 columns. What can be answered from the log is answered here: files are pruned by their statistics, and for count(*) the
@@ -49,7 +50,7 @@ _ROUND_ROBIN = "datafusion.optimizer.enable_round_robin_repartition"
 class DataFusionDataset(LazyDataset):
     """A table as DataFusion scans it.
 
-    DataFusion lists all fragments of a dataset before it begins, so it gets to see one, which is the whole table; and it
+    DataFusion lists all fragments of a dataset before it begins, so it gets to see one, which is the whole table. It
     trusts the rows that come back, so filters are taken as it means them.
     """
 
@@ -81,7 +82,7 @@ class DataFusionDataset(LazyDataset):
         yield _WholeTable(self)
 
 
-def register(  # noqa: PLR0913 - how a table is opened, by name
+def register(
     ctx: datafusion.SessionContext,
     name: str,
     table: AnyTable,
@@ -180,5 +181,9 @@ def _address(function: str, values: list[object]) -> tuple[str, int | None]:
 
 
 def _constant(argument: Any) -> object:  # noqa: ANN401 - an expression of DataFusion
-    value = argument.python_value()
+    try:
+        value = argument.python_value()
+    except TypeError:
+        # A column or a parameter.
+        return None
     return value.as_py() if hasattr(value, "as_py") else value

@@ -6,8 +6,8 @@
         register(con, "t", "abfss://lake@account.dfs.core.windows.net/telemetry")
         con.sql("SELECT device_id, value FROM t WHERE _event_hour >= '2026021022' LIMIT 10").to_arrow_table()
 
-DuckDB asks for columns and hands over filters, which leave out files, row groups and rows. A LIMIT it keeps to itself: it
-stops to take rows, and with that reading stops too. Rows are taken while files are still being found, newest commits
+DuckDB asks for columns and hands over filters, which leave out files, row groups and rows. A LIMIT it keeps to itself:
+it stops to take rows, and with that reading stops too. Rows are taken while files are still being found, newest commits
 first. `SELECT count(*)` cannot be told from a query for the first column, which is read.
 
 Where you break off by yourself: DuckDB holds up to `streaming_buffer_size` of a result, 10 MB by default, and goes on
@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 try:
-    import duckdb
+    import duckdb  # noqa: TC002 - to tell what is missing
 except ImportError as error:
     msg = "reading with DuckDB needs the package duckdb: pip install 'delta-sidecar[duckdb]'"
     raise ImportError(msg) from error
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from delta_sidecar.connect.tables import AnyTable
 
 
-def register(  # noqa: PLR0913 - how a table is opened, by name
+def register(
     con: duckdb.DuckDBPyConnection,
     name: str,
     table: AnyTable,

@@ -62,21 +62,15 @@ class QueryError(DeltaSidecarError):
 
 @contextmanager
 def running(sql: str, tables: Mapping[str, DeltaTable]) -> Iterator[QueryRows]:
-    """Runs a query.
+    """Runs a query, once its schema or its rows are asked for.
 
     Args:
         sql: One query in DuckDB's SQL.
         tables: The tables that it can name.
-
-    Raises:
-        DeltaSidecarError: A table cannot be opened.
-        OptionError: It is no query, or more than one.
-        QueryError: DuckDB cannot answer it.
     """
     with tempfile.TemporaryDirectory(prefix="delta-sidecar-", ignore_cleanup_errors=True) as folder:
-        rows = QueryRows(duckdb.connect(config={**_CLOSED, "temp_directory": folder}), tables)
+        rows = QueryRows(sql, tables, duckdb.connect(config={**_CLOSED, "temp_directory": folder}))
         try:
-            rows.begin(sql)
             yield rows
         finally:
             rows.close()
@@ -89,8 +83,9 @@ class QueryRows:
         rows: How many were given out.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, DeltaTable]) -> None:
+    def __init__(self, sql: str, tables: Mapping[str, DeltaTable], connection: duckdb.DuckDBPyConnection) -> None:
         self.rows = 0
+        self._sql = sql
         self._connection = connection
         self._tables = tables
         self._datasets: list[LazyDataset] = []
@@ -99,19 +94,20 @@ class QueryRows:
         # DuckDB runs in a thread of its own, so that an interrupt reaches this one while it waits.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="delta-sidecar-sql")
 
-    def begin(self, sql: str) -> None:
-        """Makes the tables known, and has DuckDB plan the query."""
-        self._done(self._worker.submit(self._register))
-        self._reader = self._done(self._worker.submit(self._answer, sql))
-
     @property
     def schema(self) -> pa.Schema:
-        """What each batch has."""
-        return None if self._reader is None else self._reader.schema
+        """What each batch has. The tables are opened, and DuckDB goes to work.
+
+        Raises:
+            DeltaSidecarError: A table cannot be opened.
+            OptionError: It is no query, or more than one.
+            QueryError: DuckDB cannot answer it.
+        """
+        return self._begun().schema
 
     @property
     def scans(self) -> list[RowMetrics]:
-        """What each scan of a table has done so far."""
+        """What each scan of a table has done so far; none is there while tables are being opened."""
         return [stream.metrics for stream in list(self._scans)]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -121,9 +117,10 @@ class QueryRows:
             DeltaSidecarError: A table could not be read.
             QueryError: The query failed.
         """
-        ahead = self._worker.submit(next, self._reader, None)  # type: ignore[arg-type]
+        reader = self._begun()
+        ahead = self._worker.submit(next, reader, None)
         while (batch := self._done(ahead)) is not None:
-            ahead = self._worker.submit(next, self._reader, None)  # type: ignore[arg-type]
+            ahead = self._worker.submit(next, reader, None)
             if batch.num_rows:
                 self.rows += batch.num_rows
                 yield batch
@@ -138,6 +135,12 @@ class QueryRows:
         # How it ended is of no interest any more.
         wait([ended], _FAREWELL)
 
+    def _begun(self) -> pa.RecordBatchReader:
+        if self._reader is None:
+            self._done(self._worker.submit(self._register))
+            self._reader = self._done(self._worker.submit(self._answer))
+        return self._reader
+
     def _register(self) -> None:
         for name, table in self._tables.items():
             dataset = register(self._connection, name, table)
@@ -146,8 +149,8 @@ class QueryRows:
         for setting in _SETTINGS:
             self._connection.execute(setting)
 
-    def _answer(self, sql: str) -> pa.RecordBatchReader:
-        statements = self._connection.extract_statements(sql)
+    def _answer(self) -> pa.RecordBatchReader:
+        statements = self._connection.extract_statements(self._sql)
         kinds = [statement.type for statement in statements]
         if len(kinds) != 1 or kinds[0] not in _QUERIES:
             given = kinds[0].name if len(kinds) == 1 else f"{len(kinds)} statements" if kinds else "nothing"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from delta_sidecar._arrow import nullable_int64s, numbers_of, valid_mask
 from delta_sidecar.errors import UnreadableFileError
 
-_WIDEST = 38
+_WIDEST = 76
 
 
 def cast_values(array: pa.Array, kind: pa.DataType, column: str, file: str) -> pa.Array:
@@ -44,29 +45,35 @@ def _is_readable_as(held: pa.DataType, kind: pa.DataType) -> bool:
     if types.is_null(held):
         return True
     if types.is_integer(held):
-        return bool(
-            types.is_integer(kind) or types.is_float64(kind) or types.is_decimal(kind) or types.is_float32(kind)
-        )
+        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
     if types.is_floating(held):
         return bool(types.is_floating(kind) and held.bit_width <= kind.bit_width)
     if types.is_decimal(held):
         return bool(types.is_decimal(kind))
-    if types.is_date(held) or types.is_timestamp(held):
-        return bool(types.is_timestamp(kind) or (types.is_date(held) and types.is_date(kind)))
-    texts = (types.is_string(held) or types.is_binary(held) or types.is_fixed_size_binary(held)) and (
-        types.is_string(kind) or types.is_binary(kind)
-    )
-    return bool(texts)
+    if types.is_date(held):
+        # Midnight in which zone, nobody can tell.
+        return bool(types.is_date(kind) or (types.is_timestamp(kind) and kind.tz is None))
+    if types.is_timestamp(held):
+        return bool(types.is_timestamp(kind))
+    if types.is_fixed_size_binary(held):
+        return bool(types.is_binary(kind))
+    return bool(_is_bytes(held) and _is_bytes(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(array.type):
-        # Whether a reading of the clock or a moment, the file has the same number; finer than a microsecond is cut.
-        finer = array.type.unit == "ns"
-        micros = array if array.type.unit == "us" else array.cast(pa.timestamp("us", array.type.tz), safe=not finer)
+        # Whether a reading of the clock or a moment, the file has the same number.
+        micros = _cut(array) if array.type.unit == "ns" else array.cast(pa.timestamp("us", array.type.tz))
         return micros.view(kind)
-    if pa.types.is_timestamp(kind):
-        return array.cast(pa.timestamp("us")).view(kind)
     if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
-        return array.cast(pa.decimal128(_WIDEST, kind.scale)).cast(kind)
+        return array.cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
     return array.cast(kind)
+
+
+def _cut(array: pa.TimestampArray) -> pa.Int64Array:
+    """Microseconds of nanoseconds: what is finer is cut off, towards the past, as with Parquet's oldest timestamps."""
+    return nullable_int64s(numbers_of(array.view(pa.int64())) // 1000, valid_mask(array))

@@ -8,7 +8,7 @@ where the file has no such field. What cannot be cast without changing a value i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -43,23 +43,36 @@ class Matching:
         """The place of a field of the table among those of a file; None where the file does not have it.
 
         Raises:
-            UnreadableFileError: The file has it more than once.
+            UnreadableFileError: The file has it more than once, or has no ids to find it by.
         """
         fields = list(among)
         if self.by_id:
-            number = (wanted.metadata or {}).get(FIELD_ID)
-            found = [at for at, field in enumerate(fields) if (field.metadata or {}).get(FIELD_ID) == number]
-            return self._one(wanted, found) if number is not None else None
+            return self._one(wanted, self._with_id(wanted, fields))
         found = [at for at, field in enumerate(fields) if field.name == wanted.name]
         if not found:
             found = [at for at, field in enumerate(fields) if field.name.lower() == wanted.name.lower()]
         return self._one(wanted, found)
+
+    def _with_id(self, wanted: pa.Field, fields: list[pa.Field]) -> list[int]:
+        ids = [(field.metadata or {}).get(FIELD_ID) for field in fields]
+        if not any(ids):
+            names = ", ".join(field.name for field in fields[:_SHOWN]) or "nothing"
+            msg = (
+                f"the table finds columns by their ids (delta.columnMapping.mode is id), and {self.file} has none at "
+                f"{names}: its values cannot be told apart, so that it is not read"
+            )
+            raise UnreadableFileError(msg, self.file)
+        number = (wanted.metadata or {}).get(FIELD_ID)
+        return [] if number is None else [at for at, found in enumerate(ids) if found == number]
 
     def _one(self, wanted: pa.Field, found: list[int]) -> int | None:
         if len(found) > 1:
             msg = f"{self.file} has {len(found)} columns that are {wanted.name!r}: it cannot be told which one counts"
             raise UnreadableFileError(msg, self.file)
         return found[0] if found else None
+
+
+_SHOWN = 3
 
 
 def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: Matching, name: str) -> Convert:
@@ -79,19 +92,17 @@ def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: 
     kind, held = logical.type, found.type
     if pa.types.is_null(held) or pa.types.is_null(kind):
         return lambda array: pa.nulls(len(array), nullable_type(kind))
+    if (stored := _stored_as(held)) is not None:
+        inner = converter(logical, physical, found.with_type(stored), matching, name)
+        return lambda array: inner(_storage(array, stored))
     if pa.types.is_struct(kind) and pa.types.is_struct(held):
         if VARIANT_TYPE in (logical.metadata or {}):
             _check_variant(held, matching, name)
+            # What a variant is made of has names of its own, and no ids.
+            matching = replace(matching, by_id=False)
         return _struct_converter(kind, physical.type, held, matching, name)
     if pa.types.is_list(kind) and pa.types.is_list(held):
-        inner = converter(
-            _inside(kind.value_field, logical),
-            physical.type.value_field,
-            held.value_field,
-            matching,
-            f"{name}.element",
-        )
-        return lambda array: _relisted(array, nullable_type(kind), inner(array.values))
+        return _list_converter(logical, physical.type, held, matching, name)
     if pa.types.is_map(kind) and pa.types.is_map(held):
         return _map_converter(logical, physical.type, held, matching, name)
     if pa.types.is_nested(kind) or pa.types.is_nested(held):
@@ -112,6 +123,17 @@ def nullable_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
         return pa.map_(nullable_type(kind.key_type), nullable_type(kind.item_type))
     return kind
+
+
+def _stored_as(held: pa.DataType) -> pa.DataType | None:
+    """What a type of Arrow's own is in other words; None where it is plain."""
+    if isinstance(held, pa.BaseExtensionType):
+        return held.storage_type
+    return pa.list_(held.value_field) if pa.types.is_fixed_size_list(held) else None
+
+
+def _storage(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array.cast(kind)
 
 
 def _struct_converter(
@@ -136,6 +158,14 @@ def _struct_converter(
         return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
     return convert_struct
+
+
+def _list_converter(
+    logical: pa.Field, physical: pa.ListType, held: pa.ListType, matching: Matching, name: str
+) -> Convert:
+    element, made = _inside(logical.type.value_field, logical), nullable_type(logical.type)
+    inner = converter(element, physical.value_field, held.value_field, matching, f"{name}.element")
+    return lambda array: _relisted(array, made, inner(array.values))
 
 
 def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
@@ -171,12 +201,16 @@ def _inside(field: pa.Field, outer: pa.Field) -> pa.Field:
 
 
 def _check_variant(held: pa.StructType, matching: Matching, name: str) -> None:
-    if held.get_field_index("typed_value") >= 0:
+    names = {field.name for field in held}
+    if "typed_value" in names:
         msg = (
             f"column {name} of {matching.file} is a shredded variant (variantShredding), which cannot be read here: "
             "leave the column out, or read it with Spark"
         )
         raise UnsupportedFeatureError(msg, ("variantShredding",))
+    if not {"metadata", "value"} <= names:
+        msg = f"column {name} is {held} in {matching.file}, and a variant in the table: it cannot be read"
+        raise UnreadableFileError(msg, matching.file)
 
 
 def struct_of(columns: Iterable[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

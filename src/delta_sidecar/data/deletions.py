@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from delta_sidecar._arrow import booleans
-from delta_sidecar.errors import DeletionVectorError, StorageError
+from delta_sidecar.errors import DeletionVectorError, StorageError, UnreadableFileError
 from delta_sidecar.log.deletion_vectors import deleted_rows, inline_bytes, stored_range
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def load_deleted_rows(vector: DeletionVector, places: Places, file: str, num_row
             return deleted_rows(vector, inline_bytes(vector), num_rows=num_rows)
         store, at = places.find(path)
         return deleted_rows(vector, bytes(store.get_range(at, *stored_range(vector))), num_rows=num_rows)
-    except (DeletionVectorError, StorageError) as error:
+    except (DeletionVectorError, StorageError, UnreadableFileError) as error:
         msg = f"the deletion vector of {file} cannot be read, so that its rows are not given: {error}"
         raise DeletionVectorError(msg) from error
 

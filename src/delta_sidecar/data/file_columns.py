@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from delta_sidecar.data.conversion import Convert, Matching, converter, nullable_type
+from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.execute.plain_types import plain_type
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from delta_sidecar.data.columns import RowColumns
 
-Place = tuple[str, ...]
+Place: TypeAlias = tuple[int, ...]
+"""The numbers of a field among the fields of each struct above it, from the top level down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,6 @@ class FileColumnsFound:
         names: The file's top-level columns that have to be read.
         converters: For each needed column the place of its file column in `names` and the way from there; None where
             it is not read from the file.
-        leaves: Dotted names of the file's leaf columns, in order.
     """
 
     columns: RowColumns
@@ -37,20 +38,19 @@ class FileColumnsFound:
     matching: Matching
     names: tuple[str, ...]
     converters: tuple[tuple[str, Convert] | None, ...]
-    leaves: tuple[str, ...]
 
     def place(self, path: tuple[str, ...]) -> Place | None:
-        """The names that lead to a column in the file: none where it is not in it. None where that is not known."""
+        """Where a column is among the file's fields: nowhere where it is not in it. None where that is not known."""
         column = next((column for column in self.columns.needed if column.logical.name == path[0]), None)
         if column is None or column.is_partition:
             return None
         logical, physical, fields = column.logical, column.physical, list(self.held)
-        place: list[str] = []
+        place: list[int] = []
         for name in (*path[1:], None):
             at = self.matching.find(physical, fields)
             if at is None:
                 return ()
-            place.append(fields[at].name)
+            place.append(at)
             if name is None:
                 break
             kind = fields[at].type
@@ -61,16 +61,19 @@ class FileColumnsFound:
         return tuple(place)
 
     def leaf(self, place: Place) -> int | None:
-        """The number of the leaf column at a place; None where a dot in a name makes that unsure."""
-        name = ".".join(place)
-        found = [at for at, leaf in enumerate(self.leaves) if leaf == name]
-        return found[0] if len(found) == 1 else None
+        """The number of the leaf column at a place; None where it is no leaf."""
+        number, fields = 0, list(self.held)
+        for at in place:
+            number += sum(_leaves(field.type) for field in fields[:at])
+            kind = fields[at].type
+            fields = list(kind) if pa.types.is_struct(kind) else []
+        return None if pa.types.is_nested(kind) else number
 
     def type_at(self, place: Place) -> pa.DataType:
         """The type of a column of the file."""
         kind = self.held.field(place[0]).type
-        for name in place[1:]:
-            kind = kind.field(name).type
+        for at in place[1:]:
+            kind = kind.field(at).type
         return plain_type(kind)
 
 
@@ -96,12 +99,14 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> F
             converters.append(None)
             continue
         found = _plain(held.field(at))
+        if held.names.count(found.name) > 1:
+            msg = f"{file} has more than one column {found.name!r}: it cannot be told which one counts"
+            raise UnreadableFileError(msg, file)
         names[found.name] = None
         converters.append(
             (found.name, converter(column.logical, column.physical, found, matching, column.logical.name))
         )
-    leaves = tuple(metadata.schema.column(at).path for at in range(metadata.num_columns))
-    return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters), leaves)
+    return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters))
 
 
 def missing(found: FileColumnsFound, at: int, rows: int) -> pa.Array:
@@ -122,3 +127,10 @@ def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
         return pa.list_(_plain(kind.value_field))
     return plain_type(kind)
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """How many columns of Parquet a column of Arrow is made of."""
+    if not pa.types.is_nested(kind):
+        return 1
+    return sum(_leaves(kind.field(at).type) for at in range(kind.num_fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from delta_sidecar.data.columns import RowColumns
     from delta_sidecar.data.file_columns import FileColumnsFound
-    from delta_sidecar.data.metrics import RowCounts
     from delta_sidecar.data.places import Places
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.scan.files import DeltaFile
@@ -36,6 +36,34 @@ RowFilter: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 _WHOLE = 1 << 20
 _FOOTER = 64 << 10
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """What reading rows came to so far; all threads count here.
+
+    Attributes:
+        files_opened: Data files of which something was asked.
+        files_read: Data files that were read to their end.
+        row_groups_read: Row groups that were decoded.
+        row_groups_skipped: Row groups that cannot hold a matching row.
+        rows_decoded: Rows that came out of files.
+        rows_deleted: Of these, how many a deletion vector took away.
+    """
+
+    files_opened: int = 0
+    files_read: int = 0
+    row_groups_read: int = 0
+    row_groups_skipped: int = 0
+    rows_decoded: int = 0
+    rows_deleted: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, **counts: int) -> None:
+        """Counts, from any thread."""
+        with self._lock:
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,4 +91,5 @@ def _names_in(expression: pc.Expression, schema: pa.Schema) -> set[str]:
             names.add(node.path[0])
         elif isinstance(node, arrow_tree.Call):
             waiting.extend(node.arguments)
-    return names
+    # Arrow evaluates nothing on rows that have no columns.
+    return names or set(schema.names[:1])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,31 +41,3 @@ class RowMetrics:
     rows: int
     batches: int
     is_complete: bool
-
-
-@dataclass(slots=True)
-class RowCounts:
-    """What reading rows came to so far; all threads count here.
-
-    Attributes:
-        files_opened: Data files of which something was asked.
-        files_read: Data files that were read to their end.
-        row_groups_read: Row groups that were decoded.
-        row_groups_skipped: Row groups that cannot hold a matching row.
-        rows_decoded: Rows that came out of files.
-        rows_deleted: Of these, how many a deletion vector took away.
-    """
-
-    files_opened: int = 0
-    files_read: int = 0
-    row_groups_read: int = 0
-    row_groups_skipped: int = 0
-    rows_decoded: int = 0
-    rows_deleted: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def add(self, **counts: int) -> None:
-        """Counts, from any thread."""
-        with self._lock:
-            for name, count in counts.items():
-                setattr(self, name, getattr(self, name) + count)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import OptionError, UnreadableFileError
+from delta_sidecar.errors import OptionError, StorageError, UnreadableFileError
 from delta_sidecar.log.paths import is_absolute
 from delta_sidecar.store import open_store
 from delta_sidecar.store.address import Address, parse_address
@@ -56,14 +57,14 @@ class Places:
             path: Decoded, relative to the table or absolute.
 
         Raises:
-            UnreadableFileError: It is outside of the table's folder, and that is not allowed.
+            UnreadableFileError: It is outside of the table's folder, and that is not allowed, or cannot be used.
         """
         if not is_absolute(path):
             return self._own, path
-        there, here = _address(path), parse_address(self._access.store.url)
+        there, here = _address(path), _address(self._access.store.url)
         if _is_same_store(here, there):
-            root = here.prefix.rstrip("/") + "/"
-            if there.prefix.startswith(root) or not here.prefix:
+            root = here.prefix.rstrip("/") + "/" if here.prefix else ""
+            if there.prefix.startswith(root):
                 return self._own, there.prefix.removeprefix(root).lstrip("/")
         if not self._access.allow_external_paths:
             msg = (
@@ -71,31 +72,48 @@ class Places:
                 "allow_external_paths is set"
             )
             raise UnreadableFileError(msg, path)
-        return self._other(there)
+        return self._other(there), there.prefix.lstrip("/")
 
-    def _other(self, there: Address) -> tuple[Store, str]:
-        folder, _, name = there.prefix.rpartition("/")
-        key = (there.kind, f"{there.container}/{folder}", there.account)
+    def _other(self, there: Address) -> Store:
+        """The store of a whole container, or of the whole disk: one, however many folders there are."""
+        key = (there.kind, there.container, there.account)
         with self._lock:
-            store = self._others.get(key)
-            if store is None:
-                url = there.url.removesuffix(name).rstrip("/") or "/"
-                access = self._access
-                credential = access.credential if there.kind == "azure" else None
-                opened = open_store(url, access.storage_options, credential=credential)
-                store = self._others[key] = opened.bind(self._requests)
-        return store, name
+            if key not in self._others:
+                self._others[key] = self._opened(there).bind(self._requests)
+            return self._others[key]
+
+    def _opened(self, there: Address) -> Store:
+        if there.url.startswith(_WEB):
+            msg = f"{there.url} is an address of the web: the table's credentials are not sent wherever its log says"
+            raise UnreadableFileError(msg, there.url)
+        credential = self._access.credential if there.kind == "azure" else None
+        root = there.url.removesuffix(there.prefix).rstrip("/") or "/"
+        try:
+            return open_store(root, self._access.storage_options, credential=credential)
+        except (OptionError, StorageError) as error:
+            msg = f"{there.url} cannot be opened as the table is: {error}"
+            raise UnreadableFileError(msg, there.url) from error
+
+
+_FILE = re.compile(r"^file:(?://(?:localhost)?)?/")
+_WEB = ("http://", "https://")
 
 
 def _address(path: str) -> Address:
+    """The address of an absolute path, which is decoded already: no sign in it stands for another one."""
+    local = _FILE.sub("/", path)
+    if not local.startswith("/"):
+        local = path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
     try:
-        return parse_address(path)
+        found = parse_address(local)
     except OptionError as error:
         msg = f"a file of the table has a path that cannot be used: {error}"
         raise UnreadableFileError(msg, path) from error
+    if ".." in found.prefix.split("/"):
+        msg = f"{found.url} leads back (..): such a path is not opened"
+        raise UnreadableFileError(msg, path)
+    return found
 
 
 def _is_same_store(here: Address, there: Address) -> bool:
-    if here.kind != there.kind or here.container != there.container:
-        return False
-    return here.account is None or there.account is None or here.account == there.account
+    return (here.kind, here.container, here.account) == (there.kind, there.container, there.account)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from delta_sidecar.data.file_columns import FileColumnsFound
     from delta_sidecar.predicate import Predicate
+
+T = TypeVar("T")
 
 _PER_UNIT = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
@@ -68,26 +71,45 @@ class _FooterBounds(Bounds):
             at = found.leaf(place)
             if at is not None:
                 chunks = [metadata.row_group(group).column(at) for group in groups]
-                known[column.path] = _column_bounds(chunks, found.type_at(place), column.type, rows)
+                known[column.path] = _counted(chunks, rows)
+                if _is_ordered(metadata.schema.column(at), metadata.created_by):
+                    bounds = _bounds(chunks, found.type_at(place), column.type)
+                    known[column.path] = replace(known[column.path], lower=bounds[0], upper=bounds[1])
         return cls(known, len(groups))
 
 
-def _column_bounds(
-    chunks: list[pq.ColumnChunkMetaData], held: pa.DataType, kind: pa.DataType, rows: pa.Int64Array
-) -> ColumnBounds:
+def _is_ordered(column: pq.ColumnSchema, created_by: str | None) -> bool:
+    """Whether the bounds of a column are in the order of its values.
+
+    Older writers compared bytes as if they had a sign, which Arrow knows of texts but not of decimals, and only if the
+    writer says who it is. Nobody agrees on the order of the oldest timestamps.
+    """
+    if column.physical_type == "INT96":
+        return False
+    if column.physical_type not in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
+        return True
+    return bool(created_by) and column.logical_type.type != "DECIMAL"
+
+
+def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> ColumnBounds:
+    """What is known of how many values there are."""
     statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
     counts = [found.null_count if found is not None and found.has_null_count else None for found in statistics]
     told = np.array([count is not None for count in counts])
     nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), told)
-    has_bounds = [found is not None and found.has_min_max for found in statistics]
-    is_int96 = any(chunk.physical_type == "INT96" for chunk in chunks)
-    if is_int96 or not any(has_bounds):
-        return ColumnBounds(None, None, nulls, rows)
-    pairs = zip(statistics, has_bounds, strict=True)
-    raw = [(found.min_raw, found.max_raw) if found is not None and is_there else None for found, is_there in pairs]
-    lower = _typed([None if pair is None else pair[0] for pair in raw], held, kind, is_upper=False)
-    upper = _typed([None if pair is None else pair[1] for pair in raw], held, kind, is_upper=True)
-    return ColumnBounds(lower, upper, nulls, rows, whole=True)
+    return ColumnBounds(None, None, nulls, rows, whole=True)
+
+
+def _bounds(
+    chunks: list[pq.ColumnChunkMetaData], held: pa.DataType, kind: pa.DataType
+) -> tuple[pa.Array | None, pa.Array | None]:
+    statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
+    raw = [
+        (found.min_raw, found.max_raw) if found is not None and found.has_min_max else (None, None)
+        for found in statistics
+    ]
+    lower = _typed([pair[0] for pair in raw], held, kind, is_upper=False)
+    return lower, _typed([pair[1] for pair in raw], held, kind, is_upper=True)
 
 
 def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType, *, is_upper: bool) -> pa.Array | None:
@@ -98,24 +120,32 @@ def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType, *, is_upper: bo
     if wanted is Kind.TIMESTAMP:
         times, by = _PER_UNIT[held.unit]
         numbers = [
-            None if value is None else -(-value * times // by) if is_upper else value * times // by for value in raw
+            None if value is None else -(-value * times // by) if is_upper else value * times // by
+            for value in _only(int, raw)
         ]
         return _integers(numbers, kind)
     if wanted in (Kind.INTEGER, Kind.DATE):
-        signed = not pa.types.is_unsigned_integer(held) and not pa.types.is_date64(held)
-        return _integers(raw, kind) if signed else None
+        return None if pa.types.is_unsigned_integer(held) else _integers(_only(int, raw), kind)
     if wanted is Kind.FLOATING:
-        known = np.array([value is not None and value == value for value in raw])  # noqa: PLR0124 - NaN is not itself
-        numbers = np.array([value if is_known else 0.0 for value, is_known in zip(raw, known, strict=True)])
-        bits = pa.py_buffer(np.packbits(known, bitorder="little"))
-        return pa.Array.from_buffers(pa.float64(), len(raw), [bits, pa.py_buffer(numbers)]).cast(kind, safe=False)
+        return _floats(_only(float, raw), kind)
     if wanted is Kind.STRING:
         return _texts(raw)
     if wanted is Kind.BOOLEAN and all(isinstance(value, bool) for value in raw):
         return booleans(np.array(raw, dtype=np.bool_))
     if wanted is Kind.DECIMAL:
-        return _decimals(raw, held, kind)
+        return _decimals(_only(int, raw), held, kind)
     return None
+
+
+def _only(kind: type[T], values: list[Any]) -> list[T | None]:
+    return [value if isinstance(value, kind) else None for value in values]
+
+
+def _floats(values: list[float | None], kind: pa.DataType) -> pa.Array:
+    known = np.array([value is not None and not math.isnan(value) for value in values])
+    numbers = np.array([value if is_known else 0.0 for value, is_known in zip(values, known, strict=True)])
+    bits = pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(pa.float64(), len(values), [bits, pa.py_buffer(numbers)]).cast(kind, safe=False)
 
 
 def _integers(values: list[int | None], kind: pa.DataType) -> pa.Array | None:
@@ -139,14 +169,8 @@ def _texts(values: list[Any]) -> pa.Array | None:
         return None
 
 
-def _decimals(values: list[Any], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
-    texts = []
-    for value in values:
-        if value is None or not isinstance(value, int | bytes):
-            texts.append(None)
-            continue
-        unscaled = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
-        texts.append(format(Decimal(unscaled).scaleb(-held.scale), "f"))
+def _decimals(values: list[int | None], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
+    texts = [None if value is None else format(Decimal(value).scaleb(-held.scale), "f") for value in values]
     try:
         return strings(texts).cast(kind)
     except pa.ArrowInvalid:

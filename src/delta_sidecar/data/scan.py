@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.data.columns import RowColumns, row_columns
-from delta_sidecar.data.file_rows import FileReader
+from delta_sidecar.data.file_rows import FileReader, RowCounts
 from delta_sidecar.data.filtering import select_rows
-from delta_sidecar.data.metrics import RowCounts, RowMetrics
+from delta_sidecar.data.metrics import RowMetrics
 from delta_sidecar.data.places import Places
 from delta_sidecar.events import Events, RowScanEnded
 from delta_sidecar.execute.feeding import in_fed_lanes

@@ -91,8 +91,10 @@ class Crew(Generic[T]):
 
     def run(self, work: Callable[[], None], name: str) -> None:
         """Has a thread of its own do something else for these lanes."""
-        self._threads.append(threading.Thread(target=work, name=name, daemon=True))
-        self._threads[-1].start()
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        # Only now: at the end of the process, another thread waits for all that are here.
+        self._threads.append(thread)
 
     def stop(self) -> None:
         """Ends the threads at their next item."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
@@ -165,7 +165,7 @@ class DeltaTable:
         if isinstance(version, dt.datetime) and version.tzinfo is None:
             version = version.replace(tzinfo=dt.UTC)
         with self._lock:
-            if isinstance(version, int) and not isinstance(version, bool):
+            if isinstance(version, int):
                 self._handle.pin(version=version)
             else:
                 self._handle.pin(timestamp=version)

@@ -1,0 +1,83 @@
+"""A table of some hundred small files whose store tells, and may hold up, what is asked of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from tests.small_files import FILES_AN_HOUR, small_files
+
+from delta_sidecar import DeltaTable
+from delta_sidecar.store import open_store
+from delta_sidecar.store.wrappers import RecordingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+    from delta_sidecar.store.wrappers import Attempt
+
+PATIENCE = 10
+"""Seconds after which a test that hangs fails instead."""
+
+FILES, ROWS = 30 * FILES_AN_HOUR, 20
+
+
+def write(root: Path) -> None:
+    """Writes 600 files in 30 commits, all but the last five of them in a checkpoint."""
+    small_files(root, FILES, ROWS)
+
+
+def watched(
+    root: Path,
+    hook: Callable[[Attempt], None] | None = None,
+    **options: Any,  # noqa: ANN401
+) -> tuple[DeltaTable, RecordingStore]:
+    """Gives a table, and the store that it is read through."""
+    store = RecordingStore(open_store(root), hook)
+    return DeltaTable(root, options=options, store=store), store
+
+
+def data_files(store: RecordingStore) -> set[str]:
+    """The data files of which anything was asked."""
+    return {attempt.path for attempt in store.attempts if "_delta_log" not in attempt.path}
+
+
+def settled(count: Callable[[], int], quiet: float = 0.15) -> int:
+    """Waits until a count has not changed for a while."""
+    deadline = time.monotonic() + PATIENCE
+    last, since = count(), time.monotonic()
+    while time.monotonic() - since < quiet:
+        assert time.monotonic() < deadline, "it goes on and on"
+        time.sleep(0.005)
+        if (now := count()) != last:
+            last, since = now, time.monotonic()
+    return last
+
+
+def own_threads() -> set[threading.Thread]:
+    """The threads of this library."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("delta-sidecar")}
+
+
+def await_threads(before: set[threading.Thread]) -> None:
+    """Waits until there are no others than before."""
+    for thread in own_threads() - before:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), thread.name
+
+
+class Blocking:
+    """A hook that holds up some requests until it is told to let them go."""
+
+    def __init__(self, is_held: Callable[[Attempt], bool]) -> None:
+        self.reached = threading.Event()
+        self.released = threading.Event()
+        self._is_held = is_held
+
+    def __call__(self, attempt: Attempt) -> None:
+        if self._is_held(attempt):
+            self.reached.set()
+            assert self.released.wait(PATIENCE)
