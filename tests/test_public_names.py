@@ -34,6 +34,7 @@ PUBLIC = [
     "DeltaSidecarError",
     "DeltaTable",
     "Explanation",
+    "FileStats",
     "IngestError",
     "InvalidMetadataError",
     "LazyDeltaScanner",

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from delta_sidecar.scan.scanner import LazyDeltaScanner
     from delta_sidecar.table.delta_table import DeltaTable
     from delta_sidecar.table.forwarding import write_deltalake
+    from delta_sidecar.table.statistics import FileStats
 else:
     # These bring pyarrow along, so they are imported when they are first asked for: `--help` has no use for it.
     _ON_DEMAND = {
@@ -68,6 +69,7 @@ else:
         "DeltaFile": "delta_sidecar.scan.files",
         "DeltaTable": "delta_sidecar.table.delta_table",
         "Explanation": "delta_sidecar.scan.explain",
+        "FileStats": "delta_sidecar.table.statistics",
         "LazyDeltaScanner": "delta_sidecar.scan.scanner",
         "LazyScanConfig": "delta_sidecar.scan.config",
         "RetentionCheck": "delta_sidecar.scan.retention",
@@ -112,6 +114,7 @@ __all__ = [
     "DeltaSidecarError",
     "DeltaTable",
     "Explanation",
+    "FileStats",
     "IngestError",
     "InvalidMetadataError",
     "LazyDeltaScanner",

@@ -98,6 +98,11 @@ def test_a_filter_still_prunes_where_nan_does_not_match() -> None:
         assert prunable(as_meant(too_wide, TABLE.schema), TABLE.schema) is None, too_wide
 
 
+def test_a_filter_may_be_the_same_for_all_rows() -> None:
+    for value in (True, False, None):
+        assert where(pa.scalar(value, pa.bool_())) == [value] * TABLE.num_rows
+
+
 def test_texts_of_another_layout_are_taken() -> None:
     table = pa.table({"s": ["a", "b", None]})
     meant = as_meant(pc.field("s") == pc.scalar(pa.scalar("b", pa.string_view())), table.schema)

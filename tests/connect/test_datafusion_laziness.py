@@ -106,6 +106,7 @@ def test_a_filter_that_datafusion_keeps_opens_some_files(ctx: Context, watched: 
         ("event_ts >= '2026-01-02T00:00:00Z' AND event_ts < '2026-01-02T02:00:00Z'", (24, 25)),
         ("event_ts BETWEEN '2026-01-02T00:00:00Z' AND '2026-01-02T00:59:59Z'", (24,)),
         ("event_ts < '2026-01-01T00:00:00Z'", ()),
+        ("event_ts = '2026-01-01T00:00:00Z' AND event_ts = '2026-01-02T00:00:00Z'", ()),
     ],
 )
 def test_a_filter_on_time_opens_the_files_of_that_time(

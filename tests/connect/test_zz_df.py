@@ -143,7 +143,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> datafusion.SessionContext:
     return ctx
 
 
-@settings(max_examples=1500)
+@settings(max_examples=3000)
 @given(odd_rows.conditions("""arrow_cast('{}', 'Timestamp(Microsecond, Some("UTC"))')""", "'NaN'::DOUBLE"))
 def test_every_condition_has_the_rows_that_it_has_in_memory(odd: datafusion.SessionContext, condition: str) -> None:
     found = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 from tests.builder import TableBuilder
 from tests.data.tables import WITH_VECTORS, inline_vector, put
 from tests.data.watching import FILES, PATIENCE, ROWS, Blocking, data_files, settled, watched, write
+from tests.small_files import FILES_AN_HOUR, TAIL
 
 from delta_sidecar import DeltaTable
 
@@ -62,13 +65,19 @@ def test_who_takes_one_batch_has_opened_a_few_files(root: Path) -> None:
     assert len(data_files(store)) == opened
 
 
-def test_files_without_a_matching_row_do_not_slow_it_down_to_a_few(root: Path) -> None:
-    """They are opened, one after another, by all threads that there are."""
-    table, store = watched(root, file_parallelism=4)
-    with table.scan(predicate="value = 0.5") as stream:
-        assert list(stream) == []
-    assert stream.metrics.files_found == stream.metrics.files_opened
-    assert stream.metrics.row_groups_skipped > 0
+def test_files_without_a_matching_row_are_read_by_all_threads_that_there_are(root: Path) -> None:
+    together = threading.Barrier(4)
+    asked = count()
+
+    def hook(attempt: Attempt) -> None:
+        # The first ones tell that there is nothing in them; a few later ones are let go four at a time.
+        if "_delta_log" not in attempt.path and 10 <= next(asked) < 50:
+            together.wait(PATIENCE)
+
+    table, _ = watched(root, hook, file_parallelism=4)
+    stream = table.scan(predicate="value = 0.5", limit=1)
+    assert list(stream) == []
+    assert stream.metrics.files_found == stream.metrics.files_read == FILES
 
 
 def test_one_file_at_a_time_if_that_is_asked_for(root: Path) -> None:
@@ -111,7 +120,7 @@ def blocking() -> Iterator[Blocking]:
 
 
 def test_a_first_batch_is_there_while_files_are_still_being_found(root: Path, blocking: Blocking) -> None:
-    first = sorted((root / "_delta_log").glob("*.checkpoint.parquet"))[0]
+    checkpoint = next((root / "_delta_log").glob("*.checkpoint.parquet")).name
     blocked = False
 
     def hook(attempt: Attempt) -> None:
@@ -122,14 +131,16 @@ def test_a_first_batch_is_there_while_files_are_still_being_found(root: Path, bl
     table.version()
     blocked = True
     stream = table.scan()
-    # The newest commits have files enough for some batches; the checkpoint is asked for, and not answered.
-    taken = [next(stream).num_rows for _ in range(50)]
-    assert blocking.reached.wait(PATIENCE)
-    assert sum(taken) == 50 * ROWS
+    next(stream)
     assert not stream.metrics.discovery.is_complete
-    assert first.name in {attempt.path.rsplit("/", 1)[-1] for attempt in store.attempts}
+    # The commits of the tail have files for some more batches; the checkpoint is asked for, and not answered.
+    in_tail = TAIL * FILES_AN_HOUR
+    assert sum(next(stream).num_rows for _ in range(in_tail - 1)) == (in_tail - 1) * ROWS
+    assert blocking.reached.wait(PATIENCE)
+    assert f"_delta_log/{checkpoint}" in store.paths("get")
+    assert stream.metrics.files_found == in_tail
     blocking.released.set()
-    assert sum(batch.num_rows for batch in stream) == (FILES - 50) * ROWS
+    assert sum(batch.num_rows for batch in stream) == (FILES - in_tail) * ROWS
 
 
 # --- a limit ----------------------------------------------------------------------------------------------------
@@ -148,9 +159,8 @@ def test_a_limit_opens_as_many_files_as_it_needs(root: Path, limit: int) -> None
 
 
 def test_a_limit_leaves_the_checkpoint_alone(root: Path) -> None:
-    table, _ = watched(root)
+    table, store = watched(root)
     table.version()
-    store = table._handle.store
     store.attempts.clear()
     assert sum(batch.num_rows for batch in table.scan(limit=30)) == 30
     assert not [path for path in store.paths("get") if ".checkpoint" in path]

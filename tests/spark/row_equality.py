@@ -6,6 +6,7 @@ import struct
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -101,20 +102,19 @@ def rows_of(table: pa.Table) -> list[Hashable]:
 
 
 @contextmanager
-def settings(spark: SparkSession, **values: str) -> Iterator[None]:
-    """Settings of Spark's SQL for a while: `parquet_writeLegacyFormat` is `spark.sql.parquet.writeLegacyFormat`."""
-    names = {name: f"spark.sql.{name.replace('_', '.')}" for name in values}
-    before = {name: spark.conf.get(full, None) for name, full in names.items()}
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session for a while."""
+    before = {name: spark.conf.get(name, None) for name in values}
     try:
         for name, value in values.items():
-            spark.conf.set(names[name], value)
+            spark.conf.set(name, value)
         yield
     finally:
         for name, value in before.items():
             if value is None:
-                spark.conf.unset(names[name])
+                spark.conf.unset(name)
             else:
-                spark.conf.set(names[name], value)
+                spark.conf.set(name, value)
 
 
 def _type(kind: pa.DataType) -> Any:  # noqa: ANN401 - text, or a list of such
@@ -147,7 +147,7 @@ def _values(array: pa.Array) -> list[Hashable]:
 
 def _lists(array: pa.ListArray | pa.MapArray, values: list[Hashable]) -> list[Hashable]:
     offsets = array.offsets.to_pylist()
-    return [tuple(values[start:end]) for start, end in zip(offsets, offsets[1:], strict=False)]
+    return [tuple(values[start:end]) for start, end in pairwise(offsets)]
 
 
 def _known(array: pa.Array, values: list[Hashable]) -> list[Hashable]:

@@ -7,44 +7,48 @@ from typing import TYPE_CHECKING
 from tests.spark.row_equality import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
+
+_LARGEST = "9999999999999999999999999999.9999999999"
 
 # --- partition columns -----------------------------------------------------------------------------------------------
 
+# The type of each column, and its value in each row.
 _PARTITIONS = {
-    "p_boolean": "boolean",
-    "p_byte": "tinyint",
-    "p_short": "smallint",
-    "p_int": "int",
-    "p_long": "bigint",
-    "p_float": "float",
-    "p_double": "double",
-    "p_decimal": "decimal(38,10)",
-    "p_string": "string",
-    "p_binary": "binary",
-    "p_date": "date",
-    "p_timestamp": "timestamp",
-    "p_ntz": "timestamp_ntz",
+    "p_boolean": ("boolean", "true", "false", "true", "false", "null", "true", "null"),
+    "p_byte": ("tinyint", "-128", "127", "0", "1", "1", "2", "null"),
+    "p_short": ("smallint", "-32768", "32767", "0", "1", "1", "2", "null"),
+    "p_int": ("int", "-2147483648", "2147483647", "0", "1", "1", "2", "null"),
+    "p_long": ("bigint", "-9223372036854775808", "9223372036854775807", "0", "1", "1", "2", "null"),
+    "p_float": ("float", "'NaN'", "'Infinity'", "'-0.0'", "'1.1'", "'1.4e-45'", "'3.4028235e38'", "null"),
+    "p_double": ("double", "'NaN'", "'-Infinity'", "'4.9e-324'", "'1e300'", "'0'", "'-0.0'", "null"),
+    "p_decimal": ("decimal(38,10)", f"-{_LARGEST}", _LARGEST, "0", "0.0000000001", "1.5", "2", "null"),
+    "p_string": (
+        "string",
+        *("'a/b'", "'50% %2F '", "''", "'ü€😀 = + & ? # : * \" \\' \\\\ \\t'", "'null'"),
+        *("'__HIVE_DEFAULT_PARTITION__'", "null"),
+    ),
+    "p_binary": ("binary", "binary('ab')", "binary('é€')", "x''", "x'fe'", "x'0a'", "binary('x')", "null"),
+    "p_date": (
+        "date",
+        *("date'0001-01-01'", "date'9999-12-31'", "date'1970-01-01'", "date'1582-10-10'", "date'2024-02-29'"),
+        *("date'2024-02-29'", "null"),
+    ),
+    "p_timestamp": (
+        "timestamp",
+        *("timestamp'0001-01-01 00:00:00'", "timestamp'9999-12-31 23:59:59.999999'", "timestamp'1970-01-01 00:00:00'"),
+        *("timestamp'1582-10-04 12:34:56.789'", "timestamp'2024-02-29 12:34:56.789012'"),
+        *("timestamp'2024-02-29 12:34:56.7'", "null"),
+    ),
+    "p_ntz": (
+        "timestamp_ntz",
+        *("timestamp_ntz'0001-01-01 00:00:00'", "timestamp_ntz'9999-12-31 23:59:59.999999'"),
+        *("timestamp_ntz'1969-12-31 23:59:59.000001'", "timestamp_ntz'2024-02-29 12:34:56.7'"),
+        *("timestamp_ntz'2024-02-29 00:00:00'", "timestamp_ntz'2024-02-29 00:00:00'", "null"),
+    ),
 }
-
-# One row a line, in the order of the columns.
-_PARTITION_VALUES = (
-    "true, -128, -32768, -2147483648, -9223372036854775808, float('nan'), double('nan'), "
-    "-9999999999999999999999999999.9999999999, 'a/b', binary('ab'), "
-    "date'0001-01-01', timestamp'0001-01-01 00:00:00', timestamp_ntz'0001-01-01 00:00:00'",
-    "false, 127, 32767, 2147483647, 9223372036854775807, float('infinity'), double('-infinity'), "
-    "9999999999999999999999999999.9999999999, '50% %2F ', binary('é€'), "
-    "date'9999-12-31', timestamp'9999-12-31 23:59:59.999999', timestamp_ntz'9999-12-31 23:59:59.999999'",
-    "true, 0, 0, 0, 0, float('-0.0'), double('4.9e-324'), 0, '', binary(''), "
-    "date'1970-01-01', timestamp'1970-01-01 00:00:00', timestamp_ntz'1969-12-31 23:59:59.000001'",
-    "false, 1, 1, 1, 1, float('1.1'), double('1e300'), 0.0000000001, 'ü€😀 = + & ? # : * \" \\' \\\\ \\t', x'fe', "
-    "date'1582-10-10', timestamp'1582-10-04 12:34:56.789', timestamp_ntz'2024-02-29 12:34:56.7'",
-    "null, 1, 1, 1, 1, float('1.4e-45'), double('0'), 1.5, 'null', x'0a', "
-    "date'2024-02-29', timestamp'2024-02-29 12:34:56.789012', timestamp_ntz'2024-02-29 00:00:00'",
-    "true, 2, 2, 2, 2, 2, 2, 2, '__HIVE_DEFAULT_PARTITION__', binary('x'), "
-    "date'2024-02-29', timestamp'2024-02-29 12:34:56.789012', timestamp_ntz'2024-02-29 00:00:00'",
-    ", ".join(["null"] * len(_PARTITIONS)),
-)
 
 PARTITION_PREDICATES = (
     "p_boolean = true",
@@ -67,61 +71,66 @@ PARTITION_PREDICATES = (
 
 
 def partitioned_by_everything(spark: SparkSession, url: str) -> None:
-    """A table with a partition column of every type that may be one, and few rows in each partition."""
-    columns = ", ".join(f"{name} {kind}" for name, kind in _PARTITIONS.items())
+    """A table with a partition column of every type that may be one, and one row in each partition."""
+    columns = ", ".join(f"{name} {kind}" for name, (kind, *_) in _PARTITIONS.items())
     spark.sql(f"create table delta.`{url}` (id int, {columns}) using delta partitioned by ({', '.join(_PARTITIONS)})")
-    values = ", ".join(f"({number}, {values})" for number, values in enumerate(_PARTITION_VALUES))
-    spark.sql(f"insert into delta.`{url}` values {values}")
+    _insert(spark, url, _PARTITIONS)
 
 
 # --- data columns ----------------------------------------------------------------------------------------------------
 
 _TYPES = {
-    "flag": "boolean",
-    "byte": "tinyint",
-    "short": "smallint",
-    "number": "int",
-    "long": "bigint",
-    "real": "float",
-    "precise": "double",
-    "widest": "decimal(38,10)",
-    "narrow": "decimal(4,1)",
-    "middle": "decimal(15,3)",
-    "text": "string",
-    "bytes": "binary",
-    "day": "date",
-    "moment": "timestamp",
-    "clock": "timestamp_ntz",
-    "padded": "char(5)",
-    "short_text": "varchar(7)",
-    "nothing": "void",
-    "moments": "array<timestamp>",
-    "by_moment": "map<timestamp, array<timestamp>>",
-    "inside": "struct<t timestamp, l array<struct<t timestamp, n timestamp_ntz>>>",
-    "deep": "array<array<map<string, struct<a array<decimal(20,2)>, b map<int, binary>>>>>",
+    "flag": ("boolean", "true", "false", "null", "null"),
+    "byte": ("tinyint", "-128", "127", "0", "null"),
+    "short": ("smallint", "-32768", "32767", "0", "null"),
+    "number": ("int", "-2147483648", "2147483647", "0", "null"),
+    "long": ("bigint", "-9223372036854775808", "9223372036854775807", "0", "null"),
+    "real": ("float", "'NaN'", "'Infinity'", "'-0.0'", "null"),
+    "precise": ("double", "'NaN'", "'-Infinity'", "'4.9e-324'", "null"),
+    "widest": ("decimal(38,10)", f"-{_LARGEST}", _LARGEST, "0.0000000001", "null"),
+    "narrow": ("decimal(4,1)", "-999.9", "999.9", "0.1", "null"),
+    "middle": ("decimal(15,3)", "-999999999999.999", "999999999999.999", "0", "null"),
+    "text": ("string", "''", "'ü€😀\\n'", "'x'", "null"),
+    "bytes": ("binary", "x''", "x'00ff'", "x'01'", "null"),
+    "day": ("date", "date'0001-01-01'", "date'9999-12-31'", "date'1970-01-01'", "null"),
+    "moment": (
+        "timestamp",
+        *("timestamp'0001-01-01 00:00:00'", "timestamp'9999-12-31 23:59:59.999999'"),
+        *("timestamp'1969-12-31 23:59:59.999999'", "null"),
+    ),
+    "clock": (
+        "timestamp_ntz",
+        *("timestamp_ntz'0001-01-01 00:00:00'", "timestamp_ntz'9999-12-31 23:59:59.999999'"),
+        *("timestamp_ntz'1969-12-31 23:59:59.999999'", "null"),
+    ),
+    "padded": ("char(5)", "'ab'", "'abcde'", "''", "null"),
+    "short_text": ("varchar(7)", "''", "'abcdefg'", "'b'", "null"),
+    "nothing": ("void", "null", "null", "null", "null"),
+    "moments": (
+        "array<timestamp>",
+        "array(timestamp'0001-01-01 00:00:00', null, timestamp'2024-01-01 00:00:00.123456')",
+        *("array()", "array(null)", "null"),
+    ),
+    "by_moment": (
+        "map<timestamp, array<timestamp>>",
+        "map(timestamp'2024-01-01 00:00:00.123', array(timestamp'9999-12-31 23:59:59.999999', null))",
+        *("map()", "map(timestamp'1970-01-01 00:00:00', null)", "null"),
+    ),
+    "inside": (
+        "struct<t timestamp, l array<struct<t timestamp, n timestamp_ntz>>>",
+        (
+            "struct(timestamp'1582-10-10 00:00:00.001', array(struct("
+            "timestamp'2024-01-01 00:00:00.123456', timestamp_ntz'2024-01-01 00:00:00.123456'), null))"
+        ),
+        *("struct(null, array())", "struct(null, null)", "null"),
+    ),
+    "deep": (
+        "array<array<map<string, struct<a array<decimal(20,2)>, b map<int, binary>>>>>",
+        "array(array(map('a', struct(array(1.5, null), map(1, x'ff')), 'b', null), map()), array(), null)",
+        *("array()", "array(null, array(null, map()))", "null"),
+    ),
 }
-
-_TYPE_VALUES = (
-    "true, -128, -32768, -2147483648, -9223372036854775808, float('nan'), double('nan'), "
-    "-9999999999999999999999999999.9999999999, -999.9, -999999999999.999, '', x'', "
-    "date'0001-01-01', timestamp'0001-01-01 00:00:00', timestamp_ntz'0001-01-01 00:00:00', 'ab', '', null, "
-    "array(timestamp'0001-01-01 00:00:00', null, timestamp'2024-01-01 00:00:00.123456'), "
-    "map(timestamp'2024-01-01 00:00:00.123', array(timestamp'9999-12-31 23:59:59.999999', null)), "
-    "named_struct('t', timestamp'1582-10-10 00:00:00.001', 'l', array("
-    "named_struct('t', timestamp'2024-01-01 00:00:00.123456', 'n', timestamp_ntz'2024-01-01 00:00:00.123456'), null)), "
-    "array(array(map('a', named_struct('a', array(1.5, null), 'b', map(1, x'ff')), 'b', null), map()), array(), null)",
-    "false, 127, 32767, 2147483647, 9223372036854775807, float('infinity'), double('-infinity'), "
-    "9999999999999999999999999999.9999999999, 999.9, 999999999999.999, 'ü€😀\\n', x'00ff', "
-    "date'9999-12-31', timestamp'9999-12-31 23:59:59.999999', timestamp_ntz'9999-12-31 23:59:59.999999', "
-    "'abcde', 'abcdefg', null, array(), map(), named_struct('t', null, 'l', array()), array()",
-    "null, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'x', x'01', "
-    "date'1970-01-01', timestamp'1969-12-31 23:59:59.999999', timestamp_ntz'1969-12-31 23:59:59.999999', "
-    "'a', 'b', null, array(null), map(timestamp'1970-01-01 00:00:00', null), named_struct('t', null, 'l', null), "
-    "array(null, array(null, map()))",
-    "null, null, null, null, null, float('-0.0'), double('4.9e-324'), 0.0000000001, 0.1, 0.001, null, null, "
-    "null, null, null, null, null, null, null, null, null, null",
-)
-ROWS_OF_EVERY_TYPE = len(_TYPE_VALUES)
+ROWS_OF_EVERY_TYPE = len(_TYPES["flag"]) - 1
 
 TYPE_PREDICATES = (
     "long = -9223372036854775808",
@@ -140,36 +149,40 @@ TYPE_PREDICATES = (
     "short_text = 'abcdefg'",
 )
 
+_TIMESTAMPS, _LEGACY = "spark.sql.parquet.outputTimestampType", "spark.sql.parquet.writeLegacyFormat"
 LAYOUTS = (
-    {"parquet_outputTimestampType": "INT96"},
-    {"parquet_outputTimestampType": "INT96", "parquet_writeLegacyFormat": "true"},
-    {"parquet_outputTimestampType": "TIMESTAMP_MILLIS"},
-    {"parquet_outputTimestampType": "TIMESTAMP_MICROS", "parquet_writeLegacyFormat": "true"},
+    {_TIMESTAMPS: "INT96"},
+    {_TIMESTAMPS: "INT96", _LEGACY: "true"},
+    {_TIMESTAMPS: "TIMESTAMP_MILLIS"},
+    {_TIMESTAMPS: "TIMESTAMP_MICROS", _LEGACY: "true"},
 )
 """Settings by which Spark writes the same types in other ways."""
 
 
 def of_every_type(spark: SparkSession, url: str) -> None:
     """A table with a column of every type; each of its files is written in another layout."""
-    columns = ", ".join(f"{name} {kind}" for name, kind in _TYPES.items())
+    columns = ", ".join(f"{name} {kind}" for name, (kind, *_) in _TYPES.items())
     spark.sql(f"create table delta.`{url}` (id int, {columns}) using delta")
-    for number, layout in enumerate(LAYOUTS):
-        rows = ", ".join(f"({number * 10 + at}, {values})" for at, values in enumerate(_TYPE_VALUES))
-        with settings(spark, **layout):
-            spark.sql(f"insert into delta.`{url}` select /*+ coalesce(1) */ * from values {rows}")  # noqa: S608
+    for layout in LAYOUTS:
+        with settings(spark, layout):
+            _insert(spark, url, _TYPES)
+
+
+# --- variants --------------------------------------------------------------------------------------------------------
+
+_VARIANTS = {
+    "v": ("variant", "null", "parse_json('{\"a\": 1}')"),
+    "s": ("struct<v variant>", "null", "struct(parse_json('[1, null]'))"),
+    "l": ("array<variant>", "null", "array(parse_json('2'), null)"),
+    "m": ("map<string, variant>", "null", "map('k', parse_json('\"x\"'))"),
+}
 
 
 def with_variants(spark: SparkSession, url: str) -> None:
     """A table with variants at the top, in a struct, in an array and in a map."""
-    spark.sql(
-        f"create table delta.`{url}` (id int, v variant, s struct<v variant>, l array<variant>, m map<string, variant>) "
-        "using delta"
-    )
-    spark.sql(
-        f"insert into delta.`{url}` values (1, null, null, null, null), "
-        "(2, parse_json('{\"a\": 1}'), named_struct('v', parse_json('[1, null]')), array(parse_json('2'), null), "
-        "map('k', parse_json('\"x\"')))"
-    )
+    columns = ", ".join(f"{name} {kind}" for name, (kind, *_) in _VARIANTS.items())
+    spark.sql(f"create table delta.`{url}` (id int, {columns}) using delta")
+    _insert(spark, url, _VARIANTS)
 
 
 def with_shreds(spark: SparkSession, url: str) -> None:
@@ -178,5 +191,24 @@ def with_shreds(spark: SparkSession, url: str) -> None:
         f"create table delta.`{url}` (id int, v variant) using delta "
         "tblproperties ('delta.enableVariantShredding' = 'true')"
     )
-    with settings(spark, variant_writeShredding_enabled="true", variant_forceShreddingSchemaForTest="a int"):
-        spark.sql(f"insert into delta.`{url}` values (1, parse_json('{{\"a\": 1}}'))")
+    by_field = {
+        "spark.sql.variant.writeShredding.enabled": "true",
+        "spark.sql.variant.forceShreddingSchemaForTest": "a int",
+    }
+    with settings(spark, by_field):
+        _insert(spark, url, {"v": _VARIANTS["v"]})
+
+
+def _insert(spark: SparkSession, url: str, columns: Mapping[str, tuple[str, ...]]) -> None:
+    """Writes one file, or one for each partition."""
+    casts = ", ".join(f"cast({name} as {_stored(kind)})" for name, (kind, *_) in columns.items())
+    values = zip(*(values for _, *values in columns.values()), strict=True)
+    rows = ", ".join(f"({number}, {', '.join(row)})" for number, row in enumerate(values))
+    spark.sql(
+        f"insert into delta.`{url}` select /*+ coalesce(1) */ id, {casts} "  # noqa: S608 - all of it is from here
+        f"from values {rows} as rows(id, {', '.join(columns)})"
+    )
+
+
+def _stored(kind: str) -> str:
+    return "string" if "char(" in kind else kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import duckdb
 import polars as pl
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.spark.conftest import Lake
 
+Answers: TypeAlias = dict[str, pa.Table]
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "telemetry"
 HOURS = 30
-BATCHES = 5
+BATCHES = 3
 DEVICE = "machine-007"
 NEWEST = 15
 SOME = 100
@@ -62,7 +64,7 @@ def telemetry(spark: SparkSession, local_lake: Lake, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="module")
-def by_spark(spark: SparkSession, telemetry: str) -> dict[str, pa.Table]:
+def by_spark(spark: SparkSession, telemetry: str) -> Answers:
     """Spark's answers; of the rows that any hundred may be of, all."""
     spark.read.format("delta").load(telemetry).createOrReplaceTempView("t")
     try:
@@ -76,7 +78,7 @@ def by_spark(spark: SparkSession, telemetry: str) -> dict[str, pa.Table]:
         spark.catalog.dropTempView("t")
 
 
-def ask_duckdb(url: str) -> dict[str, pa.Table]:
+def ask_duckdb(url: str) -> Answers:
     with duckdb.connect() as con:
         con.execute("SET TimeZone = 'UTC'")
         for_duckdb.register(con, "t", url)
@@ -84,14 +86,14 @@ def ask_duckdb(url: str) -> dict[str, pa.Table]:
         return {name: con.sql(text).to_arrow_table() for name, text in questions.items()}
 
 
-def ask_datafusion(url: str) -> dict[str, pa.Table]:
+def ask_datafusion(url: str) -> Answers:
     ctx = for_datafusion.session_context()
     for_datafusion.register(ctx, "t", DeltaTable(url))
     questions = {"newest": NEWEST_OF_ONE, "any": ANY, "by hour": BY_HOUR.format("TIMESTAMP", *DAY)}
     return {name: ctx.sql(text).to_arrow_table() for name, text in questions.items()}
 
 
-def ask_polars(url: str) -> dict[str, pa.Table]:
+def ask_polars(url: str, engine: Literal["in-memory", "streaming"] = "in-memory") -> Answers:
     frame, moment = for_polars.scan_delta(url), pl.col("event_ts")
     first, last = (pl.lit(text).str.to_datetime(time_zone="UTC") for text in DAY)
     of_one = frame.filter(pl.col("device_id") == DEVICE).sort("event_ts", "temperature", descending=[True, False])
@@ -103,24 +105,31 @@ def ask_polars(url: str) -> dict[str, pa.Table]:
         "any": frame.head(SOME),
         "by hour": by_hour.agg(pl.col("temperature").mean().alias("mean"), pl.len().cast(pl.Int64).alias("readings")),
     }
-    return {name: query.collect().to_arrow() for name, query in asked.items()}
+    return {name: query.collect(engine=engine).to_arrow() for name, query in asked.items()}
 
 
-@pytest.fixture(scope="module", params=[ask_duckdb, ask_datafusion, ask_polars], ids=lambda ask: ask.__name__[4:])
-def answers(request: pytest.FixtureRequest, telemetry: str) -> dict[str, pa.Table]:
+def ask_polars_streaming(url: str) -> Answers:
+    return ask_polars(url, "streaming")
+
+
+ENGINES = (ask_duckdb, ask_datafusion, ask_polars, ask_polars_streaming)
+
+
+@pytest.fixture(scope="module", params=ENGINES, ids=lambda ask: ask.__name__.removeprefix("ask_"))
+def answers(request: pytest.FixtureRequest, telemetry: str) -> Answers:
     """An engine's answers."""
-    ask: Callable[[str], dict[str, pa.Table]] = request.param
+    ask: Callable[[str], Answers] = request.param
     return {name: _plain(answer) for name, answer in ask(telemetry).items()}
 
 
-def test_the_newest_rows_of_one_device_are_the_same(answers: dict[str, pa.Table], by_spark: dict[str, pa.Table]) -> None:
+def test_the_newest_rows_of_one_device_are_the_same(answers: Answers, by_spark: Answers) -> None:
     expected = by_spark["newest"]
     assert expected.num_rows == NEWEST
     assert typed(answers["newest"].schema) == typed(expected.schema)
     assert rows_of(answers["newest"]) == rows_of(expected)
 
 
-def test_any_hundred_rows_are_rows_of_the_table(answers: dict[str, pa.Table], by_spark: dict[str, pa.Table]) -> None:
+def test_any_hundred_rows_are_rows_of_the_table(answers: Answers, by_spark: Answers) -> None:
     table = by_spark["any"]
     assert typed(answers["any"].schema) == typed(table.schema)
     found, rows = Counter(rows_of(answers["any"])), Counter(rows_of(table))
@@ -128,9 +137,7 @@ def test_any_hundred_rows_are_rows_of_the_table(answers: dict[str, pa.Table], by
     assert found <= rows
 
 
-def test_the_average_by_hour_and_device_over_a_day_is_the_same(
-    answers: dict[str, pa.Table], by_spark: dict[str, pa.Table]
-) -> None:
+def test_the_average_by_hour_and_device_over_a_day_is_the_same(answers: Answers, by_spark: Answers) -> None:
     expected = _by_key(by_spark["by hour"])
     found = _by_key(answers["by hour"])
     assert len({hour for hour, _ in expected}) == 24

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import VariantVal
 from tests.spark import row_tables
 from tests.spark.random_tables import OF_COLUMNS, OF_ROWS, WITHOUT_MAPPING, RandomTable
 from tests.spark.row_equality import assert_read_by_us, assert_same_rows, read_by_spark, settings
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module", autouse=True)
 def plain_plans(spark: SparkSession) -> Iterator[None]:
     """Plans are not changed on their way, which takes longer than to read a few rows; values are as they are stored."""
-    with settings(spark, adaptive_enabled="false", readSideCharPadding="false"):
+    with settings(spark, {"spark.sql.adaptive.enabled": "false", "spark.sql.readSideCharPadding": "false"}):
         yield
 
 
 def mapped_by_id(spark: SparkSession, url: str) -> RandomTable:
     """Columns have ids from the beginning, and timestamps are the oldest ones of Parquet."""
     table = RandomTable(spark, url, seed=2)
-    with settings(spark, parquet_outputTimestampType="INT96"):
+    with settings(spark, {"spark.sql.parquet.outputTimestampType": "INT96"}):
         table.create("id")
         table.go_through((*OF_ROWS, *OF_COLUMNS))
     return table
@@ -46,7 +48,7 @@ def mapped_later(spark: SparkSession, url: str) -> RandomTable:
     """Column mapping is turned on when there are files, some of them in a layout of other days."""
     table = RandomTable(spark, url, seed=3)
     table.create("none")
-    with settings(spark, parquet_writeLegacyFormat="true"):
+    with settings(spark, {"spark.sql.parquet.writeLegacyFormat": "true"}):
         table.go_through(WITHOUT_MAPPING)
     table.upgrade()
     table.go_through(("delete", *OF_COLUMNS))
@@ -118,11 +120,11 @@ def test_a_variant_is_read_in_its_two_parts(spark: SparkSession, local_lake: Lak
     url = local_lake.new_url("variants")
     row_tables.with_variants(spark, url)
     # Spark has no Arrow for a variant that is null.
-    expected = [_plain(row) for row in spark.read.format("delta").load(url).orderBy("id").collect()]
-    assert expected[0][1] is None
-    assert expected[1][1]["value"]
-    found = DeltaTable(url).to_pyarrow_table().sort_by("id").to_pylist(maps_as_pydicts="strict")
-    assert [list(row.values()) for row in found] == expected
+    rows = spark.read.format("delta").load(url).orderBy("id").collect()
+    expected = [_parted(row) for row in rows]
+    assert expected[0]["v"] is None
+    assert expected[1]["s"]["v"]["value"]
+    assert DeltaTable(url).to_pyarrow_table().sort_by("id").to_pylist(maps_as_pydicts="strict") == expected
 
 
 def test_a_variant_in_shreds_is_refused_by_name_and_other_columns_are_read(
@@ -136,14 +138,10 @@ def test_a_variant_in_shreds_is_refused_by_name_and_other_columns_are_read(
     assert_same_rows(DeltaTable(url).to_pyarrow_table(columns=["id"]), reading.rows)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - a row, or a value in it
-    from pyspark.sql import Row
-    from pyspark.sql.types import VariantVal
-
+def _parted(value: Any) -> Any:  # noqa: ANN401 - a row, or a value in it
     if isinstance(value, VariantVal):
         return {"metadata": bytes(value.metadata), "value": bytes(value.value)}
-    if isinstance(value, Row):
-        return [_plain(each) for each in value] if "id" in value else {key: _plain(each) for key, each in value.asDict().items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return {key: _plain(each) for key, each in value.items()} if isinstance(value, dict) else value
+        return [_parted(each) for each in value]
+    fields = value.asDict() if isinstance(value, Row) else value
+    return {key: _parted(each) for key, each in fields.items()} if isinstance(fields, dict) else value

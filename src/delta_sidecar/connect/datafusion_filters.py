@@ -44,16 +44,18 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 }
 
 
-def as_meant(filter_: pc.Expression, schema: pa.Schema) -> pc.Expression:
+def as_meant(filter_: pc.Expression | pa.Scalar, schema: pa.Schema) -> pc.Expression:
     """Gives an expression that is true in Arrow where a filter is true in DataFusion.
 
     Args:
-        filter_: As DataFusion hands it over.
+        filter_: As DataFusion hands it over: a scalar where it is the same for all rows.
         schema: The columns.
 
     Raises:
         PredicateError: There is something in it that is not known here.
     """
+    if isinstance(filter_, pa.Scalar):
+        return pc.scalar(filter_)
     root = arrow_tree.read(filter_)
     if root is None:
         msg = f"DataFusion hands over a filter that cannot be taken apart: {filter_}"

@@ -61,6 +61,18 @@ class RowStream:
         """The same stream as a reader of Arrow; taking from one takes from the other."""
         return pa.RecordBatchReader.from_batches(self._schema, self)
 
+    def read_next_batch(self) -> pa.RecordBatch:
+        """The next batch, as a reader of Arrow gives it.
+
+        Raises:
+            StopIteration: There is none left.
+        """
+        return next(self)
+
+    def read_all(self) -> pa.Table:
+        """All rows that are left, in memory."""
+        return self.reader().read_all()
+
     def close(self) -> None:
         """Stops for the consumer, who is done."""
         self._batches.close()

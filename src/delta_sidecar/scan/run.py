@@ -232,8 +232,10 @@ class ScanRun:
             if self._given is None or self._files or self.requests.cancelled:
                 raise
             # What a snapshot that was opened earlier is made of may have been cleaned up meanwhile, and its version
-            # still be there.
-            self._given = self._begun = None
+            # still be there. The same version of another table, made anew at the same place, is another one.
+            given, self._given, self._begun = self._given, None, None
+            if self.begin(schema).metadata.id != given.metadata.id:
+                raise
             yield from self._found_in(schema)
 
     def _found_in(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

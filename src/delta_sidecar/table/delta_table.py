@@ -13,7 +13,6 @@ deltalake's, and goes through to it.
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +24,11 @@ from delta_sidecar.predicate import all_of
 from delta_sidecar.store import open_store
 from delta_sidecar.table import listing
 from delta_sidecar.table.facts import DeltaSchema, ProtocolVersions, TableMetadata
-from delta_sidecar.table.forwarding import Forwarded, ForwardedNamespace, deltalake_module
 from delta_sidecar.table.handle import ReadOptions, TableHandle
 from delta_sidecar.table.history import stream_history
 from delta_sidecar.table.partition_filters import file_predicate, partition_predicate
 from delta_sidecar.table.snapshot import TableSnapshot
+from delta_sidecar.table.writing import Writing
 
 if TYPE_CHECKING:
     import os
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from delta_sidecar.table.statistics import FileStats
 
 
-class DeltaTable:
+class DeltaTable(Writing):
     """A Delta table at one version.
 
     The constructor reads nothing. The first use opens the table and pins its version, which everything later reads too,
@@ -91,14 +90,11 @@ class DeltaTable:
             OptionError: The address or an option is not valid.
         """
         del without_files, log_buffer_size, skip_stats
-        self._uri = table_uri
-        self._storage_options = None if storage_options is None else dict(storage_options)
         own = store if store is not None else open_store(table_uri, storage_options, credential=credential)
-        access = Access(own, self._storage_options, credential)
-        self._handle = TableHandle(own, access, ReadOptions.of(options, version), listeners)
-        self._deltalake: Any = None
-        self._deltalake_version: int | None = None
-        self._lock = threading.RLock()
+        access = Access(own, storage_options, credential)
+        super().__init__(
+            table_uri, storage_options, TableHandle(own, access, ReadOptions.of(options, version), listeners)
+        )
 
     def __repr__(self) -> str:
         pinned = self._handle.pinned
@@ -387,76 +383,6 @@ class DeltaTable:
             types_mapper: From Arrow types to those of pandas.
         """
         return self.to_pyarrow_table(partitions, columns, filesystem, filters).to_pandas(types_mapper=types_mapper)
-
-    # --- writing and maintenance -----------------------------------------------------------------------------------
-
-    alter = ForwardedNamespace("Changes columns, constraints and properties.", "TableAlterer")
-    cleanup_metadata = Forwarded("Deletes log files that are no longer needed.")
-    compact_logs = Forwarded("Writes a compacted commit.")
-    create_checkpoint = Forwarded("Writes a checkpoint.")
-    create_write_transaction = Forwarded("Commits actions.")
-    delete = Forwarded("Deletes rows.")
-    deletion_vectors = Forwarded("Gives the rows that deletion vectors keep.")
-    generate = Forwarded("Writes a symlink manifest.")
-    load_cdf = Forwarded("Reads the change data feed.")
-    merge = Forwarded("Merges rows into the table.")
-    optimize = ForwardedNamespace("Compacts or clusters files.", "TableOptimizer")
-    repair = Forwarded("Removes files from the log that are gone.")
-    restore = Forwarded("Restores an older version.")
-    transaction_version = Forwarded("Gives the version of an application's last transaction.")
-    update = Forwarded("Updates rows.")
-    vacuum = Forwarded("Deletes files that no version needs.")
-
-    @classmethod
-    def create(
-        cls,
-        table_uri: str | os.PathLike[str],
-        schema: Any,  # noqa: ANN401 - deltalake's own
-        mode: str = "error",
-        partition_by: list[str] | str | None = None,
-        name: str | None = None,
-        description: str | None = None,
-        configuration: Mapping[str, str | None] | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        *args: Any,  # noqa: ANN401 - deltalake's own
-        **kwargs: Any,  # noqa: ANN401 - deltalake's own
-    ) -> Self:
-        """Makes a new table. deltalake does it, with its own arguments.
-
-        Raises:
-            ImportError: deltalake is not installed.
-        """
-        deltalake = deltalake_module()
-        columns = deltalake.Schema.from_json(schema.to_json()) if isinstance(schema, DeltaSchema) else schema
-        given = (mode, partition_by, name, description, configuration, storage_options)
-        deltalake.DeltaTable.create(str(table_uri), columns, *given, *args, **kwargs)
-        return cls(table_uri, storage_options=storage_options)
-
-    def as_deltalake(self) -> Any:  # noqa: ANN401 - a class that may not be there
-        """The same table, at the same version, as a `deltalake.DeltaTable`. What that commits, this one shows too.
-
-        Raises:
-            ImportError: deltalake is not installed.
-        """
-        with self._lock:
-            if self._deltalake is None:
-                opened = deltalake_module().DeltaTable
-                made = opened(self._uri, self._handle.snapshot().version, self._storage_options)
-                self._deltalake, self._deltalake_version = made, made.version()
-            return self._deltalake
-
-    def follow_deltalake(self) -> None:
-        """Reads the version that the table in deltalake has come to, if it has gone on."""
-        if self._deltalake is None:
-            # Nobody has to wait while deltalake loads the table.
-            return
-        with self._lock:
-            if self._deltalake is not None and self._deltalake.version() != self._deltalake_version:
-                self._handle.pin(version=self._deltalake.version())
-                self._deltalake_version = self._handle.snapshot().version
-
-    def _forget_deltalake(self) -> None:
-        self._deltalake = self._deltalake_version = None
 
     def _pinned(self) -> Any:  # noqa: ANN401 - a Snapshot
         self.follow_deltalake()

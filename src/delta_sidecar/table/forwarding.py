@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from delta_sidecar.table.delta_table import DeltaTable
+    from delta_sidecar.table.writing import Writing
 
 
 class Forwarded:
@@ -34,11 +34,11 @@ class Forwarded:
     @overload
     def __get__(self, table: None, owner: type) -> Forwarded: ...
     @overload
-    def __get__(self, table: DeltaTable, owner: type) -> Any: ...  # noqa: ANN401 - deltalake's own
-    def __get__(self, table: DeltaTable | None, owner: type) -> Any:
+    def __get__(self, table: Writing, owner: type) -> Any: ...  # noqa: ANN401 - deltalake's own
+    def __get__(self, table: Writing | None, owner: type) -> Any:
         return self if table is None else self.taken(table)
 
-    def taken(self, table: DeltaTable) -> Any:  # noqa: ANN401 - deltalake's own
+    def taken(self, table: Writing) -> Any:  # noqa: ANN401 - deltalake's own
         """The method of a table."""
         return _forwarded(table, "DeltaTable", self._name)
 
@@ -56,7 +56,7 @@ class ForwardedNamespace(Forwarded):
         super().__init__(summary)
         self._holder = holder
 
-    def taken(self, table: DeltaTable) -> Any:  # noqa: ANN401 - deltalake's own
+    def taken(self, table: Writing) -> Any:  # noqa: ANN401 - deltalake's own
         """What holds the methods of a table."""
         return _Namespace(table, self._name, self._holder)
 
@@ -97,7 +97,7 @@ def write_deltalake(table_or_uri: Any, data: Any, *args: Any, **kwargs: Any) -> 
 class _Namespace:
     """The methods that deltalake has below a name, such as `optimize.compact`."""
 
-    def __init__(self, table: DeltaTable, name: str, holder: str) -> None:
+    def __init__(self, table: Writing, name: str, holder: str) -> None:
         self._table = table
         self._name = name
         self._holder = holder
@@ -111,7 +111,7 @@ class _Namespace:
         return _forwarded(self._table, self._holder, self._name, name)
 
 
-def _forwarded(table: DeltaTable, holder: str, *names: str) -> Callable[..., Any]:
+def _forwarded(table: Writing, holder: str, *names: str) -> Callable[..., Any]:
     """A function that calls what deltalake has under a name, and then goes on to what that has committed.
 
     Raises:
