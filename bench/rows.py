@@ -138,13 +138,17 @@ def _figures(results: list[RowResult]) -> Table:
                 table.add_row(
                     f"  {result.reader}",
                     report.duration(result.first_seconds),
-                    f"{result.first_seconds / best.first_seconds:.1f}x",
+                    _ratio(result.first_seconds / best.first_seconds),
                     report.duration(result.seconds),
-                    f"{result.seconds / best.seconds:.1f}x",
+                    _ratio(result.seconds / best.seconds),
                     report.bytes_text(result.peak_bytes),
-                    f"{result.peak_bytes / max(1, best.peak_bytes):.1f}x",
+                    _ratio(result.peak_bytes / max(1, best.peak_bytes)),
                 )
     return table
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.1f}x" if value < 10 else f"{value:.0f}x"  # noqa: PLR2004 - two digits are enough
 
 
 if __name__ == "__main__":

@@ -129,3 +129,21 @@ def run(cache: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
     )
     assert done.stderr == ""
     return done.stdout, json.loads(figures.read_text())
+
+
+def test_rows_are_measured_side_by_side(tmp_path: Path) -> None:
+    figures = tmp_path / "rows.json"
+    command = [sys.executable, "-m", "bench.rows", "--files", "200", "--runs", "1", "--cache", str(tmp_path)]
+    done = subprocess.run([*command, "--json", str(figures)], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("Before you read the figures")
+    found = json.loads(figures.read_text())
+    assert {(each["layout"], each["rows"]) for each in found} == {("checkpoint", 400), ("sidecar", 400)}
+    assert {each["reader"] for each in found if each["layout"] == "checkpoint"} == {
+        "DeltaTable.scan",
+        "connect.duckdb",
+        "connect.polars",
+        "deltalake, to_pyarrow_dataset",
+        "deltalake, QueryBuilder",
+        "polars, scan_delta",
+    }
+    assert all(0 < each["first_seconds"] <= each["seconds"] + 0.1 for each in found)

@@ -115,6 +115,21 @@ def test_the_examples_of_building_and_cleaning_up_run(
     assert names["summary"].deleted == ()
 
 
+@pytest.mark.parametrize("name", ["read-rows", "query-from-engines", "from-deltalake"])
+def test_the_examples_of_reading_rows_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.small_files import small_files
+
+    small_files(tmp_path / "telemetry", files=160)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in examples(ROOT / "docs" / "guides" / f"{name}.md"):
+        exec(code, names)  # noqa: S102 - the examples
+        if name == "query-from-engines":
+            assert len(names["rows"])
+    if name == "read-rows":
+        assert names["count"] == len(names["frame"]) == names["rows"].num_rows == 160 * 20
+
+
 def test_examples_in_the_readme_are_at_most_ten_lines() -> None:
     lengths = [len([line for line in code.splitlines() if line.strip()]) for code in examples(ROOT / "README.md")]
     assert lengths

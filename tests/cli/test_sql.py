@@ -80,7 +80,7 @@ def test_tables_are_joined_at_their_versions(numbers: Path) -> None:
 
 def test_every_output_has_the_rows(kinds: Path) -> None:
     table = ("--table", f"t={kinds}")
-    query = "SELECT id, name, at, price FROM t WHERE ok"
+    query = 'SELECT id, name, "at", price FROM t WHERE ok'
     (row,) = run(query, *table, "--output", "json").stdout.splitlines()
     assert json.loads(row)["at"] == "2026-02-10T22:30:00.123456Z"
     assert "1234567890123456789012345678.1200000000" in row
@@ -105,14 +105,14 @@ def test_a_query_from_stdin(numbers: Path) -> None:
 
 def test_a_plan_is_drawn(numbers: Path) -> None:
     lines = run("EXPLAIN SELECT id FROM t WHERE id > 3", "--table", f"t={numbers}").stdout.splitlines()
-    assert any("id > 3" in line for line in lines)
+    assert any("> 3" in line for line in lines)
     assert all(line[0] in "╭│╰" for line in lines)
 
 
 def test_a_limit_and_a_condition_open_a_few_files(large: Path) -> None:
     def opened(query: str) -> int:
         told = run(query, "--table", f"t={large}", "--summary").stderr
-        found = re.match(r"\d+ rows?; read (\d+) of \d+ files? found, [\d.]+kB by \d+ requests in [\d.]+ s\n", told)
+        found = re.match(r"\d+ rows?; read (\d+) of \d+ files? found, [\d.]+[kM]B by \d+ requests in [\d.]+ s\n", told)
         assert found, told
         return int(found[1])
 
@@ -148,20 +148,19 @@ def test_nothing_but_the_tables_can_be_read(numbers: Path, query: str) -> None:
         "PRAGMA enable_profiling",
         "SELECT 1; SELECT 2",
         "-- nothing",
+        "--just a comment\nDROP VIEW t",
     ],
 )
 def test_only_a_query_is_run(numbers: Path, query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "one query is expected" in failure(
-        "-- a comment\n" + query if query[0] != "-" else "", "--table", f"t={numbers}"
-    )
+    assert "one query is expected" in failure(query, "--table", f"t={numbers}")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_wrong_query_is_one_line(numbers: Path) -> None:
     table = ("--table", f"t={numbers}")
     wrong = {
-        "SELECT nmae FROM t": 'Binder Error: Referenced column "nmae" not found in FROM clause! Candidate bindings: "name"',
+        "SELECT nmae FROM t": 'Binder Error: Referenced column "nmae" not found in FROM clause! Candidate bindings: ',
         "SELECT * FRO t": 'Parser Error: syntax error at or near "t"',
         "SELECT * FROM u": "Catalog Error: Table with name u does not exist; the tables are t",
         "SELECT name::int FROM t": "Conversion Error: Could not convert string 'row ",
@@ -196,8 +195,8 @@ def test_no_secret_is_shown(numbers: Path) -> None:
     address = "https://account.blob.core.windows.net/lake/t?sv=2024-01-01&sig=geheimnis"
     nowhere = ["--storage-option", "endpoint=http://127.0.0.1:9/a", "--storage-option", "retry_max_retries=0"]
     shown = [
-        run(f"SELECT * FROM '{address}'", *table, code=1),
-        run(f"SELECT * FROM read_parquet('{address}')", *table, code=1),
+        run("FROM '" + address + "'", *table, code=1),
+        run("FROM read_parquet('" + address + "')", *table, code=1),
         run("SELECT 1", "--table", f"t={address}", *nowhere, code=1),
         run("SELECT 1", "--table", address, code=2),
         run("SELECT 1", "--table", f"t{address}", code=2),

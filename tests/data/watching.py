@@ -64,9 +64,10 @@ def own_threads() -> set[threading.Thread]:
 
 def await_threads(before: set[threading.Thread]) -> None:
     """Waits until there are no others than before."""
-    for thread in own_threads() - before:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), thread.name
+    deadline = time.monotonic() + PATIENCE
+    while left := own_threads() - before:
+        assert time.monotonic() < deadline, [thread.name for thread in left]
+        time.sleep(0.002)
 
 
 class Blocking:

@@ -8,108 +8,39 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from tests.spark.random_columns import (
+    WIDER,
+    Column,
+    Entries,
+    Items,
+    Struct,
+    conditions,
+    ddl,
+    dotted,
+    places,
+    quoted,
+    structs,
+    value,
+    value_of,
+)
 from tests.spark.row_equality import read_by_spark
 
 from delta_sidecar.spark import delta_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
+    from tests.spark.random_columns import Kind
     from tests.spark.row_equality import Reading
 
 
-@dataclass
-class Column:
-    """A column, or a field of a struct."""
-
-    name: str
-    kind: Kind
-
-
-@dataclass
-class Struct:
-    """Fields."""
-
-    fields: list[Column]
-
-
-@dataclass
-class Items:
-    """An array."""
-
-    element: Kind
-
-
-@dataclass
-class Entries:
-    """A map from texts."""
-
-    value: Kind
-
-
-Kind: TypeAlias = str | Struct | Items | Entries
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a type is.
-
-    Attributes:
-        path: Names that lead to it.
-        owner: What has it.
-        attribute: Under which name.
-    """
-
-    path: tuple[str, ...]
-    owner: Column | Items | Entries
-    attribute: str
-
-    @property
-    def kind(self) -> Kind:
-        """The type."""
-        found: Kind = getattr(self.owner, self.attribute)
-        return found
-
-
-WIDER = {
-    "tinyint": ("smallint", "int", "bigint", "double", "decimal(12,2)"),
-    "smallint": ("int", "bigint", "double", "decimal(12,2)"),
-    "int": ("bigint", "double", "decimal(12,2)"),
-    "bigint": ("decimal(24,3)",),
-    "float": ("double",),
-    "decimal(5,2)": ("decimal(7,2)", "decimal(9,4)", "decimal(30,10)"),
-    "decimal(12,2)": ("decimal(24,3)",),
-    "date": ("timestamp_ntz",),
-}
-"""What a type may become."""
-
-# An expression of a number from 0 to 39, and a literal that is among the values.
-VALUES: dict[str, tuple[str, str]] = {
-    "tinyint": ("cast({n} - 20 as tinyint)", "-7"),
-    "smallint": ("cast(({n} - 20) * 1000 as smallint)", "4000"),
-    "int": ("cast(({n} - 20) * 100000000 as int)", "300000000"),
-    "bigint": ("({n} - 20) * 100000000000", "-500000000000"),
-    "float": ("cast(({n} - 20) / 4 as float)", "1.25"),
-    "double": ("({n} - 20) / 3", "2"),
-    "decimal": ("cast(({n} - 20) / 4 as {kind})", "-1.25"),
-    "string": ("concat('text ', {n}, ' ü')", "'text 17 ü'"),
-    "boolean": ("{n} % 2 = 0", "true"),
-    "binary": ("unhex(concat('00FF', {n} + 10))", ""),
-    "date": ("date_add(date'2024-02-20', cast({n} as int))", "date'2024-03-01'"),
-    "timestamp": ("timestamp_micros(1700000000000000 + {n} * 86400000001)", "timestamp'2023-12-01 00:00:00'"),
-    "timestamp_ntz": (
-        "timestamp_ntz'2024-02-20 00:00:00' + make_dt_interval({n}, 0, 0, {n} / 1000000)",
-        "timestamp_ntz'2024-03-01 00:00:00'",
-    ),
-}
 ADDED = ("int", "string", "timestamp", "decimal(5,2)", "date", "boolean", "binary", "array<timestamp>", "struct")
 
-READ_EVERY = 5
+READ_EVERY = 6
 
-OF_ROWS = ("insert", "delete", "update", "merge", "optimize", "checkpoint")
 OF_COLUMNS = (
     *("add", "add", "add", "rename", "rename", "rename", "drop", "drop", "add_again"),
     *("widen", "widen", "widen", "widen", "move"),
@@ -224,7 +155,7 @@ class RandomTable:
 
     def update(self) -> None:
         at = self._chance.choice([each for each in self._root.fields[1:] if each not in self._partitions])
-        new = f"{quoted(at.name)} = {self._value(at.kind)}"
+        new = f"{quoted(at.name)} = {value(at.kind, self._chance)}"
         self._run(f"update {self.table} set {new} where {self._some_ids()}")  # noqa: S608 - all of it is from here
 
     def merge(self) -> None:
@@ -238,7 +169,7 @@ class RandomTable:
     # --- columns ---------------------------------------------------------------------------------------------------
 
     def add(self) -> None:
-        path, parent = self._chance.choice(list(self._structs()))
+        path, parent = self._chance.choice(structs(self._root))
         self._names += 1
         self._add(path, parent, f"added_{self._names}")
 
@@ -246,7 +177,7 @@ class RandomTable:
         """A column whose name another one had, of another type as it may be."""
         there = [
             (path, parent, name)
-            for path, parent in self._structs()
+            for path, parent in structs(self._root)
             for lost, name in self._dropped
             if parent is lost and name not in [each.name for each in parent.fields]
         ]
@@ -256,7 +187,7 @@ class RandomTable:
         return self._add(*self._chance.choice(there))
 
     def rename(self) -> None:
-        path, parent = self._chance.choice(list(self._structs()))
+        path, parent = self._chance.choice(structs(self._root))
         at = self._chance.choice([each for each in parent.fields if each.name != "id"])
         self._names += 1
         # Nobody may have a dot in the name of a partition column: Spark's own MERGE fails.
@@ -265,7 +196,7 @@ class RandomTable:
         self._run(f"alter table {self.table} rename column {dotted(*path, before)} to {quoted(name)}")
 
     def drop(self) -> None:
-        places = [(path, parent) for path, parent in self._structs() if len(parent.fields) > 1]
+        places = [(path, parent) for path, parent in structs(self._root) if len(parent.fields) > 1]
         path, parent = self._chance.choice(places)
         at = self._chance.choice([each for each in parent.fields if each.name != "id" and each not in self._partitions])
         parent.fields.remove(at)
@@ -273,7 +204,7 @@ class RandomTable:
         self._run(f"alter table {self.table} drop column {dotted(*path, at.name)}")
 
     def widen(self) -> None:
-        narrow = [place for place in self._places() if place.kind in WIDER and place.path != ("id",)]
+        narrow = [place for place in places(self._root) if place.kind in WIDER and place.path != ("id",)]
         if narrow:
             place = self._chance.choice(narrow)
             kind = self._chance.choice(WIDER[str(place.kind)])
@@ -281,7 +212,7 @@ class RandomTable:
             self._run(f"alter table {self.table} alter column {dotted(*place.path)} type {kind}")
 
     def move(self) -> None:
-        path, parent = self._chance.choice([(path, each) for path, each in self._structs() if len(each.fields) > 1])
+        path, parent = self._chance.choice([(path, each) for path, each in structs(self._root) if len(each.fields) > 1])
         parent.fields.insert(0, parent.fields.pop())
         self._run(f"alter table {self.table} alter column {dotted(*path, parent.fields[0].name)} first")
 
@@ -303,33 +234,15 @@ class RandomTable:
         parent.fields.append(Column(name, kind))
         self._run(f"alter table {self.table} add columns ({dotted(*path, name)} {ddl(kind)})")
 
-    def _places(self) -> Iterator[Place]:
-        """Everything that has a type, from the top down."""
-        waiting = [Place((each.name,), each, "kind") for each in self._root.fields]
-        while waiting:
-            place = waiting.pop()
-            yield place
-            if isinstance(place.kind, Struct):
-                waiting += [Place((*place.path, each.name), each, "kind") for each in place.kind.fields]
-            elif isinstance(place.kind, Items):
-                waiting.append(Place((*place.path, "element"), place.kind, "element"))
-            elif isinstance(place.kind, Entries):
-                waiting.append(Place((*place.path, "value"), place.kind, "value"))
-
-    def _structs(self) -> Iterator[tuple[tuple[str, ...], Struct]]:
-        """Every struct and the way to it, the table itself first."""
-        yield (), self._root
-        for place in self._places():
-            if isinstance(place.kind, Struct):
-                yield place.path, place.kind
-
     def _run(self, statement: str, *, is_last: bool = False) -> None:
         self.spark.sql(statement)
         self._statements += 1
         # Spark takes longer to read a table than to change it.
         if self._statements % READ_EVERY == 0 or is_last:
             version = delta_log.latest_version(self.spark, self.url)
-            reading = read_by_spark(self.spark, self.url, self._predicates())
+            reading = read_by_spark(
+                self.spark, self.url, (f"id >= {self._next_id // 2}", *conditions(self._root, self._chance))
+            )
             self.moments.append(Moment(version, statement, self._projection(), reading))
 
     def _source(self, start: int, end: int) -> str:
@@ -339,90 +252,17 @@ class RandomTable:
     def _source_value(self, column: Column) -> str:
         if column in self._partitions and isinstance(column.kind, str):
             # Few values, and the same rows together by each of the columns: files are few then.
-            return f"if(id % 3 = 0, null, {_made(column.kind, '(id % 3 * 9)')})"
-        return "id" if column.name == "id" else self._value(column.kind)
-
-    def _value(self, kind: Kind) -> str:
-        """An expression of a row's id."""
-        number = f"pmod(xxhash64(id, {self._chance.randrange(1 << 30)}), 40)"
-        if isinstance(kind, str):
-            made = _made(kind, number)
-        elif isinstance(kind, Struct):
-            fields = ", ".join(f"'{each.name}', {self._value(each.kind)}" for each in kind.fields)
-            made = f"named_struct({fields})"
-        elif isinstance(kind, Items):
-            made = self._first_of(self._value(kind.element), self._value(kind.element), number)
-        else:
-            keys = self._first_of("'k'", "'ß'", number)
-            values = self._first_of(self._value(kind.value), self._value(kind.value), number)
-            made = f"map_from_arrays({keys}, {values})"
-        return f"if(pmod(xxhash64(id, {self._chance.randrange(1 << 30)}), 6) = 1, null, {made})"
-
-    @staticmethod
-    def _first_of(first: str, second: str, number: str) -> str:
-        return f"slice(array({first}, {second}), 1, cast({number} % 3 as int))"
+            return f"if(id % 3 = 0, null, {value_of(column.kind, '(id % 3 * 9)')})"
+        return "id" if column.name == "id" else value(column.kind, self._chance)
 
     def _some_ids(self) -> str:
         divisor = self._chance.randrange(3, 9)
         return f"id % {divisor} = {self._chance.randrange(divisor)}"
-
-    def _predicates(self) -> tuple[str, ...]:
-        """Conditions on columns that are in no list and no map."""
-        leaves = [
-            (dotted(*place.path), place.kind)
-            for place in self._places()
-            if isinstance(place.kind, str) and place.kind != "binary" and _is_in_structs(place.path, self._root)
-        ]
-        made = [f"id >= {self._next_id // 2}"]
-        for name, kind in self._chance.sample(leaves, min(2, len(leaves))):
-            literal = _literal(kind)
-            operator = self._chance.choice(["=", "<>"] if kind == "boolean" else ["=", "<", ">=", "<>"])
-            made.append(f"{name} {operator} {literal}")
-        (first, _), (second, kind) = self._chance.sample(leaves, 2)
-        literal = _literal(kind)
-        made.append(f"{first} is null or not ({second} in ({literal}) and id < {self._next_id})")
-        return tuple(made)
 
     def _projection(self) -> tuple[str, ...]:
         names = [each.name for each in self._root.fields]
         return tuple(self._chance.sample(names, min(3, len(names))))
 
 
-def ddl(kind: Kind) -> str:
-    """A type in SQL."""
-    if isinstance(kind, Struct):
-        return f"struct<{', '.join(f'{quoted(each.name)}: {ddl(each.kind)}' for each in kind.fields)}>"
-    if isinstance(kind, Items):
-        return f"array<{ddl(kind.element)}>"
-    return f"map<string, {ddl(kind.value)}>" if isinstance(kind, Entries) else kind
-
-
-def quoted(name: str) -> str:
-    """A name in SQL."""
-    return f"`{name}`"
-
-
-def dotted(*names: str) -> str:
-    """The way to a column in SQL."""
-    return ".".join(quoted(name) for name in names)
-
-
-def _made(kind: str, number: str) -> str:
-    return VALUES[kind.partition("(")[0]][0].format(n=number, kind=kind)
-
-
-def _literal(kind: str) -> str:
-    return VALUES[kind.partition("(")[0]][1]
-
-
 def _listed(properties: dict[str, str]) -> str:
     return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-
-
-def _is_in_structs(path: tuple[str, ...], root: Struct) -> bool:
-    kind: Kind = root
-    for name in path:
-        if not isinstance(kind, Struct):
-            return False
-        kind = next(each.kind for each in kind.fields if each.name == name)
-    return True

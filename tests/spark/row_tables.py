@@ -199,6 +199,88 @@ def with_shreds(spark: SparkSession, url: str) -> None:
         _insert(spark, url, {"v": _VARIANTS["v"]})
 
 
+# --- tables of their own kind ----------------------------------------------------------------------------------------
+
+
+def with_new_fields(spark: SparkSession, url: str) -> None:
+    """A table whose structs have lost every field that its file has, and whose lists and maps have become wider."""
+    spark.sql(
+        f"create table delta.`{url}` (id int, s struct<a int>, l array<struct<a int>>, m map<string, struct<a int>>, "
+        "k map<struct<a tinyint, b date>, array<int>>, n map<int, int>, ll array<array<int>>) using delta "
+        "tblproperties ('delta.columnMapping.mode' = 'id', 'delta.enableTypeWidening' = 'true', "
+        "'delta.feature.timestampNtz' = 'supported')"
+    )
+    rows = (
+        "(1, null, null, null, null, null, null), "
+        "(2, struct(1), array(struct(1), null, struct(null)), map('k', struct(1), 'l', null), "
+        "map(struct(1, date'2024-01-01'), array(1, null)), map(1, 2), array(array(1), null, array())), "
+        "(3, struct(null), array(), map(), map(struct(null, null), null), map(2, null), array(array(null)))"
+    )
+    spark.sql(f"insert into delta.`{url}` values {rows}")  # noqa: S608 - all of it is from here
+    spark.sql(f"alter table delta.`{url}` add columns (s.b string, l.element.b string, m.value.b string)")
+    spark.sql(f"alter table delta.`{url}` drop columns (s.a, l.element.a, m.value.a)")
+    spark.sql(f"alter table delta.`{url}` rename column k.key.a to `a, renamed`")
+    wider = {
+        "k.key.`a, renamed`": "int",
+        "k.key.b": "timestamp_ntz",
+        "n.key": "bigint",
+        "ll.element.element": "decimal(12,2)",
+    }
+    for place, kind in wider.items():
+        spark.sql(f"alter table delta.`{url}` alter column {place} type {kind}")
+
+
+ROW_GROUPS = 8
+ROW_GROUP_PREDICATES = (
+    "id between 900 and 1100",
+    "id >= 1150",
+    "moment < timestamp'1970-01-01 00:02:00'",
+    "name = 's5' and id > 600",
+    "id < 0",
+)
+
+
+def of_many_row_groups(spark: SparkSession, url: str) -> None:
+    """A table of one file with more than a few row groups, of which one has only deleted rows."""
+    spark.sql(
+        f"create table delta.`{url}` (id bigint, moment timestamp, name string) using delta "
+        "tblproperties ('delta.enableDeletionVectors' = 'true')"
+    )
+    small = {"parquet.block.size": "2048", "parquet.page.size": "512", _TIMESTAMPS: "INT96"}
+    with settings(spark, small):
+        spark.sql(
+            f"insert into delta.`{url}` select id, timestamp_micros(id * 1000001), "  # noqa: S608 - likewise
+            "concat('s', id % 100) from range(0, 1200, 1, 1)"
+        )
+    spark.sql(f"delete from delta.`{url}` where id % 7 = 3 or id between 300 and 700")  # noqa: S608 - likewise
+
+
+DOTTED_PREDICATES = ("`a.b` = 10", "a.b = 100", "`a.c`.d = 7", "a.`c.d`.e = 6", "`a.b` > 20")
+
+
+def with_dots(spark: SparkSession, url: str) -> None:
+    """A table in which a dotted name may mean this or that."""
+    spark.sql(
+        f"create table delta.`{url}` (id int, `a.b` int, a struct<b int, `c.d` struct<e int>>, `a.c` struct<d int>) "
+        "using delta"
+    )
+    rows = "(1, 10, struct(100, struct(5)), struct(7)), (2, 20, struct(200, struct(6)), struct(8))"
+    spark.sql(f"insert into delta.`{url}` values {rows}")  # noqa: S608 - likewise
+
+
+def cloned(spark: SparkSession, url: str, source: str) -> None:
+    """A table that has files and deletion vectors of another one beside its own."""
+    spark.sql(
+        f"create table delta.`{source}` (id int, p string) using delta partitioned by (p) "
+        "tblproperties ('delta.enableDeletionVectors' = 'true')"
+    )
+    rows = "select cast(id as int), if(id % 2 = 0, 'x y', '%') from range(0, 40, 1, 1)"
+    spark.sql(f"insert into delta.`{source}` {rows}")
+    spark.sql(f"delete from delta.`{source}` where id % 5 = 1")  # noqa: S608 - likewise
+    spark.sql(f"create table delta.`{url}` shallow clone delta.`{source}`")
+    spark.sql(f"insert into delta.`{url}` values (100, 'new')")  # noqa: S608 - likewise
+
+
 def _insert(spark: SparkSession, url: str, columns: Mapping[str, tuple[str, ...]]) -> None:
     """Writes one file, or one for each partition."""
     casts = ", ".join(f"cast({name} as {_stored(kind)})" for name, (kind, *_) in columns.items())

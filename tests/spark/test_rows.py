@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import VariantVal
 from tests.spark import row_tables
-from tests.spark.random_tables import OF_COLUMNS, OF_ROWS, WITHOUT_MAPPING, RandomTable
+from tests.spark.random_tables import OF_COLUMNS, WITHOUT_MAPPING, RandomTable
 from tests.spark.row_equality import assert_read_by_us, assert_same_rows, read_by_spark, settings
 
-from delta_sidecar import DeltaTable, UnsupportedFeatureError
+from delta_sidecar import DeltaTable, UnreadableFileError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def mapped_by_id(spark: SparkSession, url: str) -> RandomTable:
     table = RandomTable(spark, url, seed=2)
     with settings(spark, {"spark.sql.parquet.outputTimestampType": "INT96"}):
         table.create("id")
-        table.go_through((*OF_ROWS, *OF_COLUMNS))
+        table.go_through((*OF_COLUMNS, "insert", "delete", "update", "checkpoint"))
     return table
 
 
@@ -40,7 +40,7 @@ def mapped_by_name(spark: SparkSession, url: str) -> RandomTable:
     """Columns have names of their own from the beginning, and some are partition columns."""
     table = RandomTable(spark, url, seed=1, partitioned=True)
     table.create("name")
-    table.go_through((*OF_ROWS, *OF_COLUMNS))
+    table.go_through((*OF_COLUMNS, "insert", "delete", "merge", "optimize"))
     return table
 
 
@@ -51,7 +51,7 @@ def mapped_later(spark: SparkSession, url: str) -> RandomTable:
     with settings(spark, {"spark.sql.parquet.writeLegacyFormat": "true"}):
         table.go_through(WITHOUT_MAPPING)
     table.upgrade()
-    table.go_through(("delete", *OF_COLUMNS))
+    table.go_through((*OF_COLUMNS, "delete"))
     return table
 
 
@@ -114,6 +114,41 @@ def test_values_of_every_type_are_the_same_in_every_layout(spark: SparkSession, 
     assert reading.rows.num_rows == len(row_tables.LAYOUTS) * row_tables.ROWS_OF_EVERY_TYPE
     columns = reading.rows.schema.names
     assert_read_by_us(reading, DeltaTable(every_type), [[name] for name in columns])
+
+
+def test_structs_whose_fields_are_all_new_are_null_where_they_were(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url("new-fields")
+    row_tables.with_new_fields(spark, url)
+    reading = read_by_spark(spark, url, ["s is null", "s.b is null"])
+    assert reading.rows["s"].null_count == 1
+    assert_read_by_us(reading, DeltaTable(url))
+
+
+def test_deleted_rows_are_left_out_of_each_row_group(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url("row-groups")
+    row_tables.of_many_row_groups(spark, url)
+    reading = read_by_spark(spark, url, row_tables.ROW_GROUP_PREDICATES)
+    assert_read_by_us(reading, DeltaTable(url))
+    with DeltaTable(url).scan(predicate=row_tables.ROW_GROUP_PREDICATES[0]) as stream:
+        list(stream)
+        assert stream.metrics.files_opened == 1
+        assert stream.metrics.row_groups_skipped > row_tables.ROW_GROUPS / 2
+
+
+def test_columns_with_dots_in_their_names_are_told_apart(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url("dots")
+    row_tables.with_dots(spark, url)
+    reading = read_by_spark(spark, url, row_tables.DOTTED_PREDICATES)
+    assert_read_by_us(reading, DeltaTable(url), [["a"], ["a.b"], ["a.c", "id"]])
+
+
+def test_a_shallow_clone_is_the_same_where_files_elsewhere_are_allowed(spark: SparkSession, local_lake: Lake) -> None:
+    url, source = local_lake.new_url("clone"), local_lake.new_url("cloned")
+    row_tables.cloned(spark, url, source)
+    with pytest.raises(UnreadableFileError, match=r"is outside of the table .*allow_external_paths"):
+        DeltaTable(url).to_pyarrow_table()
+    reading = read_by_spark(spark, url, ["id > 20", "p = '%'"])
+    assert_read_by_us(reading, DeltaTable(url, options={"allow_external_paths": True}))
 
 
 def test_a_variant_is_read_in_its_two_parts(spark: SparkSession, local_lake: Lake) -> None:

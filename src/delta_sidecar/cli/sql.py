@@ -60,8 +60,18 @@ def _versions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) 
     return {name: int(value) for name, value in found.items()}
 
 
+class _SqlCommand(click.Command):
+    """A command whose argument may begin with a comment of SQL, which is no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f"\n{arg}" if re.match(r"--[^=\s]*\s", arg) else arg for arg in args])
+
+
 @click.command(
-    context_settings={"allow_extra_args": True}, epilog=_EXAMPLES, short_help="Query Delta tables in SQL, with DuckDB."
+    cls=_SqlCommand,
+    context_settings={"allow_extra_args": True},
+    epilog=_EXAMPLES,
+    short_help="Query Delta tables in SQL, with DuckDB.",
 )
 @click.argument("query")
 @click.option(

@@ -75,7 +75,7 @@ class TextTable:
         names = [printable(field.name) for field in self._fields]
         types = [type_name(field.type) for field in self._fields]
         columns = [
-            Measured(max(cells(name), min(cells(kind), _NARROW))) for name, kind in zip(names, types, strict=True)
+            Measured(max(cells(name), min(cells(kind), 2 * _NARROW))) for name, kind in zip(names, types, strict=True)
         ]
         for batch in held:
             for column, field, texts in zip(columns, self._fields, self._texts(batch), strict=True):

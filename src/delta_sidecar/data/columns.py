@@ -115,7 +115,7 @@ def _unknown_inside(kind: pa.DataType) -> bytes | None:
 def _found(name: str, schema: pa.Schema) -> str:
     if name in schema.names:
         return name
-    folded = [other for other in schema.names if other.casefold() == name.casefold()]
+    folded: list[str] = [other for other in schema.names if other.casefold() == name.casefold()]
     if len(folded) == 1:
         return folded[0]
     near = difflib.get_close_matches(name, schema.names, n=3)

@@ -46,12 +46,15 @@ class Selection:
         exact = None if self.predicate is None else bind(self.predicate, schema)
         prunes = None if self.prunes is None else bind(self.prunes, schema)
         names = {path[0] for path in columns(exact)} if exact is not None else set()
+        order: tuple[str, ...] = ()
         if self.expression is not None:
-            names |= _names_in(self.expression, schema)
+            found = _names_in(self.expression, schema)
+            names |= set(schema.names) if found is None else found
+            order = tuple(schema.names) if found is None else ()
         return replace(
             self,
             row_groups=prunes,
-            keeps=None if exact is None and self.expression is None else _Keeps(exact, self.expression),
+            keeps=None if exact is None and self.expression is None else _Keeps(exact, self.expression, order),
             looked_at=tuple(name for name in schema.names if name in names),
         )
 
@@ -70,20 +73,27 @@ def select_rows(query: RowQuery, schema: pa.Schema | None) -> Selection:
 
 @dataclass(frozen=True, slots=True)
 class _Keeps:
+    """Leaves out rows. Where there is an order of columns, the expression may name them by their places in it."""
+
     predicate: Predicate | None
     expression: pc.Expression | None
+    order: tuple[str, ...] = ()
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.predicate is not None:
             batch = filtered(batch, matches(self.predicate, batch))
-        return batch if self.expression is None else batch.filter(self.expression)
+        if self.expression is None:
+            return batch
+        if self.order:
+            return batch.select(list(self.order)).filter(self.expression).select(batch.schema.names)
+        return batch.filter(self.expression)
 
 
-def _names_in(expression: pc.Expression, schema: pa.Schema) -> set[str]:
-    """Names of the top-level columns that an expression needs: all, where it does not tell."""
+def _names_in(expression: pc.Expression, schema: pa.Schema) -> set[str] | None:
+    """Names of the top-level columns that an expression needs; None where it does not tell."""
     root = arrow_tree.read(expression)
     if root is None:
-        return set(schema.names)
+        return None
     names, waiting = set(), [root]
     while waiting:
         node = waiting.pop()

@@ -95,7 +95,7 @@ class RowScan:
         self._columns: RowColumns | None = None
         self._files_found = self._rows = self._batches = self._dry = 0
         self._is_enough = self._is_complete = False
-        self._is_discovering = False
+        self._is_discovering = self._is_cancelled = False
         # A stream that is dropped anywhere cancels its scan there.
         self._lock = threading.RLock()
 
@@ -122,18 +122,14 @@ class RowScan:
                 self._selection = self._selection.bound(snapshot.schema)
                 self._columns = row_columns(snapshot.columns, self._query.columns, self._selection.looked_at)
             except BaseException:
-                self.cancel()
+                self._end_requests()
                 raise
         return self._columns
 
     def cancel(self) -> None:
         """Lets no further request go out, from any thread; nothing that is under way is waited for."""
-        with self._lock:
-            if not self._is_discovering:
-                self._run.close()
-        # Else the thread that finds the files closes what it works with.
-        self._run.requests.cancel()
-        self._requests.cancel()
+        self._is_cancelled = True
+        self._end_requests()
 
     def metrics(self) -> RowMetrics:
         """What the scan has done so far."""
@@ -169,7 +165,7 @@ class RowScan:
             self._is_complete = True
             outcome = "complete" if self._query.limit is None or self._rows < self._query.limit else "limit"
         except Exception as failure:
-            if self._requests.cancelled:
+            if self._is_cancelled:
                 outcome = "stopped"
             else:
                 error = type(failure).__name__
@@ -178,7 +174,7 @@ class RowScan:
             outcome = "stopped"
             raise
         finally:
-            self.cancel()
+            self._end_requests()
             self._end(outcome, error, time.monotonic() - began)
 
     def _found(self) -> Iterator[pa.RecordBatch]:
@@ -214,7 +210,7 @@ class RowScan:
                     if left is not None and batch.num_rows >= left:
                         return
         finally:
-            self.cancel()
+            self._end_requests()
             pool.shutdown(wait=False, cancel_futures=True)
 
     @contextmanager
@@ -270,6 +266,14 @@ class RowScan:
     def _file_schema(self) -> pa.Schema:
         names = (*_OF_A_FILE, "stats") if self._counts_rows else _OF_A_FILE
         return pa.schema([FILE_SCHEMA.field(name) for name in names])
+
+    def _end_requests(self) -> None:
+        with self._lock:
+            # The thread that finds the files closes by itself what it works with.
+            if not self._is_discovering:
+                self._run.close()
+        self._run.requests.cancel()
+        self._requests.cancel()
 
     def _tell(self) -> None:
         if self._progress is not None:

@@ -98,10 +98,7 @@ class _Feed(Generic[T]):
         try:
             with self._makers as makers:
                 while self._has_room() and (maker := next(makers, None)) is not None:
-                    lane = _FedLane(maker, self._scale, self._weigh, self._clock.fork())
-                    if not self._add(lane):
-                        break
-                    self._crew.put(lane)
+                    self._add(_FedLane(maker, self._scale, self._weigh, self._clock.fork()))
         except BaseException as error:  # noqa: BLE001 - handed to the consumer, whatever it is
             self._error = error
         finally:
@@ -134,12 +131,13 @@ class _Feed(Generic[T]):
                 lane.give_up()
             self._scale.stop()
 
-    def _add(self, lane: _FedLane[T]) -> bool:
+    def _add(self, lane: _FedLane[T]) -> None:
         with self._scale.changed:
+            # Once all is stopped no thread starts any more: who waits for their end knows them all.
             if not self._scale.stopped:
                 self._lanes.append(lane)
+                self._crew.put(lane)
                 self._scale.changed.notify_all()
-            return not self._scale.stopped
 
     def _has_room(self) -> bool:
         with self._scale.changed:

@@ -75,7 +75,8 @@ class Writing:
         columns = deltalake.Schema.from_json(schema.to_json()) if isinstance(schema, DeltaSchema) else schema
         given = (mode, partition_by, name, description, configuration, storage_options)
         deltalake.DeltaTable.create(str(table_uri), columns, *given, *args, **kwargs)
-        return cls(table_uri, storage_options=storage_options)
+        # The class is `DeltaTable`, whose other arguments may be left out.
+        return cls(table_uri, storage_options=storage_options)  # type: ignore[call-arg]
 
     def as_deltalake(self) -> Any:  # noqa: ANN401 - a class that may not be there
         """The same table, at the same version, as a `deltalake.DeltaTable`. What that commits, this one shows too.
