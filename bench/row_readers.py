@@ -27,9 +27,9 @@ def ours(table: str, hour: str) -> Callable[[], dict[str, Any]]:
 def ours_duckdb(table: str, hour: str) -> Callable[[], dict[str, Any]]:
     """This library, queried by DuckDB."""
     import duckdb
-    from delta_sidecar.connect.duckdb import register
 
     from delta_sidecar import DeltaTable
+    from delta_sidecar.connect.duckdb import register
 
     def batches() -> Iterable[pa.RecordBatch]:
         with duckdb.connect() as con:
@@ -42,6 +42,7 @@ def ours_duckdb(table: str, hour: str) -> Callable[[], dict[str, Any]]:
 def ours_polars(table: str, hour: str) -> Callable[[], dict[str, Any]]:
     """This library, queried by Polars."""
     import polars as pl
+
     from delta_sidecar.connect.polars import scan_delta
 
     return lambda: _framed(lambda: scan_delta(table).filter(pl.col("_event_hour") == hour).collect())

@@ -12,6 +12,8 @@ from deltalake import write_deltalake
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 KINDS = pa.schema(
     [
         ("id", pa.int64()),
@@ -45,6 +47,12 @@ FULL = {
     "numbers": [1, None],
 }
 NULLS = dict.fromkeys(FULL) | {"id": 2, "name": ""}
+
+
+def hide_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spares processes that are started the seconds that pandas takes, which pyarrow imports where it finds it."""
+    (folder / "pandas.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
 
 
 def write_kinds(root: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
@@ -93,6 +95,18 @@ def test_arrow_is_what_the_scanner_gives(telemetry: Path) -> None:
 def test_arrow_of_no_file_is_a_stream_too(telemetry: Path) -> None:
     with pa.ipc.open_stream(run(telemetry, "--output", "arrow", "--limit", 0).stdout_bytes) as reader:
         assert reader.read_all().num_rows == 0
+
+
+def test_csv_has_the_columns_of_the_scanner(small: TableBuilder) -> None:
+    odd, whole, plain = csv.DictReader(
+        io.StringIO(run(small.root, "--output", "csv").stdout_bytes.decode(), newline="")
+    )
+    assert list(odd) == LazyDeltaScanner(small.root).scan_batches().schema.names
+    assert odd["path"] == "day=3/c\n\x1b[2J ü.parquet"
+    assert json.loads(whole["partition_values"]) == {"day": None}
+    assert json.loads(whole["deletion_vector"])["cardinality"] == 7
+    assert PRICE in whole["stats"]
+    assert (plain["size"], plain["stats"]) == ("999", "")
 
 
 def test_a_limit_stops(telemetry: Path) -> None:

@@ -293,7 +293,7 @@ def test_a_table_fits_into_its_terminal_without_colours(kinds: Path) -> None:
     with Terminal(**environment) as terminal, terminal.run("head", kinds, both=True) as process:
         assert process.wait(PATIENCE) == 0
     assert "\x1b[1m" not in terminal.text
-    lines = CONTROL.sub("", terminal.text).replace("\r", "").split("\n")
+    lines = [line.rpartition("\r")[2] for line in CONTROL.sub("", terminal.text).replace("\r\n", "\n").split("\n")]
     table = lines[next(at for at, line in enumerate(lines) if line.lstrip().startswith("id ")) :]
     assert max(map(len, table[:5])) <= 60
     assert re.match(r"… \d+ more columns: .*numbers$", table[5])

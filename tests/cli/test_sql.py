@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
-from tests.cli.row_tables import write_kinds, write_numbers
+from tests.cli.row_tables import hide_pandas, write_kinds, write_numbers
 from tests.cli.test_process import COMMAND, PATIENCE, SilentStore, error_text, started
 from tests.cli.test_terminal import Terminal
 from tests.small_files import small_files
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENDLESS = "SELECT count(*) FROM t a, t b, t c, t d, t e WHERE a.value + b.value + c.value + d.value = e.value"
+
+
+@pytest.fixture(autouse=True)
+def _quick_processes(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    hide_pandas(tmp_path_factory.mktemp("quick"), monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +228,19 @@ def test_no_secret_is_shown(numbers: Path) -> None:
 )
 def test_a_wrong_call_is_exit_code_2(arguments: list[str], message: str) -> None:
     assert message in run("SELECT", *arguments, code=2).stderr
+
+
+def test_the_examples_in_the_help_fit_and_run(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(main, ["sql", "--help"]).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    large.with_name("telemetry").symlink_to(large)
+    monkeypatch.chdir(large.parent)
+    examples = re.findall(r"^ +delta-sidecar (sql .*)", shown.replace("\\\n", ""), re.MULTILINE)
+    assert len(examples) == 4
+    for example in examples:
+        words = shlex.split(re.split("[<>] ", example)[0].replace("old=29", "old=1"))
+        result = CliRunner().invoke(main, words, input="FROM t LIMIT 1")
+        assert result.exit_code == 0, result.output
 
 
 def test_without_duckdb_it_says_how_to_get_it(numbers: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 from tests.builder import TableBuilder, add, deletion_vector, protocol
+from tests.cli.row_tables import hide_pandas
 from tests.cli.test_process import PATIENCE
 from tests.cli.test_terminal import CONTROL, Terminal
 
@@ -27,6 +28,11 @@ SCHEMA = {
     "day": "integer",
 }
 LONG = "a text that is longer than it may be"
+
+
+@pytest.fixture(autouse=True)
+def _quick_processes(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    hide_pandas(tmp_path_factory.mktemp("quick"), monkeypatch)
 
 
 def run(*arguments: object, code: int = 0) -> Result:
@@ -187,7 +193,7 @@ def test_what_is_wrong_is_said(plain: Path, tmp_path: Path) -> None:
 def test_on_a_narrow_terminal_no_number_is_cut(plain: Path) -> None:
     with Terminal(COLUMNS="80") as terminal, terminal.run("stats", plain, both=True) as process:
         assert process.wait(PATIENCE) == 0
-    lines = CONTROL.sub("", terminal.text).replace("\r", "").split("\n")
+    lines = [line.rpartition("\r")[2] for line in CONTROL.sub("", terminal.text).replace("\r\n", "\n").split("\n")]
     (at,) = [line for line in lines if line.startswith("at ")]
     assert at.split() == ["at", "2026-02-10T22:00:00Z", "2026-02-10T22:30:00.500000Z", "0"]
     assert lines[-2].startswith("2 files of version 1; read ")

@@ -9,6 +9,7 @@ import duckdb
 from delta_sidecar import DeltaTable
 from delta_sidecar.connect import datafusion as with_datafusion
 from delta_sidecar.connect import duckdb as with_duckdb
+from delta_sidecar.connect import polars as with_polars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,9 +48,15 @@ def by_datafusion(root: Path, version: int | None) -> pa.Table:
         raise dataset.last_error or error from None
 
 
+def by_polars(root: Path, version: int | None) -> pa.Table:
+    """Reads rows as Polars gives them."""
+    return with_polars.scan_delta(root, version=version).collect().to_arrow()
+
+
 ENGINES: dict[str, Callable[[Path, int | None], pa.Table]] = {
     "table": by_table,
     "dataset": by_dataset,
     "duckdb": by_duckdb,
     "datafusion": by_datafusion,
+    "polars": by_polars,
 }

@@ -171,7 +171,7 @@ def test_a_join_with_a_small_table_stays_lazy(con: Connection, watched: Watched,
 def test_a_join_by_the_public_way_stays_lazy_where_duckdb_is_told_so(
     con: Connection, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connect, "_source_with_rows", lambda _: None)
+    monkeypatch.setattr(connect, "_register_with_rows", lambda *_: False)
     watched = Watched(root)
     register(con, "t", watched.table)
     con.execute("SET disabled_optimizers = 'build_side_probe_side'")

@@ -169,7 +169,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(EXPRESSIONS)
 def test_a_filter_has_the_rows_that_it_has_in_memory(dataset: LazyDataset, expression: pc.Expression) -> None:
     wanted = odd_rows.places(ROWS.filter(expression))

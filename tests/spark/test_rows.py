@@ -70,7 +70,7 @@ def test_a_table_is_the_same_after_random_operations(changed: RandomTable) -> No
 
 def test_the_operations_have_left_their_marks(changed: RandomTable) -> None:
     schemas = {str(moment.reading.rows.schema) for moment in changed.moments}
-    assert len(schemas) > 3
+    assert len(schemas) > 2
     tables = [DeltaTable(changed.url, moment.version) for moment in changed.moments]
     assert any(file.deletion_vector is not None for table in tables for file in table.file_infos())
     assert {"columnMapping", "deletionVectors", "typeWidening"} <= set(tables[-1].protocol().reader_features)

@@ -28,8 +28,8 @@ Examples:
   delta-sidecar sql "SELECT count(*) FROM t" --table t=./telemetry
   delta-sidecar sql "SELECT * FROM t WHERE _event_hour >= '2026021022'" \\
       --table t=./telemetry --output csv > rows.csv
-  delta-sidecar sql "SELECT count(*) FROM now ANTI JOIN before USING (event_id)" \\
-      --table now=./telemetry --table before=./telemetry --version before=41
+  delta-sidecar sql "SELECT * FROM new ANTI JOIN old USING (event_ts)" \\
+      --table new=./telemetry --table old=./telemetry --version old=29
   delta-sidecar sql - --table t=./telemetry < query.sql
 """
 

@@ -30,7 +30,8 @@ _EXAMPLES = """\b
 Examples:
   delta-sidecar stats ./telemetry
   delta-sidecar stats ./telemetry --columns event_ts,device_id
-  delta-sidecar stats ./telemetry --where "_event_hour >= '2026021022'" --output json | jq .rows
+  delta-sidecar stats ./telemetry --where "_event_hour >= '2026021022'"
+  delta-sidecar stats ./telemetry --output json | jq .rows
 """
 
 

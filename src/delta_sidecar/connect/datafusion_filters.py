@@ -123,18 +123,18 @@ def _compared_floats(node: Call, left: pc.Expression, right: pc.Expression) -> p
 
 def _is_floating(node: Node, schema: pa.Schema) -> bool:
     if isinstance(node, Literal):
-        return pa.types.is_floating(node.value.type)
+        return bool(pa.types.is_floating(node.value.type))
     if not isinstance(node, Field):
         return False
     kind = schema.field(node.path[0]).type
     for name in node.path[1:]:
         kind = kind.field(name).type
-    return pa.types.is_floating(kind)
+    return bool(pa.types.is_floating(kind))
 
 
 def _is_number(node: Node) -> bool:
     """Whether a node is a constant that is neither null nor NaN."""
-    return isinstance(node, Literal) and node.value.is_valid and not math.isnan(node.value.as_py())
+    return isinstance(node, Literal) and bool(node.value.is_valid) and not math.isnan(node.value.as_py())
 
 
 def _plain(value: pa.Scalar) -> pa.Scalar:

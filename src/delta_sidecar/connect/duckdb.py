@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 try:
-    import duckdb  # noqa: TC002 - to tell what is missing
+    import duckdb
 except ImportError as error:
     msg = "reading with DuckDB needs the package duckdb: pip install 'delta-sidecar[duckdb]'"
     raise ImportError(msg) from error
@@ -68,30 +68,27 @@ def register(
         VersionNotFoundError: There is no such version.
     """
     dataset = LazyDataset(open_handle(table, version, storage_options, options), RowQuery())
-    # A private entrance of DuckDB's; where it is not as it was, the public one gives the same rows.
-    with_rows = getattr(con, "_register_arrow_source", None)
-    source = None if with_rows is None else _source_with_rows(dataset)
-    if with_rows is None or source is None:
+    if not _register_with_rows(con, name, dataset):
         con.register(name, dataset)
-    else:
-        with_rows(name, source)
     return dataset
 
 
-def _source_with_rows(dataset: LazyDataset) -> object | None:
-    """What DuckDB itself makes of a dataset, and how many rows it has; None where DuckDB makes something else.
+def _register_with_rows(con: duckdb.DuckDBPyConnection, name: str, dataset: LazyDataset) -> bool:
+    """Tells DuckDB how many rows a dataset has, too, by an entrance that is not public: whether it is there.
 
-    Without a number DuckDB takes a dataset to have about one row, and so reads all of it before a join begins.
+    Without a number DuckDB takes a dataset to have about one row, and so reads all of it before a join begins. The rows
+    of a query are the same either way.
     """
+    enter = getattr(con, "_register_arrow_source", None)
     try:
         from duckdb._sources.pyarrow import PyArrowDatasetSource
     except ImportError:
-        return None
-    if not hasattr(PyArrowDatasetSource, "rows"):
-        return None
+        return False
+    if enter is None or not hasattr(PyArrowDatasetSource, "rows"):
+        return False
 
     class Source(PyArrowDatasetSource):
-        """The dataset, with an estimate of its rows that is asked for once."""
+        """What DuckDB itself makes of a dataset, with an estimate of the rows that is asked for once."""
 
         known: tuple[int | None] | None = None
 
@@ -100,7 +97,11 @@ def _source_with_rows(dataset: LazyDataset) -> object | None:
                 self.known = (_estimated_rows(dataset),)
             return self.known[0]
 
-    return Source(dataset)
+    try:
+        enter(name, Source(dataset))
+    except (TypeError, duckdb.Error):
+        return False
+    return True
 
 
 def _estimated_rows(dataset: LazyDataset) -> int | None:

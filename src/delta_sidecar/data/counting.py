@@ -1,7 +1,8 @@
 """How many rows match, from what the log says of files: a file is opened only where the log does not tell.
 
-A manifest of a metadata sidecar, or a short log, may tell the number of all rows by itself. Else, statistics say how many rows a file has, its deletion vector how many of them are deleted. A condition that looks at
-nothing but partition columns holds in all rows of a file or in none.
+A manifest of a metadata sidecar, or a short log, may tell the number of all rows by itself. Else, statistics say how
+many rows a file has, its deletion vector how many of them are deleted. A condition that looks at nothing but partition
+columns holds in all rows of a file or in none.
 """
 
 from __future__ import annotations

@@ -61,7 +61,6 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         self.table = table.frozen()
         self.query = query
         self.last_error: Exception | None = None
-        self._rows = _TableRows(self)
         format_, files = pads.ParquetFileFormat(), pafs.PyFileSystem(_Refusing())
         nothing = format_.make_fragment("delta-sidecar", filesystem=files)
         super().__init__([nothing], row_schema(self.table.snapshot().schema), format_, files)
@@ -95,7 +94,7 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         """
         refuse_scan_options(manner)
         projection = project(columns, self.table.snapshot().columns)
-        return DatasetScanner(self._rows, narrowed(self.query, filter), projection, batch_size)
+        return DatasetScanner(_TableRows(self), narrowed(self.query, filter), projection, batch_size)
 
     def filter(self, expression: pc.Expression) -> Self:
         """The rows of this dataset that match.

@@ -40,7 +40,7 @@ class RowQuery:
     def __post_init__(self) -> None:
         if self.predicate is not None:
             object.__setattr__(self, "predicate", parse(self.predicate))
-        limit = self.limit
+        limit: object = self.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             msg = f"limit must be a whole number from 0 on, not {limit!r}"
             raise OptionError(msg)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, strings
+from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
 from delta_sidecar.predicate.domain import Kind, kind_of
 from delta_sidecar.predicate.expression import leaves
@@ -124,14 +124,12 @@ def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType, *, is_upper: bo
             for value in _only(int, raw)
         ]
         return _integers(numbers, kind)
-    if wanted in (Kind.INTEGER, Kind.DATE):
+    if wanted in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
         return None if pa.types.is_unsigned_integer(held) else _integers(_only(int, raw), kind)
     if wanted is Kind.FLOATING:
         return _floats(_only(float, raw), kind)
     if wanted is Kind.STRING:
         return _texts(raw)
-    if wanted is Kind.BOOLEAN and all(isinstance(value, bool) for value in raw):
-        return booleans(np.array(raw, dtype=np.bool_))
     if wanted is Kind.DECIMAL:
         return _decimals(_only(int, raw), held, kind)
     return None

@@ -83,10 +83,12 @@ class RowScan:
         self._events = Events(listeners)
         self._selection = select_rows(query, None if snapshot is None else snapshot.schema)
         # Without an order of its own, a limit takes what comes soonest.
-        prompt = {} if query.limit is None or config.strategy or config.order else {"strategy": "reverse"}
+        is_prompt = query.limit is not None and not config.strategy and not config.order
+        strategy = "reverse" if is_prompt else config.strategy
+        prunes = self._selection.prunes
         self._run = ScanRun(
             access.store,
-            replace(config, predicate=self._selection.prunes, limit=None, batch_size=_FILES_AT_ONCE, **prompt),
+            replace(config, predicate=prunes, limit=None, batch_size=_FILES_AT_ONCE, strategy=strategy),
             listeners,
             snapshot,
         )
