@@ -189,6 +189,24 @@ def test_an_estimate_of_the_rows_changes_no_answer(
     odd.unregister("guessed")
 
 
+class Changed:
+    """A connection whose private entrance takes something else."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self.register = con.register
+
+    def _register_arrow_source(self, *_: object) -> None:
+        msg = "not such a source"
+        raise TypeError(msg)
+
+
+def test_where_the_private_entrance_has_changed_the_public_one_serves(
+    con: duckdb.DuckDBPyConnection, table: Path
+) -> None:
+    register(Changed(con), "t", table)  # type: ignore[arg-type]
+    assert con.execute("SELECT count(*) FROM t").fetchall() == [(6,)]
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ from delta_sidecar import (
     UnreadableFileError,
 )
 from delta_sidecar.events import RowScanEnded
+from delta_sidecar.store import ScanCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,6 +95,13 @@ def stop_at_first(stream: RowStream) -> None:
         next(stream)
 
 
+def stop_as_it_begins(stream: RowStream) -> None:
+    """As a stop from another thread, between the first batch's being asked for and the first file's being found."""
+    stream._scan._requests.cancel()
+    with pytest.raises(ScanCancelledError):
+        next(stream)
+
+
 def close_at_first(stream: RowStream) -> None:
     stream.close()
 
@@ -114,7 +122,7 @@ def close_a_reader_at_first(stream: RowStream) -> None:
 
 WAYS = [
     *(exhaust, break_off, close, leave, stop, stop_at_first, close_at_first, drop_at_first, drop_a_reader),
-    close_a_reader_at_first,
+    *(close_a_reader_at_first, stop_as_it_begins),
 ]
 
 

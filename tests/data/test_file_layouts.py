@@ -120,6 +120,12 @@ def test_what_is_no_parquet_file_is_refused(tmp_path: Path, content: bytes) -> N
         read(one_file(tmp_path, {"id": "long"}, content))
 
 
+def test_a_footer_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    content = parquet(pa.table({"text": ["a"]})).replace(b"parquet-cpp-arrow", b"parquet\xffcpp-arrow")
+    with pytest.raises(UnreadableFileError, match=r"data file part-0.parquet cannot be read: 'utf-8' codec"):
+        read(one_file(tmp_path, {"text": "string"}, content), predicate="text = 'a'")
+
+
 def test_a_size_in_the_log_that_is_wrong_does_no_harm(tmp_path: Path) -> None:
     built = TableBuilder(tmp_path, schema={"id": "long"})
     content = pa.table({"id": range(5)})

@@ -68,7 +68,7 @@ def whole(table: TableBuilder) -> pa.Table:
     return read(table)
 
 
-@examples(60)
+@examples(40)
 @given(random_files(), st.data())
 def test_just_the_rows_that_match_come_out(files: RandomFiles, data: st.DataObject) -> None:
     """By plain Python over the rows that were written, and by `matches` over all that are read."""
@@ -85,7 +85,7 @@ def test_just_the_rows_that_match_come_out(files: RandomFiles, data: st.DataObje
             event("some match" if expected else "none match")
 
 
-@examples(40)
+@examples(25)
 @given(random_files(), st.data())
 def test_no_row_is_lost_by_what_is_true_of_it(files: RandomFiles, data: st.DataObject) -> None:
     with written(files) as (table, rows):
@@ -197,6 +197,22 @@ def _in_groups(groups: list[list[Any]], kind: pa.DataType) -> bytes:
             writer.write_table(pa.table({"x": pa.array(group, kind)}))
     content: bytes = into.getvalue().to_pybytes()
     return content
+
+
+def test_bounds_are_those_of_the_column_whatever_stands_before_it(tmp_path: Path) -> None:
+    """What is one column to Arrow may be several to Parquet."""
+    pair = pa.array([{"p": 9, "q": 9}] * 4, pa.struct({"p": pa.int64(), "q": pa.int64()}))
+    before = {
+        "opaque": pa.ExtensionArray.from_storage(pa.opaque(pair.type, "pair", "tests"), pair),
+        "map": pa.array([[("k", 9)]] * 4, pa.map_(pa.string(), pa.int64())),
+        "list": pa.array([[{"p": 9, "q": 9}]] * 4, pa.list_(pair.type)),
+        "fixed": pa.array([[9, 9]] * 4, pa.list_(pa.int64(), 2)),
+        "words": pa.array(["9"] * 4).dictionary_encode(),
+    }
+    rows = pa.table({**before, "x": [1, 2, 3, 4]})
+    table = one_file(tmp_path, {"x": "long", "words": "string"}, parquet(rows, row_group_size=2))
+    assert groups_of(table, "x >= 3") == ([3, 4], 1)
+    assert groups_of(table, "x = 9 OR words = '8'") == ([], 2)
 
 
 def test_row_groups_of_a_column_that_came_later_are_left_out(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_deletion_vectors_reach_over_row_groups_and_batches(tmp_path: Path) -> N
     rows = pa.table({"id": range(10_000)})
     deleted = [*range(5), *range(990, 1010), 2_000, *range(3_000, 4_000), 9_999]
     built = TableBuilder(tmp_path, schema={"id": "long"}, protocol=WITH_VECTORS)
-    built.commit([put(built, "a.parquet", parquet(rows, row_group_size=1_000), dv=inline_vector(deleted))])
+    built.commit([put(built, "a.parquet", parquet(rows, row_group_size=2_500), dv=inline_vector(deleted))])
     expected = sorted(set(range(10_000)) - set(deleted))
     assert ids(built) == expected
     assert ids(built, options={"rows_per_batch": 1_024}) == expected

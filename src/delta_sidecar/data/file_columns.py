@@ -31,6 +31,7 @@ class FileColumnsFound:
         names: The file's top-level columns that have to be read.
         converters: For each needed column the place of its file column in `names` and the way from there; None where
             it is not read from the file.
+        leaves: Dotted names of the columns that Parquet has, in order.
     """
 
     columns: RowColumns
@@ -38,6 +39,7 @@ class FileColumnsFound:
     matching: Matching
     names: tuple[str, ...]
     converters: tuple[tuple[str, Convert] | None, ...]
+    leaves: tuple[str, ...]
 
     def place(self, path: tuple[str, ...]) -> Place | None:
         """Where a column is among the file's fields: nowhere where it is not in it. None where that is not known."""
@@ -61,13 +63,15 @@ class FileColumnsFound:
         return tuple(place)
 
     def leaf(self, place: Place) -> int | None:
-        """The number of the leaf column at a place; None where it is no leaf."""
-        number, fields = 0, list(self.held)
+        """The number of the leaf column at a place; None where it is no leaf, or that is not sure."""
+        number, names, fields = 0, [], list(self.held)
         for at in place:
             number += sum(_leaves(field.type) for field in fields[:at])
+            names.append(fields[at].name)
             kind = fields[at].type
             fields = list(kind) if pa.types.is_struct(kind) else []
-        return None if pa.types.is_nested(kind) else number
+        # A name alone is not enough, for there may be dots in it.
+        return number if self.leaves[number : number + 1] == (".".join(names),) else None
 
     def type_at(self, place: Place) -> pa.DataType:
         """The type of a column of the file."""
@@ -106,7 +110,8 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> F
         converters.append(
             (found.name, converter(column.logical, column.physical, found, matching, column.logical.name))
         )
-    return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters))
+    leaves = tuple(metadata.schema.column(at).path for at in range(metadata.num_columns))
+    return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters), leaves)
 
 
 def missing(found: FileColumnsFound, at: int, rows: int) -> pa.Array:
@@ -131,6 +136,8 @@ def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
 
 def _leaves(kind: pa.DataType) -> int:
     """How many columns of Parquet a column of Arrow is made of."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves(kind.storage_type)
     if not pa.types.is_nested(kind):
         return 1
     return sum(_leaves(kind.field(at).type) for at in range(kind.num_fields))

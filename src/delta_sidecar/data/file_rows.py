@@ -104,7 +104,7 @@ class FileReader:
                 "version was superseded; read a newer version"
             )
             raise UnreadableFileError(msg, file.path) from error
-        except (pa.ArrowException, StorageError, OSError) as error:
+        except (pa.ArrowException, StorageError, OSError, UnicodeDecodeError) as error:
             msg = f"data file {file.path} cannot be read: {error}"
             raise UnreadableFileError(msg, file.path) from error
         self.counts.add(files_read=1)

@@ -108,22 +108,18 @@ def _bounds(
         (found.min_raw, found.max_raw) if found is not None and found.has_min_max else (None, None)
         for found in statistics
     ]
-    lower = _typed([pair[0] for pair in raw], held, kind, is_upper=False)
-    return lower, _typed([pair[1] for pair in raw], held, kind, is_upper=True)
+    return _typed([pair[0] for pair in raw], held, kind), _typed([pair[1] for pair in raw], held, kind)
 
 
-def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType, *, is_upper: bool) -> pa.Array | None:
+def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
     """Bounds in the table's type; None where the file's type says nothing that is sure to be right for it."""
     wanted, there = kind_of(kind), kind_of(held)
     if wanted is not there:
         return None
     if wanted is Kind.TIMESTAMP:
+        # Cut as the values are.
         times, by = _PER_UNIT[held.unit]
-        numbers = [
-            None if value is None else -(-value * times // by) if is_upper else value * times // by
-            for value in _only(int, raw)
-        ]
-        return _integers(numbers, kind)
+        return _integers([None if value is None else value * times // by for value in _only(int, raw)], kind)
     if wanted in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
         return None if pa.types.is_unsigned_integer(held) else _integers(_only(int, raw), kind)
     if wanted is Kind.FLOATING:

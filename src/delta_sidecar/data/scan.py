@@ -157,13 +157,14 @@ class RowScan:
         outcome: Outcome = "failed"
         error = None
         try:
-            for batch in self._found():
-                self._rows += batch.num_rows
-                self._batches += 1
-                self._tell()
-                outcome = "stopped"
-                yield batch
-                outcome = "failed"
+            with closing(self._found()) as found:
+                for batch in found:
+                    self._rows += batch.num_rows
+                    self._batches += 1
+                    self._tell()
+                    outcome = "stopped"
+                    yield batch
+                    outcome = "failed"
             self._is_complete = True
             outcome = "complete" if self._query.limit is None or self._rows < self._query.limit else "limit"
         except Exception as failure:
@@ -179,7 +180,7 @@ class RowScan:
             self._end_requests()
             self._end(outcome, error, time.monotonic() - began)
 
-    def _found(self) -> Iterator[pa.RecordBatch]:
+    def _found(self) -> Generator[pa.RecordBatch, None, None]:
         columns, limit, options = self.begin(), self._query.limit, self._options
         if limit == 0:
             return
