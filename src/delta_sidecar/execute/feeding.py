@@ -48,8 +48,8 @@ def in_fed_lanes(
     crew: Crew[T] = Crew(workers, scale)
     feed = _Feed(makers, crew, scale, weigh, clock, ahead)
     try:
-        crew.run(feed.run, "delta-sidecar-discovery")
         log.watch(feed.give_up)
+        crew.run(feed.run, "delta-sidecar-discovery")
         while (lane := feed.first()) is not None:
             lane.come_first()
             for item, made_at in lane.items():
@@ -112,7 +112,8 @@ class _Feed(Generic[T]):
             self._scale.changed.wait_for(lambda: self._lanes or self._ended or self._scale.stopped)
             if self._lanes:
                 return self._lanes[0]
-            if not self._ended:
+            # Nobody looked any further: what seems to be the end is none.
+            if self._scale.stopped:
                 raise ScanCancelledError
         if self._error is not None:
             raise self._error
