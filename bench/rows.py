@@ -136,7 +136,7 @@ def _figures(results: list[RowResult]) -> Table:
         for result in results:
             if result.layout == layout:
                 table.add_row(
-                    f"  {result.reader}",
+                    f" {result.reader}",
                     report.duration(result.first_seconds),
                     _ratio(result.first_seconds / best.first_seconds),
                     report.duration(result.seconds),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begins with what takes long, so that no process has it left at the end."""
     long_ones_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector what is there before the first test: it is a lot, and stays until the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Gives it back, so that libraries find nothing left over when the process ends."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import subprocess
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -21,6 +23,7 @@ from delta_sidecar._arrow import (
     scalar,
     strings,
     valid_mask,
+    values_of,
 )
 
 PATIENTLY = settings(deadline=None)
@@ -146,3 +149,26 @@ def test_a_moment_of_another_zone() -> None:
 def test_a_value_of_another_type_is_refused(value: object, kind: pa.DataType) -> None:
     with pytest.raises((TypeError, pa.ArrowInvalid)):
         scalar(value, kind)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_values(unit: str, zone: str | None) -> None:
+    for held in (pa.array([0, None, -5, 253_402_300], pa.int64()).view(pa.timestamp(unit, zone)), pa.array([1, None])):
+        assert values_of(held) == held.to_pylist()
+        assert values_of(held.slice(1, 2)) == held.slice(1, 2).to_pylist()
+
+
+def test_values_need_no_pandas() -> None:
+    code = """
+import sys
+import numpy as np, pyarrow as pa
+from delta_sidecar._arrow import int64s, values_of
+moments = int64s(np.array([5])).view(pa.timestamp("us", "UTC"))
+print(values_of(moments)[0].isoformat(), "pandas" in sys.modules)
+moments.to_pylist()
+print("pandas" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    # Where the usual way does without pandas, too, this one need not be.
+    assert run.stdout.split() == ["1970-01-01T00:00:00.000005+00:00", "False", "True"]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from bench import measure
 from bench.budgets import FILES, OURS, verdicts
-from bench.measure import Measurement, measured
+from bench.measure import Measurement
 from bench.questions import (
     ALL_FILES,
     BUILD,
@@ -29,13 +32,23 @@ from bench.readers import build, lazy
 from bench.report import verdict
 from bench.tables import BenchTable, table
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.measure import Work
+
+    Runner = Callable[..., tuple[str, Any]]
+
 ROOT = Path(__file__).parents[1]
 
 pytestmark = pytest.mark.slow
 
 
+SMALL = ("--files", "5000")
+
+
 def test_a_small_run(tmp_path: Path) -> None:
-    text, found = run(tmp_path, "--layouts", "spark")
+    text, found = run(tmp_path, *SMALL, "--layouts", "spark")
     assert text.startswith("Before you read the figures")
     assert "To reproduce: make bench ARGS='--files 5000'" in text
     assert found["files"] == 5000
@@ -43,9 +56,9 @@ def test_a_small_run(tmp_path: Path) -> None:
     assert {(each["question"], each["reader"]) for each in found["results"]} == expected
 
 
-def test_a_small_run_with_sidecars_and_without_peers(tmp_path: Path) -> None:
+def test_a_small_run_with_sidecars_and_without_peers(run_here: Runner, tmp_path: Path) -> None:
     layouts = ["--small", "3000", "--layouts", "sidecar", "small", "wide"]
-    text, found = run(tmp_path, *layouts, "--no-peers")
+    text, found = run_here("bench", *SMALL, *layouts, "--no-peers")
     assert {each["reader"] for each in found["results"]} == {OURS}
     measured_of = {(each["layout"], each["question"]): each for each in found["results"]}
     assert set(measured_of) == {
@@ -61,7 +74,7 @@ def test_a_small_run_with_sidecars_and_without_peers(tmp_path: Path) -> None:
     assert f"of {len(judged)} budgets are met" in text
     assert (tmp_path / "v1-spark-sidecar-5000/_delta_log/_sidecars").exists()
     assert not (tmp_path / "v1-spark-5000/_delta_log/_sidecars").exists(), "the log is shared, the sidecar is not"
-    _, found = run(tmp_path, "--layouts", "sidecar", "--keep-sidecars")
+    _, found = run_here("bench", *SMALL, "--layouts", "sidecar", "--keep-sidecars")
     assert found["results"]
     assert not [each for each in found["results"] if each["question"] == BUILD]
 
@@ -70,13 +83,14 @@ def test_a_small_run_with_sidecars_and_without_peers(tmp_path: Path) -> None:
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BenchTable:
     made = table(request.param, 3000, tmp_path_factory.mktemp("bench"))
     if request.param == "sidecar":
-        measured(build, table=str(made.path), version=made.log.checkpoint_version)
+        build(table=str(made.path), version=made.log.checkpoint_version)()
     return made
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_wrong_answer_is_no_result(made: BenchTable, question: str) -> None:
-    right = measured(lazy, table=str(made.path), **lazy_arguments(question, made))
+    # Other tests run the benchmark in processes of their own.
+    right = Measurement(lazy(table=str(made.path), **lazy_arguments(question, made))(), 1.5, 3_000_000)
     check(question, made, right)
     decides = {
         FIRST_FILE: ["first_path"],
@@ -117,11 +131,10 @@ def test_budgets_are_met_or_not() -> None:
 
 
 def run(cache: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
-    """A run with few files: what it printed, and its figures."""
+    """A run, with processes of their own: what it printed, and its figures."""
     figures = cache / "figures.json"
-    small = ["--files", "5000", "--runs", "1", "--cache", str(cache), "--json", str(figures)]
     done = subprocess.run(
-        [sys.executable, "-m", "bench", *small, *arguments],
+        [sys.executable, "-m", "bench", *arguments, "--runs", "1", "--cache", str(cache), "--json", str(figures)],
         check=True,
         capture_output=True,
         text=True,
@@ -131,12 +144,36 @@ def run(cache: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
     return done.stdout, json.loads(figures.read_text())
 
 
-def test_rows_are_measured_side_by_side(tmp_path: Path) -> None:
-    figures = tmp_path / "rows.json"
-    command = [sys.executable, "-m", "bench.rows", "--files", "200", "--runs", "1", "--cache", str(tmp_path)]
-    done = subprocess.run([*command, "--json", str(figures)], cwd=ROOT, check=True, capture_output=True, text=True)
-    assert done.stdout.startswith("Before you read the figures")
-    found = json.loads(figures.read_text())
+@pytest.fixture
+def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Runner:
+    """Runs a module of the benchmark in this process, and so all that it measures."""
+
+    def measured(work: Work, **arguments: object) -> Measurement:
+        ready = work(**arguments)
+        started = time.perf_counter()
+        return Measurement(ready(), time.perf_counter() - started, 3_000_000)
+
+    monkeypatch.setattr(measure, "measured", measured)
+
+    def ran(module: str, *arguments: str) -> tuple[str, Any]:
+        figures = tmp_path / "figures.json"
+        common = ["--runs", "1", "--cache", str(tmp_path), "--json", str(figures)]
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "argv", [module, *arguments, *common])
+            # As it is imported by a process that is started with it: anew, with what is measured here.
+            for name in [each for each in sys.modules if each in {"bench.__main__", "bench.rows"}]:
+                patched.delitem(sys.modules, name)
+            runpy.run_module(module, run_name="__main__")
+        said = capsys.readouterr()
+        assert said.err == ""
+        return said.out, json.loads(figures.read_text())
+
+    return ran
+
+
+def test_rows_are_measured_side_by_side(run_here: Runner) -> None:
+    text, found = run_here("bench.rows", "--files", "200")
+    assert text.startswith("Before you read the figures")
     assert {(each["layout"], each["rows"]) for each in found} == {("checkpoint", 400), ("sidecar", 400)}
     assert {each["reader"] for each in found if each["layout"] == "checkpoint"} == {
         "DeltaTable.scan",

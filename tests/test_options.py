@@ -122,6 +122,7 @@ ROW_VALUES = {
     "rows_per_batch": ("7", 7, "few"),
     "rows_memory_limit": ("5MB", 5 << 20, "much"),
     "allow_external_paths": ("yes", True, "perhaps"),
+    "time_zone": ("Asia/Tokyo", "Asia/Tokyo", "Nowhere/Land"),
 }
 
 

@@ -1,6 +1,6 @@
-"""Arrow values made and taken apart without `pa.array` and `pa.scalar`.
+"""Arrow values made and taken apart without `pa.array` and `pa.scalar`, and timestamps without `as_py`.
 
-Both of those import pandas, where it is installed, on their first call: up to a second on the way to the
+All of those import pandas, where it is installed, on their first call: up to a second on the way to the
 first file. Everything on the way from a log to a batch goes through these functions instead.
 """
 
@@ -81,6 +81,15 @@ def numbers_of(array: pa.Array) -> NDArray[Any]:
     if data is None:
         return np.zeros(len(array), dtype=width)
     return np.frombuffer(data, dtype=width, count=len(array) + array.offset)[array.offset :]
+
+
+def values_of(array: pa.Array) -> list[Any]:
+    """Gives the values of an array in Python's types; timestamps are in microseconds, in UTC where they have a zone."""
+    if not pa.types.is_timestamp(array.type):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    epoch = dt.datetime(1970, 1, 1, tzinfo=None if array.type.tz is None else UTC)
+    micros = array.cast(pa.timestamp("us", array.type.tz)).view(pa.int64())
+    return [None if value is None else epoch + dt.timedelta(microseconds=value) for value in micros.to_pylist()]
 
 
 def scalar(value: object, type: pa.DataType) -> pa.Scalar:  # noqa: A002 - the Arrow word

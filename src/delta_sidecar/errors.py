@@ -257,3 +257,15 @@ class ObjectNotFoundError(StorageError, FileNotFoundError):
 
 class ObjectExistsError(StorageError, FileExistsError):
     """An object that was to be created is already there."""
+
+
+def described(value: object) -> str:
+    """A value that was given for another, for a message: numbers and short texts as they are, of others the type.
+
+    What stands in the wrong place may be a secret.
+    """
+    is_short = isinstance(value, str) and len(value) <= _SHORT
+    return repr(value) if value is None or is_short or isinstance(value, bool | int | float) else type(value).__name__
+
+
+_SHORT = 16

@@ -9,6 +9,7 @@ import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from delta_sidecar.errors import OptionError
 
@@ -143,6 +144,17 @@ def flag(given: object) -> bool:
 
 
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+def time_zone(given: object) -> str:
+    """Reads names of time zones."""
+    if isinstance(given, str) and given == "UTC":
+        return given
+    try:
+        return ZoneInfo(str(given)).key
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        msg = "UTC, or the name of a time zone that this machine knows, such as 'Europe/Berlin'"
+        raise ValueError(msg) from None
 
 
 def one_of(*names: str) -> Callable[[object], str]:
@@ -291,6 +303,13 @@ ROW_OPTIONS = (
         default=False,
         read=flag,
         meaning="Whether data files outside of the table's own folder are opened, as those of a shallow clone.",
+    ),
+    Option(
+        name="time_zone",
+        key="delta.rows.time_zone",
+        default="UTC",
+        read=time_zone,
+        meaning="Time zone of partition values, and of the oldest files of Spark, that do not tell theirs.",
     ),
 )
 """The options of reading rows. They are about the reader, so that no table property sets them."""

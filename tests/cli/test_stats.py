@@ -134,6 +134,13 @@ def test_a_text_that_may_be_cut_off_is_marked(tmp_path: Path) -> None:
     assert "…  may be the beginning of a longer text" in text
 
 
+def test_columns_stand_below_each_other_however_long_a_text_is(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path, schema={"name": "string", "id": "long"})
+    table.commit([add("a.parquet", stats=json.dumps(statistics(1, name=("a" * 60, "b" * 70, 0), id=(1, 2, 0))))])
+    head, _, name, number = run(tmp_path).stdout.splitlines()[4:8]
+    assert [name.index("b" * 70), number.index("2")] == [head.index("max")] * 2
+
+
 def test_only_nulls_are_told_from_nothing_known(tmp_path: Path) -> None:
     table = TableBuilder(tmp_path, schema={"name": "string"})
     table.commit([add("a.parquet", stats=json.dumps(statistics(3, name=(None, None, 3))))])

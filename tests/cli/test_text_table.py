@@ -89,3 +89,14 @@ def test_a_text_that_reads_null_is_told_from_null() -> None:
 )
 def test_types_have_the_names_of_delta(kind: pa.DataType, name: str) -> None:
     assert type_name(kind) == name
+
+
+def test_a_later_number_that_is_longer_is_not_cut() -> None:
+    """The widths are those of the first rows."""
+    table = TextTable(30)
+    schema = pa.schema({"n": pa.int64(), "text": pa.string()})
+    first = pa.record_batch([list(range(1_000)), ["short"] * 1_000], schema=schema)
+    later = pa.record_batch([[123_456_789], ["a text that is longer than all before"]], schema=schema)
+    lines = b"".join([table.start(schema), table.batch(first), table.batch(later), table.end()]).decode().splitlines()
+    assert lines[-1].startswith("123456789  ")
+    assert lines[-1].endswith("…")

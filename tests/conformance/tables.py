@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
     from delta_sidecar import DeltaFile
 
-FOLDER = Path(os.environ.get("DELTA_CONFORMANCE_DIR") or Path(__file__).parents[2].parent / "shared" / "conformance")
+# Resolved, since deltalake follows links and shows where they lead.
+FOLDER = Path(
+    os.environ.get("DELTA_CONFORMANCE_DIR") or Path(__file__).parents[2].parent / "shared" / "conformance"
+).resolve()
 
 ERRORS: dict[str, type[DeltaSidecarError]] = {
     "not_a_table": TableNotFoundError,

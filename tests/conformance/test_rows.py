@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import shutil
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -33,10 +32,8 @@ pytestmark = pytest.mark.skipif(
 )
 TABLES = names() or ("absent",)
 
-# Partition values that were written without a zone are in UTC here; the expected rows are those of a session elsewhere.
-WITHOUT_A_ZONE = {
-    "delta/data-reader-partition-values": ("as_timestamp", dt.datetime(2021, 9, 8, 11, 11, 11, tzinfo=dt.UTC))
-}
+# Partition values that were written without a zone, and the zone of the session that the expected rows are from.
+WITHOUT_A_ZONE = {"delta/data-reader-partition-values": "America/Los_Angeles"}
 
 PREFIX = "test%dv%prefix-"
 
@@ -86,7 +83,9 @@ def _has_rows(facts: Mapping[str, Any]) -> bool:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", TABLES)
 def test_as_many_rows_as_there_are(name: str, engine: str) -> None:
-    for expected in versions(name):
+    listed = versions(name)
+    # Engines take what the table gives; for them the oldest and the newest version will do.
+    for expected in listed if engine == "table" else [*listed[:1], *listed[1:][-1:]]:
         found = rows_of(expected, ENGINES[engine])
         if found is not None:
             found.validate(full=True)
@@ -95,7 +94,9 @@ def test_as_many_rows_as_there_are(name: str, engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", with_content())
-def test_the_rows_that_are_expected(name: str, engine: str) -> None:
+def test_the_rows_that_are_expected(name: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in WITHOUT_A_ZONE:
+        monkeypatch.setenv("DELTA_ROWS_TIME_ZONE", WITHOUT_A_ZONE[name])
     newest = versions(name)[-1]
     found = rows_of(newest, ENGINES[engine])
     if found is None:
@@ -105,10 +106,6 @@ def test_the_rows_that_are_expected(name: str, engine: str) -> None:
         for path in sorted(expected_folder(name).glob("*.parquet"))
     )
     assert found.schema.names == wanted.schema.names
-    if name in WITHOUT_A_ZONE:
-        column, moment = WITHOUT_A_ZONE[name]
-        assert set(found[column].to_pylist()) == {moment, None}
-        found, wanted = found.drop_columns(column), wanted.drop_columns(column)
     assert as_multiset(found) == as_multiset(wanted)
 
 

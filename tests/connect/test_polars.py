@@ -158,6 +158,19 @@ def test_a_frame_of_an_address_can_be_pickled(table: Path) -> None:
         pickle.dumps(scan_delta(DeltaTable(table)))
 
 
+def test_a_frame_of_a_relative_path_stays_with_its_table(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(table.parent)
+    frame = scan_delta(table.name)
+    expected, kept = frame.collect().sort("id"), pickle.dumps(frame)
+    elsewhere = tmp_path / "elsewhere"
+    write_deltalake(elsewhere / table.name, pa.table({"id": [99], "name": ["other"]}))
+    monkeypatch.chdir(elsewhere)
+    assert frame.collect().sort("id").equals(expected)
+    assert pickle.loads(kept).collect().sort("id").equals(expected)  # noqa: S301 - our own
+
+
 # --- types ------------------------------------------------------------------------------------------------------------
 
 FIELDS: dict[str, Any] = {

@@ -46,6 +46,11 @@ def test_it_is_refused_by_name(dataset: LazyDataset, name: str) -> None:
         REFUSED[name](dataset)
 
 
+def test_who_asks_whether_it_has_something_is_answered(dataset: LazyDataset) -> None:
+    assert not hasattr(dataset, "files")
+    assert getattr(dataset, "filesystem", None) is None
+
+
 def test_a_dataset_is_not_pickled(dataset: LazyDataset) -> None:
     with pytest.raises(TypeError, match="make one of the table's address"):
         pickle.dumps(dataset)

@@ -24,7 +24,6 @@ from tests.data.watching import (
     own_threads,
     settled,
     watched,
-    write,
 )
 from tests.small_files import FILES_AN_HOUR, TAIL
 
@@ -46,18 +45,7 @@ if TYPE_CHECKING:
     from delta_sidecar.store.wrappers import Attempt, RecordingStore
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = tmp_path_factory.mktemp("small")
-    write(path / "table")
-    return path / "table"
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    before = own_threads()
-    yield
-    await_threads(before)
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 
 def exhaust(stream: RowStream) -> None:
@@ -73,7 +61,8 @@ def break_off(stream: RowStream) -> None:
 def close(stream: RowStream) -> None:
     next(stream)
     stream.close()
-    assert next(stream, None) is None
+    with pytest.raises(ScanClosedError, match="closed before its end"):
+        next(stream)
 
 
 def leave(stream: RowStream) -> None:
@@ -210,16 +199,13 @@ def waiting_consumer(stream: RowStream, blocking: Blocking) -> tuple[threading.T
     return thread, failures
 
 
-@pytest.mark.parametrize("close", [True, False])
-def test_who_waits_is_let_go_from_outside(held: tuple[DeltaTable, RecordingStore, Blocking], close: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("way", ["the table is closed", "stop", "close"])
+def test_who_waits_is_let_go_from_outside(held: tuple[DeltaTable, RecordingStore, Blocking], way: str) -> None:
     table, store, blocking = held
     stream = table.scan()
     consumer, failures = waiting_consumer(stream, blocking)
     settled(lambda: len(store.attempts), 0.05)
-    if close:
-        table.close()
-    else:
-        stream.stop()
+    {"the table is closed": table.close, "stop": stream.stop, "close": stream.close}[way]()
     consumer.join(PATIENCE)
     assert not consumer.is_alive()
     assert not blocking.released.is_set()

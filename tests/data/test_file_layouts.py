@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from tests.builder import TableBuilder, protocol
+from tests.builder import TableBuilder
 from tests.data.old_lists import repeated, two_levels
 from tests.data.tables import (
     MAPPED,
@@ -24,7 +24,7 @@ from tests.data.tables import (
     with_id,
 )
 
-from delta_sidecar import DeltaTable, OptionError, UnreadableFileError, UnsupportedFeatureError
+from delta_sidecar import DeltaTable, OptionError, UnreadableFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,9 +121,37 @@ def test_what_is_no_parquet_file_is_refused(tmp_path: Path, content: bytes) -> N
 
 
 def test_a_footer_that_is_damaged_is_refused(tmp_path: Path) -> None:
-    content = parquet(pa.table({"text": ["a"]})).replace(b"parquet-cpp-arrow", b"parquet\xffcpp-arrow")
+    written = parquet(pa.table({"text": ["a", "b"]}), row_group_size=1)
+    content = written.replace(b"parquet-cpp-arrow", b"parquet\xffcpp-arrow")
     with pytest.raises(UnreadableFileError, match=r"data file part-0.parquet cannot be read: 'utf-8' codec"):
         read(one_file(tmp_path, {"text": "string"}, content), predicate="text = 'a'")
+
+
+def test_of_files_that_are_alike_the_one_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    built = TableBuilder(tmp_path, schema={"id": "long", "d": "decimal(3,0)"})
+    content = [pa.table({"id": [number], "d": pa.array([number], pa.int32())}) for number in (1, 2, 3000, 4)]
+    built.commit([put(built, f"{at}.parquet", rows) for at, rows in enumerate(content)])
+    with pytest.raises(UnreadableFileError, match=r"column d is int32 in 2\.parquet, and decimal.* hold") as refusal:
+        read(built)
+    assert refusal.value.path == "2.parquet"
+    assert [row["id"] for row in values(built, ["id"])] == [1, 2, 3000, 4]
+
+
+def test_files_of_many_layouts_in_turn(tmp_path: Path) -> None:
+    """More layouts than are remembered, each of them again and again; ids alone may tell two apart."""
+    fields = struct_type(field("a", "long", 1), field("b", "string", 2))
+    built = TableBuilder(tmp_path, schema=fields, protocol=MAPPED, configuration={"delta.columnMapping.mode": "id"})
+    kinds = [pa.int64(), pa.int32(), pa.int16()]
+    expected, actions = [], []
+    for number in range(36):
+        first, second = (1, 2) if number % 2 else (2, 1)
+        columns = {1: pa.array([number], kinds[number % 3]), 2: pa.array([str(number)])}
+        schema = [with_id(pa.field(name, columns[at].type), at) for name, at in (("x", first), ("y", second))]
+        rows = pa.table([columns[first], columns[second]], schema=pa.schema(schema))
+        actions.append(put(built, f"{number}.parquet", rows))
+        expected.append({"a": number, "b": str(number)})
+    built.commit(actions)
+    assert sorted(values(built), key=lambda row: row["a"]) == expected
 
 
 def test_a_size_in_the_log_that_is_wrong_does_no_harm(tmp_path: Path) -> None:
@@ -289,6 +317,29 @@ def test_the_oldest_timestamps_at_every_depth(tmp_path: Path) -> None:
     assert values(table) == [row, empty, bare, row]
     for name in row:
         assert values(table, [name]) == [{name: each[name]} for each in (row, empty, bare, row)]
+
+
+def test_an_oldest_timestamp_that_nobody_can_tell_is_an_error_and_no_null(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "s": pa.array([{"at": MOMENT}], pa.struct({"at": NTZ}))})
+    content = parquet(rows, use_deprecated_int96_timestamps=True, compression="none", use_dictionary=False)
+    nanos = (MOMENT - MOMENT.replace(hour=0, minute=0, second=0, microsecond=0)) // dt.timedelta(microseconds=1) * 1000
+    held = nanos.to_bytes(8, "little") + (2_440_588 + (MOMENT.date() - dt.date(1970, 1, 1)).days).to_bytes(4, "little")
+    assert content.count(held) >= 1
+    content = content.replace(held, held[:8] + (2**31 - 1).to_bytes(4, "little"))
+    table = one_file(tmp_path, {"id": "long", "s": struct_type(("at", "timestamp_ntz"))}, content)
+    with pytest.raises(
+        UnreadableFileError, match=r"part-0.parquet cannot be read: column s.at has a timestamp that is"
+    ):
+        read(table)
+    assert values(table, ["id"]) == [{"id": 1}]
+
+
+def test_the_oldest_timestamps_in_lists_of_one_length_are_refused(tmp_path: Path) -> None:
+    content = parquet(
+        pa.table({"l": pa.array([[MOMENT, OLD]], pa.list_(NTZ, 2))}), use_deprecated_int96_timestamps=True
+    )
+    with pytest.raises(UnreadableFileError, match=r"part-0.parquet cannot be read: .*fixed_size_binary\[12\]"):
+        read(one_file(tmp_path, {"l": array_type("timestamp_ntz")}, content))
 
 
 @pytest.mark.parametrize(("change", "nullable"), [(two_levels, True), (repeated, False)])
@@ -460,59 +511,6 @@ def test_by_id_a_file_without_ids_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(UnreadableFileError, match="has none at y"):
         read(inner)
-
-
-# --- types that are not known, and variants ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "kind", ["geography", array_type("geography"), struct_type(("x", map_type("string", "geography")))]
-)
-def test_an_unknown_type_is_refused_where_it_is_asked_for(tmp_path: Path, kind: Any) -> None:  # noqa: ANN401
-    table = one_file(tmp_path, {"id": "long", "place": kind}, pa.table({"id": [1], "place": [b"?"]}))
-    assert values(table, ["id"]) == [{"id": 1}]
-    for query in ({}, {"columns": ["place"]}, {"columns": ["id"], "predicate": "place IS NULL"}):
-        with pytest.raises(UnsupportedFeatureError, match=r"column place has the type geography") as refused:
-            read(table, **query)
-        assert refused.value.features == ("geography",)
-
-
-VARIANT = protocol(features=["variantType", "variantShredding", "columnMapping"])
-PLAIN = pa.struct({"value": pa.binary(), "metadata": pa.binary()})
-SHREDDED = pa.struct({"metadata": pa.binary(), "value": pa.binary(), "typed_value": pa.int64()})
-
-
-@pytest.mark.parametrize("mode", ["none", "name", "id"])
-def test_variants_come_as_their_bytes(tmp_path: Path, mode: str) -> None:
-    schema = struct_type(field("v", "variant", 1, "v"), field("l", array_type("variant"), 2, "l"))
-    one = {"value": b"\x0c\x01", "metadata": b"\x01\x00\x00"}
-    held = pa.schema([with_id(pa.field("v", PLAIN), 1), with_id(pa.field("l", pa.list_(PLAIN)), 2)])
-    content = pa.Table.from_pylist([{"v": one, "l": [one, None]}, {"v": None, "l": None}], held)
-    table = one_file(tmp_path, schema, content, protocol=VARIANT, configuration={"delta.columnMapping.mode": mode})
-    assert values(table) == [{"v": one, "l": [one, None]}, {"v": None, "l": None}]
-
-
-@pytest.mark.parametrize(
-    ("kind", "held"),
-    [
-        ("variant", SHREDDED),
-        (array_type("variant"), pa.list_(SHREDDED)),
-        (map_type("string", "variant"), pa.map_(pa.string(), SHREDDED)),
-        (struct_type(("x", "variant")), pa.struct({"x": SHREDDED})),
-    ],
-)
-def test_a_shredded_variant_is_refused_where_it_is_asked_for(tmp_path: Path, kind: Any, held: pa.DataType) -> None:  # noqa: ANN401
-    content = pa.table({"id": [1], "v": pa.nulls(1, held)})
-    table = one_file(tmp_path, {"id": "long", "v": kind}, content, protocol=VARIANT)
-    assert values(table, ["id"]) == [{"id": 1}]
-    with pytest.raises(UnsupportedFeatureError, match=r"column v[.\w]* of part-0.parquet is a shredded variant"):
-        read(table)
-
-
-def test_what_is_no_variant_is_refused(tmp_path: Path) -> None:
-    content = pa.table({"v": pa.array([{"metadata": b"", "other": 1}])})
-    with pytest.raises(UnreadableFileError, match="a variant in the table"):
-        read(one_file(tmp_path, {"v": "variant"}, content, protocol=VARIANT))
 
 
 def test_columns_are_named_once_and_as_they_are(tmp_path: Path) -> None:

@@ -12,22 +12,15 @@ import pytest
 from tests.builder import TableBuilder
 from tests.data.tables import WITH_VECTORS, inline_vector, put
 from tests.data.watching import FILES, PATIENCE, ROWS, Blocking, data_files, settled, watched, write
-from tests.small_files import FILES_AN_HOUR, TAIL
+from tests.small_files import FILES_AN_HOUR, TAIL, hour_name
 
-from delta_sidecar import DeltaTable
+from delta_sidecar import DeltaTable, build_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from delta_sidecar.store.wrappers import Attempt
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = tmp_path_factory.mktemp("small")
-    write(path / "table")
-    return path / "table"
 
 
 def test_all_rows_come(root: Path) -> None:
@@ -165,6 +158,24 @@ def test_a_limit_leaves_the_checkpoint_alone(root: Path) -> None:
     assert sum(batch.num_rows for batch in table.scan(limit=30)) == 30
     assert not [path for path in store.paths("get") if ".checkpoint" in path]
     assert len([path for path in store.paths("get") if path.endswith(".json")]) <= 5
+
+
+@pytest.mark.parametrize("rows", [1, 3 * FILES_AN_HOUR * ROWS])
+def test_with_a_sidecar_the_newest_rows_come_first_too(tmp_path: Path, rows: int) -> None:
+    """The sidecar has the oldest hours first, and all commits may be in it."""
+    write(tmp_path / "table")
+    build_sidecar(tmp_path / "table", rows_per_group=10)
+    table, store = watched(tmp_path / "table")
+    table.version()
+    store.attempts.clear()
+    stream = table.scan(["_event_hour"], limit=rows)
+    found = stream.reader().read_all()["_event_hour"]
+    assert len(found) == rows
+    hours = -(-FILES // FILES_AN_HOUR)
+    assert found.unique().to_pylist() == [hour_name(hours - 1 - at) for at in range(len(found.unique()))]
+    assert len(data_files(store)) == -(-rows // ROWS)
+    assert not [path for path in store.paths("get") if ".checkpoint" in path]
+    assert table.scan(["_event_hour"]).reader().read_all().num_rows == FILES * ROWS
 
 
 def test_no_rows_are_no_requests(root: Path) -> None:

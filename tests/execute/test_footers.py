@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_sidecar.errors import ObjectNotFoundError, UnreadableFileError
-from delta_sidecar.execute import LocalExecutor, fetcher, parquet_file
+from delta_sidecar.execute import LocalExecutor, fetcher, footer
 from delta_sidecar.plan import FILE_LABEL, FileRef, ReadFooters, ScanJson, ScanParquet
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import RecordingStore
@@ -98,7 +98,7 @@ def test_no_more_requests_than_allowed(
 def test_large_footers_take_two(
     store: RecordingStore, run: Run, monkeypatch: pytest.MonkeyPatch, files: int, most: int | None, found: int
 ) -> None:
-    monkeypatch.setattr(parquet_file, "FOOTER_BYTES", 64)
+    monkeypatch.setattr(footer, "FOOTER_BYTES", 64)
     refs = tuple(put(store, f"f{number}") for number in range(files))
     assert len(run(ReadFooters(refs, (), most))) == found
     assert most is None or len(store.attempts) <= most

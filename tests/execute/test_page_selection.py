@@ -21,8 +21,9 @@ from tests.execute.choosing import chosen
 from tests.scan.effort import examples
 
 from delta_sidecar.errors import StorageError
-from delta_sidecar.execute import page_headers, page_selection, parquet_file, sparse_file
-from delta_sidecar.execute.parquet_file import ParquetRows, read_footer
+from delta_sidecar.execute import footer, page_headers, page_selection, parquet_file, sparse_file
+from delta_sidecar.execute.footer import read_footer
+from delta_sidecar.execute.parquet_file import BatchSize, ParquetRows
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -46,10 +47,9 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 @contextmanager
 def reading(way: str) -> Iterator[None]:
     """Makes small files go the way of large ones."""
-    patches = [mock.patch.object(parquet_file, "_LARGE", 0), mock.patch.object(parquet_file, "_FEWEST_ROWS", 5)]
-    patches.append(mock.patch.object(parquet_file, "_MOST_ROWS", 11))
+    patches = [mock.patch.object(parquet_file, "_LARGE", 0)]
     if way != "whole":
-        patches.append(mock.patch.object(parquet_file, "FOOTER_BYTES", 64))
+        patches.append(mock.patch.object(footer, "FOOTER_BYTES", 64))
         patches.append(mock.patch.object(sparse_file, "_SMALLEST_READ", 1))
         patches.append(mock.patch.object(page_selection, "_HEADER_BYTES", 8))
         patches.append(mock.patch.object(page_selection, "_AT_ONCE", 300))
@@ -90,8 +90,8 @@ shares = st.sampled_from([1.0, 1.0, 0.3])
 
 def rows_of(folder: Path, pool: ThreadPoolExecutor, name: str = NAME) -> ParquetRows:
     store = open_store(folder)
-    footer = read_footer(store, name, (folder / name).stat().st_size, pool)
-    return ParquetRows(store, name, footer, pool)
+    found = read_footer(store, name, (folder / name).stat().st_size, pool, footer.FOOTER_BYTES)
+    return ParquetRows(store, name, found, pool, BatchSize(11, fewest_rows=5))
 
 
 @st.composite

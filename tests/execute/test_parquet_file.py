@@ -17,8 +17,9 @@ from tests.execute.choosing import chosen
 
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute import parquet_file
+from delta_sidecar.execute.footer import FOOTER_BYTES, read_footer
 from delta_sidecar.execute.page_headers import PageHeader, read_page_header
-from delta_sidecar.execute.parquet_file import FOOTER_BYTES, ParquetRows, read_footer
+from delta_sidecar.execute.parquet_file import ParquetRows
 from delta_sidecar.execute.row_selection import SelectedRows
 from delta_sidecar.execute.thrift import TruncatedThriftError
 from delta_sidecar.plan import FileRef, ScanParquet, Substitute

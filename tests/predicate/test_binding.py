@@ -142,6 +142,8 @@ def test_bound_nodes_carry_types_and_values_of_the_type() -> None:
     assert isinstance(node, In)
     assert node.values[:2] == (1.5, 2.0)
     assert math.isnan(float(node.values[2]))  # type: ignore[arg-type]
+    assert bind(node, SCHEMA) is node
+    assert bind(node, pa.schema([("f", pa.float32())])) != node
     node = bind(parse("dict LIKE 'a%'"), SCHEMA)
     assert isinstance(node, Like)
     assert node.column.type == pa.string()

@@ -113,12 +113,12 @@ def test_exact_timestamps_without_a_zone_are_widened() -> None:
     zoned = pa.timestamp("us", "UTC")
     values = [dt.datetime(2026, 2, 8, tzinfo=dt.UTC)] * 3 + [None]
     flags = [True, False, None, True]
-    assert keeps_exactly("c = '2026-02-08 14:00:00'", zoned, values, flags) == [True, False, True, False]
-    assert keeps_exactly("c = '2026-02-07 10:00:00'", zoned, values, flags) == [True, False, True, False]
-    assert keeps_exactly("c > '2026-02-08 14:00:00'", zoned, values, flags) == [False] * 4
-    assert keeps_exactly("c < '2026-02-07 10:00:00'", zoned, values, flags) == [False] * 4
+    assert keeps_exactly("c = '2026-02-08 16:00:00'", zoned, values, flags) == [True, False, True, False]
+    assert keeps_exactly("c = '2026-02-07 08:00:00'", zoned, values, flags) == [True, False, True, False]
+    assert keeps_exactly("c > '2026-02-08 16:00:00'", zoned, values, flags) == [False] * 4
+    assert keeps_exactly("c < '2026-02-07 08:00:00'", zoned, values, flags) == [False] * 4
     assert keeps_exactly("c != '2026-02-08'", zoned, values, flags) == [True, False, True, False]
-    assert keeps_exactly("c != '2026-02-07 10:00:00'", zoned, values, flags) == [True, True, True, False]
+    assert keeps_exactly("c != '2026-02-07 08:00:00'", zoned, values, flags) == [True, True, True, False]
     assert keeps_exactly("c NOT IN ('2026-02-08', '2026-02-09')", zoned, values, flags) == [True, False, True, False]
     assert keeps_exactly("c IS NULL", zoned, values, flags) == [False, False, False, True]
     assert keeps_exactly("c > '2026-01-01'", zoned, [INT64_MOST, -INT64_MOST - 1], [True, True]) == [True, False]

@@ -7,7 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from delta_sidecar.execute import fetcher, json_lines, json_scan, parquet_file, parquet_scan, row_selection, sparse_file
+from delta_sidecar.execute import (
+    fetcher,
+    footer,
+    json_lines,
+    json_scan,
+    parquet_file,
+    parquet_scan,
+    row_selection,
+    sparse_file,
+)
+from delta_sidecar.execute.parquet_file import BatchSize
 from delta_sidecar.replay import scan as replay_scan
 from delta_sidecar.replay.seen import SeenSet
 
@@ -36,11 +46,10 @@ def small_sizes(*, apart: bool = True) -> Iterator[None]:
             (json_lines, "PARSED_BYTES", 120),
             (json_scan, "AHEAD_BYTES", 700),
             (parquet_scan, "_DECODED_BYTES", 1),
-            (parquet_file, "FOOTER_BYTES", 700),
+            (footer, "FOOTER_BYTES", 700),
+            (parquet_scan, "FOOTER_BYTES", 700),
             (parquet_file, "HELD_BYTES", 64),
-            (parquet_file, "BATCH_BYTES", 64),
-            (parquet_file, "_FEWEST_ROWS", 1),
-            (parquet_file, "_MOST_ROWS", 2),
+            (parquet_file, "BatchSize", partial(BatchSize, most_rows=2, bytes=64, fewest_rows=1)),
             (parquet_file, "_LARGE", 0),
             (row_selection, "_SPARSE", 1.0),
             (sparse_file, "_SMALLEST_READ", 16),

@@ -269,7 +269,7 @@ def test_commits_that_were_not_read_are_bounded_by_their_sizes(tmp_path: Path) -
 
 
 def test_a_large_footer_takes_a_second_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delta_sidecar.execute.parquet_file.FOOTER_BYTES", 100)
+    monkeypatch.setattr("delta_sidecar.execute.footer.FOOTER_BYTES", 100)
     table = table_of(tmp_path)
     for parts, files in ((1, Range(6, 6)), (2, Range(0, None))):
         kind = "v1" if parts == 1 else "v1-multipart"

@@ -136,6 +136,8 @@ class RecordingProxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Else the body of an answer waits until its headers have been acknowledged.
+            disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -169,10 +169,19 @@ def test_a_trigger_that_is_cut_off_anywhere_is_repaired(
     assert points.count(("put", "part")) >= 2
     assert points[-1] == ("put", "manifest")
     assert [what for _, what in points] == sorted((what for _, what in points), key=ORDER.index)
-    cuts: list[tuple[int, Cut]] = [(number, "never sent") for number in range(1, len(points) + 1)]
-    # What makes something visible may have come through though nobody was told so.
-    visible = [number for number, (kind, what) in enumerate(points, 1) if kind != "put" or what in OURS]
-    cuts += [(number, "answer lost") for number in visible if points[number - 1][0] not in {"block", "delete"}]
+    # Blocks that were never listed are nothing: to lack the first one of a blob is to lack all that come after it.
+    worth = [number for number, point in enumerate(points, 1) if point[0] != "block" or points[number - 2] != point]
+    cuts: list[tuple[int, Cut]] = [(number, "never sent") for number in worth]
+    # What makes something visible may have come through though nobody was told so. That leaves behind what the cut of
+    # the next request leaves: the last request of each kind will do, on executors and on the driver.
+    visible = {
+        (kind, what == "part"): number
+        for number, (kind, what) in enumerate(points, 1)
+        if kind not in {"block", "delete"} and (kind != "put" or what in OURS)
+    }
+    assert points[max(visible.values()) - 1] == ("put", "manifest")
+    assert {kind for kind, _ in visible} == {"blocklist", "copy", "put"}
+    cuts += [(number, "answer lost") for number in visible.values()]
     seen: set[frozenset[tuple[str, int | str]]] = set()
     for number, cut in cuts:
         kind, what = points[number - 1]

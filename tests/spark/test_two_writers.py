@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from delta.exceptions import MetadataChangedException
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from tests.spark.file_lists import assert_same_files
 from tests.spark.readings import assert_one_bucket_each, commits_of, readings, sums_in, sums_of, table_of
 
-from delta_sidecar import CommitFailedError
+from delta_sidecar import CommitFailedError, IngestError
 from delta_sidecar.spark import writing
 from delta_sidecar.spark.ingest import IngestPipeline
 
@@ -54,6 +55,38 @@ def test_two_pipelines_write_at_once(spark: SparkSession, lake: Lake) -> None:
     assert sums_in(spark, lake, url) == sums_of(everything)
     assert_one_bucket_each(lake, url)
     assert_same_files(spark, lake, url, tier=1)
+
+
+def test_a_table_that_delta_stumbles_over_is_the_other_ones(
+    spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = local_lake.new_url("shared")
+    ours, theirs = (IngestPipeline(spark, url, app_id=name, sidecars=False) for name in ("ours", "theirs"))
+
+    def stumbling(*_: object) -> None:
+        # The other one is faster, and Delta looks at what it had seen before.
+        monkeypatch.undo()
+        theirs.create(readings(spark, 1).schema)
+        msg = f"[DELTA_TABLE_NOT_FOUND] Delta table `{url}` doesn't exist."
+        raise AnalysisException(msg)
+
+    monkeypatch.setattr(writing, "create_table", stumbling)
+    summary = ours.write(readings(spark, 60), batch_id=0)
+    assert (summary.version, summary.rows) == (1, 60)
+    assert sums_in(spark, local_lake, url) == sums_of(readings(spark, 60))
+
+
+def test_a_table_that_cannot_be_made_is_told_as_delta_tells_it(
+    spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumbling(*_: object) -> None:
+        msg = "[DELTA_TABLE_NOT_FOUND] it doesn't exist."
+        raise AnalysisException(msg)
+
+    monkeypatch.setattr(writing, "create_table", stumbling)
+    pipeline = IngestPipeline(spark, local_lake.new_url("missing"), sidecars=False)
+    with pytest.raises(IngestError, match=r"not written: \[DELTA_TABLE_NOT_FOUND\] it doesn't exist"):
+        pipeline.write(readings(spark, 10))
 
 
 def test_one_batch_from_two_at_once_is_written_once(spark: SparkSession, local_lake: Lake) -> None:

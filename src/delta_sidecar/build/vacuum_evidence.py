@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, SidecarError, StorageError
-from delta_sidecar.execute.parquet_file import read_footer_within
+from delta_sidecar.execute.footer import read_footer_within
 from delta_sidecar.plan import StateMachineIterator, StateMachinePhase, Terminus
 from delta_sidecar.replay.bases import Base, TrustContinuation
 from delta_sidecar.replay.checkpoint import CheckpointBase

@@ -111,5 +111,6 @@ class _MovingLine:
         seconds = time.monotonic() - self._started
         if seconds < _PATIENCE:
             return Text("")
-        found = Text(self._told.found(), style="bold", no_wrap=True, overflow="ellipsis")
-        return found.append(f"  {self._told.read()}  {seconds:.0f} s", style="not bold dim")
+        first, rest = ("", "") if is_colourless() else ("bold", "not bold dim")
+        found = Text(self._told.found(), style=first, no_wrap=True, overflow="ellipsis")
+        return found.append(f"  {self._told.read()}  {seconds:.0f} s", style=rest)

@@ -9,6 +9,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from decimal import Decimal
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,23 +117,25 @@ def _rows(summary: TableSummary) -> str:
 
 
 def _columns(summary: TableSummary) -> Iterator[str]:
+    every = frozenset(range(len(summary.columns)))
+    texts = frozenset(at for at, column in enumerate(summary.columns) if column.type == "string")
     columns = [
-        _Column("column", [printable(column.name) for column in summary.columns]),
-        _Column("type", [cut(type_text(column.type), _WIDEST_TYPE) for column in summary.columns]),
-        _Column("min", [_minimum(column) for column in summary.columns], is_whole=True),
-        _Column("max", [_maximum(column) for column in summary.columns], is_whole=True),
-        _Column("nulls", [_nulls(column, summary) for column in summary.columns], is_whole=True),
+        _Column("column", [printable(column.name) for column in summary.columns], every),
+        _Column("type", [cut(type_text(column.type), _WIDEST_TYPE) for column in summary.columns], every),
+        _Column("min", [_minimum(column) for column in summary.columns], texts),
+        _Column("max", [_maximum(column) for column in summary.columns], texts),
+        _Column("nulls", [_nulls(column, summary) for column in summary.columns]),
     ]
     if any(column.files_without for column in summary.columns):
-        columns.append(_Column("no bounds in", [_without(column) for column in summary.columns], is_whole=True))
+        columns.append(_Column("no bounds in", [_without(column) for column in summary.columns]))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    widths = fitted([column.measured() for column in columns], width)
+    widths = _widths(columns, width)
     if len(widths) < len(columns):
         # Types can be missed sooner than numbers. Where that does not help, lines are as long as they are.
         del columns[1]
-        widths = fitted([column.measured() for column in columns], width)
+        widths = _widths(columns, width)
         if len(widths) < len(columns):
-            widths = fitted([column.measured() for column in columns], None)
+            widths = _widths(columns, None)
     shown = [column.placed(size, may_cut=width is not None) for column, size in zip(columns, widths, strict=True)]
     yield click.style(
         _GAP.join(column.name.ljust(size) for column, size in zip(columns, widths, strict=True)), bold=True
@@ -149,22 +152,29 @@ class _Column:
     Attributes:
         name: Its name.
         texts: What it has, line by line.
-        is_whole: Whether a piece of a text would say something else.
+        parts: Numbers of the lines of which a piece is as good; of others it would say something else.
     """
 
     name: str
     texts: list[str]
-    is_whole: bool = False
+    parts: frozenset[int] = frozenset()
 
-    def measured(self) -> Measured:
+    def measured(self, widest: float) -> Measured:
         size = Measured(cells(self.name), cells(self.name))
-        for text in self.texts:
-            size.take(min(cells(text), _WIDEST_TEXT), is_whole=self.is_whole)
+        for at, text in enumerate(self.texts):
+            size.take(int(min(cells(text), widest)), is_whole=at not in self.parts)
         return size
 
     def placed(self, width: int, *, may_cut: bool) -> list[str]:
         placed = [cut_within(text, width) if may_cut else text for text in self.texts]
         return [text + " " * max(0, width - cells(text)) for text in placed]
+
+
+def _widths(columns: list[_Column], width: int | None) -> list[int]:
+    """How wide each column is, in lines of a width; None where lines may be as long as they like."""
+    if width is None:
+        return [column.measured(inf).natural for column in columns]
+    return fitted([column.measured(_WIDEST_TEXT) for column in columns], width)
 
 
 def _minimum(column: ColumnSummary) -> str:
@@ -183,7 +193,7 @@ def _bound(value: Any, meaning: str | None, beyond: str, column: ColumnSummary) 
     if value is None:
         # Nothing is known, or it is known that there is nothing.
         return "?" if column.files_without else "none"
-    text = printable(value_text(value, column.type)) if value != "" else '""'
+    text = f'"{value}"' if value in {"", "null", "none"} else printable(value_text(value, column.type))
     if meaning == "cut":
         text += "…"
     if column.files_without:
@@ -191,8 +201,13 @@ def _bound(value: Any, meaning: str | None, beyond: str, column: ColumnSummary) 
     return f"{beyond} {text}" if meaning == "bound" else text
 
 
+def _is_partial(column: ColumnSummary, summary: TableSummary) -> bool:
+    """Whether nulls are not counted in all files."""
+    return column.rows < summary.rows or summary.files_without_rows > 0
+
+
 def _nulls(column: ColumnSummary, summary: TableSummary) -> str:
-    is_partial = column.rows < summary.rows or summary.files_without_rows > 0
+    is_partial = _is_partial(column, summary)
     if is_partial and not column.rows:
         return "?"
     text = f"{column.null_count:,}"
@@ -203,18 +218,31 @@ def _nulls(column: ColumnSummary, summary: TableSummary) -> str:
 
 def _notes(summary: TableSummary) -> Iterator[tuple[bool, str]]:
     columns = summary.columns
-    meanings = {meaning for column in columns for meaning in (column.minimum_is, column.maximum_is)}
-    shown = [text for column in columns for text in (_minimum(column), _maximum(column), _nulls(column, summary))]
+    meanings = {(meaning, column.type) for column in columns for meaning in (column.minimum_is, column.maximum_is)}
+    rounded = {kind for meaning, kind in meanings if meaning == "rounded"}
     yield (
-        any(text.endswith("?") for text in shown),
+        any(column.files_without or _is_partial(column, summary) for column in columns),
         "?  not of all files: some have no statistics of the column, and may hold any value",
     )
     yield (
-        any(text[0] in "≥≤" for text in shown),
+        any(_is_beyond(column, summary) for column in columns),
         "≥ ≤  nothing is beyond, and maybe no row has just this: rows are deleted, or not counted",
     )
-    yield "cut" in meanings, "…  may be the beginning of a longer text"
-    yield "rounded" in meanings, "Timestamps may be rounded down, by less than a millisecond."
+    yield any(meaning == "cut" for meaning, _ in meanings), "…  may be the beginning of a longer text"
+    yield (
+        any(kind.startswith("timestamp") for kind in rounded),
+        "Timestamps may be rounded down, by less than a millisecond.",
+    )
+    yield (
+        any(kind.startswith("decimal") for kind in rounded),
+        "Decimals of more than 15 digits may be rounded, as floating-point numbers are.",
+    )
+
+
+def _is_beyond(column: ColumnSummary, summary: TableSummary) -> bool:
+    """Whether a bound or a count is shown as one that nothing is beyond."""
+    has_bound = not column.files_without and "bound" in (column.minimum_is, column.maximum_is)
+    return has_bound or not (column.null_count_is_exact or _is_partial(column, summary))
 
 
 def _short(value: Any, kind: str) -> Any:  # noqa: ANN401 - of any column

@@ -52,6 +52,7 @@ class TextTable:
         """Nothing yet: the first rows tell how wide the columns are."""
         self._fields = list(schema)
         self._to_right = [_is_number(field.type) for field in schema]
+        self._whole: list[bool] = []
         return b""
 
     def batch(self, batch: pa.RecordBatch) -> bytes:
@@ -81,6 +82,9 @@ class TextTable:
             for column, field, texts in zip(columns, self._fields, self._texts(batch), strict=True):
                 column.take(max(map(cells, texts), default=0), is_whole=_stays_whole(field.type))
         self._widths = fitted(columns, self._width)
+        # A number that is longer than those before it goes over its edge, unless they had to be cut already.
+        fits = zip(self._fields, columns, self._widths, strict=False)
+        self._whole = [_stays_whole(field.type) and width >= column.least for field, column, width in fits]
         head = [
             self._styled(self._line(list(map(cut_within, names, self._widths))), bold=True),
             self._styled(self._line(list(map(cut, types, self._widths))), dim=True),
@@ -109,12 +113,12 @@ class TextTable:
         return printable(text if self._width is None else text[: self._width + 1])
 
     def _line(self, texts: Sequence[str]) -> str:
-        parts = zip(texts, self._widths, self._to_right, strict=False)
+        parts = zip(texts, self._widths, self._to_right, self._whole, strict=False)
         return _GAP.join(self._placed(*part) for part in parts).rstrip(" ")
 
-    def _placed(self, text: str, width: int, to_right: bool) -> str:
+    def _placed(self, text: str, width: int, to_right: bool, is_whole: bool) -> str:
         size = cells(text)
-        if size > width and self._width is not None:
+        if size > width and self._width is not None and not is_whole:
             return cut(text, width)
         room = " " * max(0, width - size)
         shown = self._styled(text, dim=True) if text == _NULL else text

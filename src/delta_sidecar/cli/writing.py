@@ -31,7 +31,7 @@ class Batches(Protocol):
 def write_batches(batches: Batches, rendering: Rendering, stdout: BinaryIO, progress: Progress) -> None:
     """Writes all batches; where that breaks off, what is written is marked as not whole."""
     try:
-        stdout.write(rendering.start(batches.schema))
+        _write(rendering.start(batches.schema), stdout, progress)
         for batch in batches:
             _write(rendering.batch(batch), stdout, progress)
         _write(rendering.end(), stdout, progress)

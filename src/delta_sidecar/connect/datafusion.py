@@ -32,7 +32,7 @@ from delta_sidecar.connect.datafusion_filters import as_meant
 from delta_sidecar.connect.tables import open_handle
 from delta_sidecar.data.dataset import LazyDataset
 from delta_sidecar.data.query import RowQuery
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import DeltaSidecarError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,7 +69,11 @@ class DataFusionDataset(LazyDataset):
             batch_size: Most rows of a batch.
             manner: Further arguments of pyarrow.
         """
-        meant = None if filter is None else as_meant(filter, self.schema)
+        try:
+            meant = None if filter is None else as_meant(filter, self.schema)
+        except DeltaSidecarError as error:
+            self.last_error = error
+            raise
         return super().scanner(columns, meant, batch_size, **manner)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[_WholeTable]:  # type: ignore[override]  # noqa: A002

@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -30,6 +31,7 @@ from delta_sidecar.data.columns import row_schema
 from delta_sidecar.data.query import RowQuery
 from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate import FALSE
+from delta_sidecar.store.address import parse_address
 from delta_sidecar.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
@@ -162,7 +164,10 @@ class _Source:
 
 def _opened(table: str | os.PathLike[str], version: int | None, opening: dict[str, Any]) -> _Source:
     found = DeltaTable(table, version, **opening).snapshot()
-    return _Source(found.handle.frozen(), (table, found.version, opening))
+    address = parse_address(table)
+    # Wherever a frame is taken, and whatever folder is the current one there, it is this table.
+    place = Path(address.url) if address.kind == "local" else table
+    return _Source(found.handle.frozen(), (place, found.version, opening))
 
 
 _under_way: WeakSet[Generator[pl.DataFrame, None, None]] = WeakSet()

@@ -41,11 +41,13 @@ class RowColumns:
         needed: All that have to be had, those that only a filter looks at last.
         wanted: How many of them come out.
         by_id: Whether files are looked through by the ids of column mapping.
+        folds: Whether a name in another case is as good: not where files have names that were made up.
     """
 
     needed: tuple[RowColumn, ...]
     wanted: int
     by_id: bool
+    folds: bool
 
     @property
     def schema(self) -> pa.Schema:
@@ -68,8 +70,14 @@ def row_columns(table: TableSchema, columns: Sequence[str] | None, looked_at: It
 
     Raises:
         OptionError: There is no such column, or it is named twice.
-        UnsupportedFeatureError: A column is of a type that is not known here.
+        UnsupportedFeatureError: A column is of a type that is not known here, or came to it by a change that is not.
     """
+    if table.unknown_changes:
+        msg = (
+            "types of columns were changed in ways that are not known here (typeWidening): "
+            f"{', '.join(map(str, table.unknown_changes))}. Upgrade delta-sidecar, or read it with its own writer"
+        )
+        raise UnsupportedFeatureError(msg, ("typeWidening",))
     if isinstance(columns, str):
         msg = f"columns is a list of names: [{columns!r}]; a condition on rows is a predicate"
         raise OptionError(msg)
@@ -79,7 +87,7 @@ def row_columns(table: TableSchema, columns: Sequence[str] | None, looked_at: It
         raise OptionError(msg)
     others = [name for name in dict.fromkeys(looked_at) if name not in names]
     needed = tuple(_column(name, table) for name in (*names, *others))
-    return RowColumns(needed, len(names), table.column_mapping == "id")
+    return RowColumns(needed, len(names), table.column_mapping == "id", table.column_mapping == "none")
 
 
 def row_schema(fields: Iterable[pa.Field]) -> pa.Schema:
@@ -113,6 +121,9 @@ def _unknown_inside(kind: pa.DataType) -> bytes | None:
 
 
 def _found(name: str, schema: pa.Schema) -> str:
+    if not isinstance(name, str):
+        msg = f"columns are given by their names, not by {name!r}"
+        raise OptionError(msg)
     if name in schema.names:
         return name
     folded: list[str] = [other for other in schema.names if other.casefold() == name.casefold()]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from delta_sidecar._arrow import bits_of
 from delta_sidecar.data.casting import cast_values
 from delta_sidecar.errors import UnreadableFileError, UnsupportedFeatureError
+from delta_sidecar.execute.nested_values import relisted
 from delta_sidecar.log.schema import VARIANT_TYPE
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ class Matching:
 
     Attributes:
         by_id: Whether by the ids of column mapping; else by physical name.
+        folds: Whether a name in another case is as good.
         file: The file, for messages.
     """
 
     by_id: bool
+    folds: bool
     file: str
 
     def find(self, wanted: pa.Field, among: Iterable[pa.Field]) -> int | None:
@@ -49,9 +52,17 @@ class Matching:
         if self.by_id:
             return self._one(wanted, self._with_id(wanted, fields))
         found = [at for at, field in enumerate(fields) if field.name == wanted.name]
-        if not found:
+        if not found and self.folds:
             found = [at for at, field in enumerate(fields) if field.name.lower() == wanted.name.lower()]
         return self._one(wanted, found)
+
+    def inside(self, field: pa.Field) -> Matching:
+        """How the fields of a struct are found: what a variant is made of has names of its own, and no ids.
+
+        Args:
+            field: The struct, as the table has it.
+        """
+        return replace(self, by_id=False) if is_variant(field) else self
 
     def _with_id(self, wanted: pa.Field, fields: list[pa.Field]) -> list[int]:
         ids = [(field.metadata or {}).get(FIELD_ID) for field in fields]
@@ -75,6 +86,11 @@ class Matching:
 _SHOWN = 3
 
 
+def is_variant(field: pa.Field) -> bool:
+    """Whether a field of a table is a variant."""
+    return VARIANT_TYPE in (field.metadata or {})
+
+
 def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: Matching, name: str) -> Convert:
     """Makes the function that turns a column of a file into one of the table.
 
@@ -96,11 +112,9 @@ def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: 
         inner = converter(logical, physical, found.with_type(stored), matching, name)
         return lambda array: inner(_storage(array, stored))
     if pa.types.is_struct(kind) and pa.types.is_struct(held):
-        if VARIANT_TYPE in (logical.metadata or {}):
+        if is_variant(logical):
             _check_variant(held, matching, name)
-            # What a variant is made of has names of its own, and no ids.
-            matching = replace(matching, by_id=False)
-        return _struct_converter(kind, physical.type, held, matching, name)
+        return _struct_converter(kind, physical.type, held, matching.inside(logical), name)
     if pa.types.is_list(kind) and pa.types.is_list(held):
         return _list_converter(logical, physical.type, held, matching, name)
     if pa.types.is_map(kind) and pa.types.is_map(held):
@@ -163,41 +177,24 @@ def _struct_converter(
 def _list_converter(
     logical: pa.Field, physical: pa.ListType, held: pa.ListType, matching: Matching, name: str
 ) -> Convert:
-    element, made = _inside(logical.type.value_field, logical), nullable_type(logical.type)
-    inner = converter(element, physical.value_field, held.value_field, matching, f"{name}.element")
-    return lambda array: _relisted(array, made, inner(array.values))
+    made = nullable_type(logical.type)
+    inner = converter(logical.type.value_field, physical.value_field, held.value_field, matching, f"{name}.element")
+    return lambda array: relisted(array, made, inner(array.values))
 
 
 def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
     kind = logical.type
-    keys = converter(_inside(kind.key_field, logical), physical.key_field, held.key_field, matching, f"{name}.key")
-    items = converter(
-        _inside(kind.item_field, logical), physical.item_field, held.item_field, matching, f"{name}.value"
-    )
+    keys = converter(kind.key_field, physical.key_field, held.key_field, matching, f"{name}.key")
+    items = converter(kind.item_field, physical.item_field, held.item_field, matching, f"{name}.value")
     made = nullable_type(kind)
 
     def convert_map(array: pa.MapArray) -> pa.MapArray:
         entries = pa.StructArray.from_arrays(
             [keys(array.keys), items(array.items)], fields=[made.key_field, made.item_field]
         )
-        return _relisted(array, made, entries)
+        return relisted(array, made, entries)
 
     return convert_map
-
-
-def _relisted(array: pa.ListArray | pa.MapArray, kind: pa.DataType, values: pa.Array) -> pa.Array:
-    """The same lists over other values."""
-    valid, offsets = array.buffers()[:2]
-    return pa.Array.from_buffers(
-        kind, len(array), [valid, offsets], null_count=array.null_count, offset=array.offset, children=[values]
-    )
-
-
-def _inside(field: pa.Field, outer: pa.Field) -> pa.Field:
-    """The field of a list or map, which knows of a variant by the column that it is in."""
-    variant = (outer.metadata or {}).get(VARIANT_TYPE)
-    is_variant = variant is not None and pa.types.is_struct(field.type) and not field.metadata
-    return field.with_metadata({VARIANT_TYPE: variant}) if is_variant else field
 
 
 def _check_variant(held: pa.StructType, matching: Matching, name: str) -> None:

@@ -21,7 +21,7 @@ from delta_sidecar.data.columns import row_schema
 from delta_sidecar.data.conversion import struct_of
 from delta_sidecar.data.filtering import select_rows
 from delta_sidecar.data.one_file import open_files
-from delta_sidecar.data.partition_columns import partition_column
+from delta_sidecar.data.partition_columns import PartitionColumns
 from delta_sidecar.data.query import RowQuery
 from delta_sidecar.execute.feeding import in_fed_lanes
 from delta_sidecar.log.stats import parse_num_records
@@ -72,7 +72,8 @@ def row_counts(table: ReadableTable, query: RowQuery) -> Generator[int, None, No
             return
     decides = None
     if selection.keeps is not None:
-        decides = _ByPartition(selection.keeps, [snapshot.schema.field(name) for name in selection.looked_at])
+        fields = [snapshot.schema.field(name) for name in selection.looked_at]
+        decides = _ByPartition(selection.keeps, fields, table.row_options.time_zone)
     left = query.limit
     requests = RequestLog()
     with open_files(table, RowQuery(columns=()), requests) as reader:
@@ -120,9 +121,10 @@ def _counted(reader: FileReader, file: DeltaFile) -> Iterator[int]:
 class _ByPartition:
     """Leaves out files by a condition on partition columns, deciding once for each combination of values."""
 
-    def __init__(self, keeps: RowFilter, fields: list[pa.Field]) -> None:
+    def __init__(self, keeps: RowFilter, fields: list[pa.Field], zone: str) -> None:
         self._keeps = keeps
         self._fields = fields
+        self._partitions = PartitionColumns(zone)
         self._decided: dict[tuple[str | None, ...], bool] = {}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -134,7 +136,12 @@ class _ByPartition:
     def _is_kept(self, values: Mapping[str, str | None], path: str) -> bool:
         key = tuple(values.get(field.name) for field in self._fields)
         if key not in self._decided:
-            columns = [partition_column(field, values, 1, path) for field in self._fields]
+            columns = [self._partitions.column(field, values, 1, path) for field in self._fields]
             row = struct_of(columns, row_schema(self._fields), 1)
+            if len(self._decided) >= _KEPT:
+                self._decided.clear()
             self._decided[key] = self._keeps(row).num_rows > 0
         return self._decided[key]
+
+
+_KEPT = 4096

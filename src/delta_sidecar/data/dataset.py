@@ -24,7 +24,7 @@ from delta_sidecar.data.dataset_scanner import DatasetScanner, narrowed, refuse_
 from delta_sidecar.data.filtering import select_rows
 from delta_sidecar.data.fragments import FileFragment
 from delta_sidecar.data.projection import project
-from delta_sidecar.errors import DeltaSidecarError, OptionError
+from delta_sidecar.errors import DeltaSidecarError, OptionError, ScanClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -92,9 +92,13 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         Raises:
             OptionError: A column is not there, or an argument is not supported.
         """
-        refuse_scan_options(manner)
-        projection = project(columns, self.table.snapshot().columns)
-        return DatasetScanner(_TableRows(self), narrowed(self.query, filter), projection, batch_size)
+        try:
+            refuse_scan_options(manner)
+            projection = project(columns, self.table.snapshot().columns)
+            return DatasetScanner(_TableRows(self), narrowed(self.query, filter), projection, batch_size)
+        except DeltaSidecarError as error:
+            self.last_error = error
+            raise
 
     def filter(self, expression: pc.Expression) -> Self:
         """The rows of this dataset that match.
@@ -124,10 +128,14 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         return max(found.rows.lower, found.files.lower) or None
 
     def _fragments(self, query: RowQuery) -> Generator[FileFragment, None, None]:
-        selection = select_rows(query, self.table.snapshot().schema)
-        with closing(self.table.scanner(selection.prunes).scan_files()) as files:
-            for file in files:
-                yield FileFragment(self.table, file, self.query)
+        try:
+            selection = select_rows(query, self.table.snapshot().schema)
+            with closing(self.table.scanner(selection.prunes).scan_files()) as files:
+                for file in files:
+                    yield FileFragment(self.table, file, self.query)
+        except Exception as error:
+            self.last_error = error
+            raise
 
     # --- what it does not have -------------------------------------------------------------------------------------
 
@@ -163,7 +171,11 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         msg = f"{what} is not offered by the lazy dataset of {self.table.access.store.url}: {instead}"
-        raise OptionError(msg)
+        raise _NotOfferedError(msg)
+
+
+class _NotOfferedError(OptionError, AttributeError):
+    """What a dataset does not have, for those too who ask whether it has it."""
 
 
 class _TableRows:
@@ -186,11 +198,14 @@ class _TableRows:
         except Exception as error:
             self._dataset.last_error = error
             raise
+        except KeyboardInterrupt:
+            self._dataset.last_error = ScanClosedError("the scan was interrupted")
+            raise
 
     def count(self, query: RowQuery) -> int:
         try:
             return count_rows(self._dataset.table, query)
-        except DeltaSidecarError as error:
+        except Exception as error:
             self._dataset.last_error = error
             raise
 

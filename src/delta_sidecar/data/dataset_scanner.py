@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import int64s
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import OptionError, described
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -58,7 +58,7 @@ class DatasetScanner:
             OptionError: The size is not valid.
         """
         if batch_size is not None and batch_size < 1:
-            msg = f"batch_size must be a whole number from 1 on, not {batch_size!r}"
+            msg = f"batch_size must be a whole number from 1 on, not {described(batch_size)}"
             raise OptionError(msg)
         self._scanned = scanned
         self._query = replace(query, columns=projection.names)
@@ -109,7 +109,11 @@ class DatasetScanner:
         Raises:
             IndexError: There is no such row.
         """
-        places = np.asarray(indices, dtype=np.int64)
+        given = np.asarray(indices)
+        if given.size and given.dtype.kind not in "iu":
+            msg = f"rows are taken by their numbers, which are whole, not by {given.dtype} values"
+            raise OptionError(msg)
+        places = given.astype(np.int64)
         _check_places(places, None)
         order = np.argsort(places, kind="stable")
         wanted = places[order]

@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from delta_sidecar.data.conversion import Convert, Matching, converter, nullable_type
 from delta_sidecar.errors import UnreadableFileError
+from delta_sidecar.execute.footer import Layout, leaf_paths
 from delta_sidecar.execute.plain_types import plain_type
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from delta_sidecar.data.columns import RowColumns
+    from delta_sidecar.execute.times import TimeRules
 
 Place: TypeAlias = tuple[int, ...]
 """The numbers of a field among the fields of each struct above it, from the top level down."""
@@ -31,7 +33,7 @@ class FileColumnsFound:
         names: The file's top-level columns that have to be read.
         converters: For each needed column the place of its file column in `names` and the way from there; None where
             it is not read from the file.
-        leaves: Dotted names of the columns that Parquet has, in order.
+        layout: What else all files with these columns have in common.
     """
 
     columns: RowColumns
@@ -39,17 +41,17 @@ class FileColumnsFound:
     matching: Matching
     names: tuple[str, ...]
     converters: tuple[tuple[str, Convert] | None, ...]
-    leaves: tuple[str, ...]
+    layout: Layout
 
     def place(self, path: tuple[str, ...]) -> Place | None:
         """Where a column is among the file's fields: nowhere where it is not in it. None where that is not known."""
         column = next((column for column in self.columns.needed if column.logical.name == path[0]), None)
         if column is None or column.is_partition:
             return None
-        logical, physical, fields = column.logical, column.physical, list(self.held)
+        logical, physical, fields, matching = column.logical, column.physical, list(self.held), self.matching
         place: list[int] = []
         for name in (*path[1:], None):
-            at = self.matching.find(physical, fields)
+            at = matching.find(physical, fields)
             if at is None:
                 return ()
             place.append(at)
@@ -59,42 +61,48 @@ class FileColumnsFound:
             inner = logical.type.get_field_index(name) if pa.types.is_struct(logical.type) else -1
             if inner < 0 or not pa.types.is_struct(kind):
                 return None
+            matching = matching.inside(logical)
             logical, physical, fields = logical.type.field(inner), physical.type.field(inner), list(kind)
         return tuple(place)
 
     def leaf(self, place: Place) -> int | None:
         """The number of the leaf column at a place; None where it is no leaf, or that is not sure."""
         number, names, fields = 0, [], list(self.held)
+        kind: pa.DataType = pa.null()
         for at in place:
             number += sum(_leaves(field.type) for field in fields[:at])
             names.append(fields[at].name)
             kind = fields[at].type
             fields = list(kind) if pa.types.is_struct(kind) else []
+        if pa.types.is_nested(kind):
+            # A list that is nothing but repeated has its own name for a leaf, which counts its empty lists as nulls.
+            return None
         # A name alone is not enough, for there may be dots in it.
-        return number if self.leaves[number : number + 1] == (".".join(names),) else None
+        return number if self.layout.leaves[number : number + 1] == (".".join(names),) else None
 
-    def type_at(self, place: Place) -> pa.DataType:
-        """The type of a column of the file."""
-        kind = self.held.field(place[0]).type
+    def field_at(self, place: Place) -> pa.Field:
+        """A column of the file, in a plain type."""
+        field = self.held.field(place[0])
         for at in place[1:]:
-            kind = kind.field(at).type
-        return plain_type(kind)
+            field = field.type.field(at)
+        return field.with_type(plain_type(field.type))
 
 
-def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
+def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str, rules: TimeRules) -> FileColumnsFound:
     """Finds the columns of a query in a data file.
 
     Args:
         columns: What is wanted.
         metadata: The file's footer.
         file: Its path, for messages.
+        rules: How dates and timestamps are understood.
 
     Raises:
         UnreadableFileError: The file's columns cannot be read as the table's.
         UnsupportedFeatureError: A column is a variant in shreds.
     """
     held = metadata.schema.to_arrow_schema()
-    matching = Matching(columns.by_id, file)
+    matching = Matching(columns.by_id, columns.folds, file)
     names: dict[str, None] = {}
     converters: list[tuple[str, Convert] | None] = []
     for column in columns.needed:
@@ -110,8 +118,52 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> F
         converters.append(
             (found.name, converter(column.logical, column.physical, found, matching, column.logical.name))
         )
-    leaves = tuple(metadata.schema.column(at).path for at in range(metadata.num_columns))
-    return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters), leaves)
+    return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters), Layout.of(metadata, rules))
+
+
+class KnownColumns:
+    """Where the columns of a query are in the files that have been read: most files of a table are alike.
+
+    Args:
+        columns: What is wanted.
+        rules: How dates and timestamps are understood.
+    """
+
+    def __init__(self, columns: RowColumns, rules: TimeRules) -> None:
+        self._columns = columns
+        self._rules = rules
+        self._known: tuple[tuple[pq.FileMetaData, FileColumnsFound], ...] = ()
+
+    def find(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
+        """Finds the columns in a file, as `file_columns` does; for messages it may name another one like it."""
+        for other, found in self._known:
+            if _is_alike(metadata, other, found):
+                return found
+        return self.find_anew(metadata, file)
+
+    def find_anew(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
+        """Finds the columns in a file, and names this file in messages."""
+        found = file_columns(self._columns, metadata, file, self._rules)
+        self._known = ((metadata, found), *self._known[: _KEPT - 1])
+        return found
+
+
+_KEPT = 4
+
+
+def _is_alike(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColumnsFound) -> bool:
+    """Whether two files have the same columns.
+
+    Of Parquet's schemas only the leaves are compared by `equals`: what they are in is told by their paths, and by the
+    names and ids in Arrow's schema.
+    """
+    schema = metadata.schema
+    return (
+        bool(other.schema.equals(schema))
+        and other.metadata == metadata.metadata
+        and leaf_paths(metadata) == found.layout.leaves
+        and bool(schema.to_arrow_schema().equals(found.held, check_metadata=True))
+    )
 
 
 def missing(found: FileColumnsFound, at: int, rows: int) -> pa.Array:

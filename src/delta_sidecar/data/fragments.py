@@ -14,7 +14,8 @@ from delta_sidecar._arrow import scalar
 from delta_sidecar.data.columns import row_schema
 from delta_sidecar.data.dataset_scanner import DatasetScanner, narrowed, refuse_scan_options
 from delta_sidecar.data.one_file import file_batches, file_schema
-from delta_sidecar.data.partition_columns import partition_column
+from delta_sidecar.data.partition_columns import partition_value
+from delta_sidecar.data.places import shown
 from delta_sidecar.data.projection import project
 from delta_sidecar.errors import OptionError
 
@@ -46,7 +47,7 @@ class FileFragment:
         self.file = file
 
     def __repr__(self) -> str:
-        return f"FileFragment({self.path!r})"
+        return f"FileFragment({shown(self.path)!r})"
 
     @property
     def path(self) -> str:
@@ -114,7 +115,8 @@ class FileFragment:
 
     def _is_value(self, name: str) -> pc.Expression:
         field = self._table.snapshot().schema.field(name)
-        value = partition_column(field, self.file.partition_values, 1, self.path)[0]
+        zone = self._table.row_options.time_zone
+        value = partition_value(field, self.file.partition_values, self.path, zone)
         return pc.field(name) == value if value.is_valid else pc.field(name).is_null()
 
 

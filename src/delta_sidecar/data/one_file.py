@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import pyarrow as pa
 
 from delta_sidecar.data.columns import row_columns
-from delta_sidecar.data.file_rows import FileReader, RowCounts
+from delta_sidecar.data.file_rows import FileReader, find_footer
 from delta_sidecar.data.filtering import select_rows
 from delta_sidecar.data.places import Places
-from delta_sidecar.errors import StorageError, UnreadableFileError
-from delta_sidecar.execute.parquet_file import BatchSize, read_footer_within
-from delta_sidecar.store import RequestLog
+from delta_sidecar.errors import ScanClosedError, StorageError, UnreadableFileError
+from delta_sidecar.store import RequestLog, ScanCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.scan.scanner import LazyDeltaScanner
-
-_BATCH_BYTES = 8 << 20
 
 
 class ReadableTable(Protocol):
@@ -52,6 +49,9 @@ class ReadableTable(Protocol):
     def rows(self, query: RowQuery) -> RowStream:
         """A stream of its rows."""
 
+    def remember(self, stream: RequestLog) -> None:
+        """Has requests stopped where all that reads the table is."""
+
 
 @contextmanager
 def open_files(table: ReadableTable, query: RowQuery, requests: RequestLog) -> Iterator[FileReader]:
@@ -70,16 +70,11 @@ def open_files(table: ReadableTable, query: RowQuery, requests: RequestLog) -> I
     selection = select_rows(query, snapshot.schema).bound(snapshot.schema)
     columns = row_columns(snapshot.columns, query.columns, selection.looked_at)
     pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
+    table.remember(requests)
     try:
-        yield FileReader(
-            columns,
-            Places(table.access, requests),
-            pool,
-            RowCounts(),
-            selection.row_groups,
-            selection.keeps,
-            BatchSize(options.rows_per_batch, _BATCH_BYTES),
-        )
+        yield FileReader.of(columns, selection, Places(table.access, requests), pool, options)
+    except ScanCancelledError:
+        raise ScanClosedError from None
     finally:
         requests.cancel()
         pool.shutdown(wait=False, cancel_futures=True)
@@ -115,8 +110,9 @@ def file_schema(table: ReadableTable, file: DeltaFile) -> pa.Schema:
     """
     store, path = Places(table.access, RequestLog()).find(file.path)
     try:
-        footer = read_footer_within(store, path, file.size, None)
-    except (pa.ArrowException, StorageError) as error:
+        with ThreadPoolExecutor(1) as pool:
+            metadata = find_footer(store, path, file.size, pool).metadata
+            return metadata.schema.to_arrow_schema()
+    except (pa.ArrowException, StorageError, OSError, UnicodeDecodeError) as error:
         msg = f"data file {file.path} cannot be read: {error}"
         raise UnreadableFileError(msg, file.path) from error
-    return pa.schema([]) if footer is None else footer.metadata.schema.to_arrow_schema()

@@ -11,6 +11,7 @@ from delta_sidecar.errors import OptionError, StorageError, UnreadableFileError
 from delta_sidecar.log.paths import is_absolute
 from delta_sidecar.store import open_store
 from delta_sidecar.store.address import Address, parse_address
+from delta_sidecar.store.redaction import redact_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +72,7 @@ class Places:
                 f"{there.url} is outside of the table {self._access.store.url}: it is not opened unless the option "
                 "allow_external_paths is set"
             )
-            raise UnreadableFileError(msg, path)
+            raise UnreadableFileError(msg, shown(path))
         return self._other(there), there.prefix.lstrip("/")
 
     def _other(self, there: Address) -> Store:
@@ -95,6 +96,11 @@ class Places:
             raise UnreadableFileError(msg, there.url) from error
 
 
+def shown(path: str) -> str:
+    """A file's path for a message: an absolute one may have been written with a signature or a password in it."""
+    return redact_address(path) if is_absolute(path) else path
+
+
 _FILE = re.compile(r"^file:(?://(?:localhost)?)?/")
 _WEB = ("http://", "https://")
 
@@ -108,10 +114,10 @@ def _address(path: str) -> Address:
         found = parse_address(local)
     except OptionError as error:
         msg = f"a file of the table has a path that cannot be used: {error}"
-        raise UnreadableFileError(msg, path) from error
+        raise UnreadableFileError(msg, shown(path)) from error
     if ".." in found.prefix.split("/"):
         msg = f"{found.url} leads back (..): such a path is not opened"
-        raise UnreadableFileError(msg, path)
+        raise UnreadableFileError(msg, shown(path))
     return found
 
 

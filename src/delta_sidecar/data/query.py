@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import OptionError, described
 from delta_sidecar.options import ROW_OPTIONS, resolve
 from delta_sidecar.predicate import Predicate, parse
 
@@ -24,6 +24,7 @@ class RowQuery:
         predicate: Only rows that match: SQL text, DNF tuples, a mapping or a tree; None for all.
         expression: Only rows that match this too, by Arrow's own rules; None for all.
         prunes: Files and row groups that hold no row which matches this may be left out; who asks filters by itself.
+        prunes_files: Files that hold no row which matches this may be left out; all rows of others are given.
         limit: At most so many rows; None for all.
 
     Raises:
@@ -35,6 +36,7 @@ class RowQuery:
     predicate: str | Sequence[Any] | Mapping[str, Any] | Predicate | None = None
     expression: pc.Expression | None = None
     prunes: Predicate | None = None
+    prunes_files: Predicate | None = None
     limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -42,7 +44,7 @@ class RowQuery:
             object.__setattr__(self, "predicate", parse(self.predicate))
         limit: object = self.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-            msg = f"limit must be a whole number from 0 on, not {limit!r}"
+            msg = f"limit must be a whole number from 0 on, not {described(limit)}"
             raise OptionError(msg)
 
     @property
@@ -59,6 +61,7 @@ class RowOptions:
     rows_per_batch: int = 65_536
     rows_memory_limit: int = 64 << 20
     allow_external_paths: bool = False
+    time_zone: str = "UTC"
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> RowOptions:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
+from delta_sidecar.execute.times import is_in_calendar
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
 from delta_sidecar.predicate.domain import Kind, kind_of
 from delta_sidecar.predicate.expression import leaves
@@ -73,8 +74,13 @@ class _FooterBounds(Bounds):
                 chunks = [metadata.row_group(group).column(at) for group in groups]
                 known[column.path] = _counted(chunks, rows)
                 if _is_ordered(metadata.schema.column(at), metadata.created_by):
-                    bounds = _bounds(chunks, found.type_at(place), column.type)
-                    known[column.path] = replace(known[column.path], lower=bounds[0], upper=bounds[1])
+                    held = found.field_at(place)
+                    lower, upper = _bounds(chunks, held.type, column.type)
+                    if is_in_calendar(held):
+                        lower, upper = (
+                            None if each is None else found.layout.times.bounds(each) for each in (lower, upper)
+                        )
+                    known[column.path] = replace(known[column.path], lower=lower, upper=upper)
         return cls(known, len(groups))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,13 +24,13 @@ from delta_sidecar.data.file_rows import FileReader, RowCounts
 from delta_sidecar.data.filtering import select_rows
 from delta_sidecar.data.metrics import RowMetrics
 from delta_sidecar.data.places import Places
+from delta_sidecar.errors import ScanClosedError
 from delta_sidecar.events import Events, RowScanEnded
 from delta_sidecar.execute.feeding import in_fed_lanes
-from delta_sidecar.execute.parquet_file import BatchSize
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.scan.files import DeltaFile, delta_files
 from delta_sidecar.scan.run import ScanRun
-from delta_sidecar.store import RequestLog, TripClock
+from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -45,7 +45,6 @@ __all__ = ["RowMetrics", "RowScan"]
 
 _FILES_AT_ONCE = 512
 _FIRST_FILES = 2
-_BATCH_BYTES = 8 << 20
 _FEWEST_ROWS = 1024
 _OF_A_FILE = ("path", "raw_path", "size", "modification_time", "partition_values", "deletion_vector")
 
@@ -82,7 +81,7 @@ class RowScan:
         self._progress = progress
         self._events = Events(listeners)
         self._selection = select_rows(query, None if snapshot is None else snapshot.schema)
-        # Without an order of its own, a limit takes what comes soonest.
+        # Without an order of its own, a limit takes what comes soonest, and the newest where that is as soon.
         is_prompt = query.limit is not None and not config.strategy and not config.order
         strategy = "reverse" if is_prompt else config.strategy
         prunes = self._selection.prunes
@@ -91,6 +90,7 @@ class RowScan:
             replace(config, predicate=prunes, limit=None, batch_size=_FILES_AT_ONCE, strategy=strategy),
             listeners,
             snapshot,
+            recent_if_cheap=is_prompt,
         )
         self._requests = RequestLog()
         self._counts = RowCounts()
@@ -123,8 +123,10 @@ class RowScan:
                 snapshot = self._run.begin(self._file_schema())
                 self._selection = self._selection.bound(snapshot.schema)
                 self._columns = row_columns(snapshot.columns, self._query.columns, self._selection.looked_at)
-            except BaseException:
+            except BaseException as error:
                 self._end_requests()
+                if isinstance(error, ScanCancelledError):
+                    raise ScanClosedError from None
                 raise
         return self._columns
 
@@ -172,6 +174,8 @@ class RowScan:
                 outcome = "stopped"
             else:
                 error = type(failure).__name__
+            if self._is_cancelled and isinstance(failure, ScanCancelledError):
+                raise ScanClosedError from None
             raise
         except KeyboardInterrupt:
             outcome = "stopped"
@@ -185,14 +189,9 @@ class RowScan:
         if limit == 0:
             return
         pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
-        reader = FileReader(
-            columns,
-            Places(self._access, self._requests),
-            pool,
-            self._counts,
-            self._selection.row_groups,
-            self._selection.keeps,
-            BatchSize(self._rows_per_batch(), _BATCH_BYTES),
+        places = Places(self._access, self._requests)
+        reader = FileReader.of(
+            columns, self._selection, places, pool, options, counts=self._counts, rows=self._rows_per_batch()
         )
         stream = in_fed_lanes(
             options.file_parallelism,
@@ -212,6 +211,9 @@ class RowScan:
                     yield batch if left is None or batch.num_rows <= left else batch.slice(0, left)
                     if left is not None and batch.num_rows >= left:
                         return
+            if self._is_cancelled:
+                # What looks like the end may be none.
+                raise ScanClosedError
         finally:
             self._end_requests()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -303,7 +305,9 @@ class RowScan:
                 bytes=metrics.requests.bytes,
             )
         )
-        self._tell()
+        # What failed is told, and not what somebody else makes of it.
+        with suppress(Exception) if error is not None else nullcontext():
+            self._tell()
 
 
 def _rows_left(file: DeltaFile) -> int:

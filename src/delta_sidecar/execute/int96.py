@@ -17,7 +17,6 @@ from delta_sidecar._arrow import nullable_int64s, valid_mask
 from delta_sidecar.execute.thrift import BINARY, I32, LIST, STRUCT, ThriftReader, list_of, struct_of
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
     from typing import Any
 
 _MOMENT = pa.timestamp("us")
@@ -59,19 +58,9 @@ def with_fixed_bytes(metadata: pq.FileMetaData) -> pq.FileMetaData:
     return pq.read_metadata(pa.BufferReader(b"".join(parts)))
 
 
-def with_moments(batch: pa.RecordBatch, columns: AbstractSet[str]) -> pa.RecordBatch:
-    """The rows with timestamps in the place of the twelve bytes, wherever they are: in structs, lists and maps too.
-
-    Args:
-        batch: Rows that were read by such a footer.
-        columns: Dotted names of its INT96 columns.
-    """
-    fields = list(batch.schema)
-    arrays = [
-        _with_moments(column, field) if _is_among(field.name, columns) else column
-        for field, column in zip(fields, batch.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(map(_changed, fields, arrays)))
+def is_moment(field: pa.Field) -> bool:
+    """Whether a field was INT96, by what such a footer says of it."""
+    return (field.metadata or {}).get(_ID_KEY) == _MARK
 
 
 def moments(values: pa.FixedSizeBinaryArray) -> pa.TimestampArray:
@@ -89,52 +78,6 @@ def moments(values: pa.FixedSizeBinaryArray) -> pa.TimestampArray:
     known = valid_mask(values) & (np.abs(nanos // 1000) < _DAY)
     known &= (day >= -_MOST_DAYS) & (day <= _EPOCH + _MOST_DAYS) & ((day <= _EPOCH) | (micros >= 0))
     return nullable_int64s(micros, known).view(_MOMENT)
-
-
-def _is_among(name: str, columns: AbstractSet[str]) -> bool:
-    return name in columns or any(column.startswith(f"{name}.") for column in columns)
-
-
-def _with_moments(column: pa.Array, field: pa.Field) -> pa.Array:
-    kind = column.type
-    if not _is_marked(field):
-        return column
-    if kind == _BYTES:
-        return moments(column)
-    if pa.types.is_struct(kind):
-        children = [_with_moments(column.field(number), child) for number, child in enumerate(kind)]
-        mask = column.is_null() if column.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(map(_changed, kind, children)), mask=mask)
-    if pa.types.is_map(kind):
-        keys, items = _with_moments(column.keys, kind.key_field), _with_moments(column.items, kind.item_field)
-        key, item = _changed(kind.key_field, keys).with_nullable(nullable=False), _changed(kind.item_field, items)
-        return _over(column, pa.map_(key, item), pa.StructArray.from_arrays([keys, items], fields=[key, item]))
-    # A column that is nothing but repeated has its id at the list.
-    element = kind.value_field
-    values = _with_moments(column.values, element if _is_marked(element) else element.with_metadata(field.metadata))
-    made = pa.large_list if pa.types.is_large_list(kind) else pa.list_
-    return _over(column, made(_changed(kind.value_field, values)), values)
-
-
-def _is_marked(field: pa.Field) -> bool:
-    """Whether a field was INT96, or holds one that was."""
-    if (field.metadata or {}).get(_ID_KEY) == _MARK:
-        return True
-    kind = field.type
-    return pa.types.is_nested(kind) and any(_is_marked(kind.field(number)) for number in range(kind.num_fields))
-
-
-def _over(column: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
-    """The same lists, or maps, over other values."""
-    valid, offsets = column.buffers()[:2]
-    return pa.Array.from_buffers(
-        kind, len(column), [valid, offsets], null_count=column.null_count, offset=column.offset, children=[values]
-    )
-
-
-def _changed(before: pa.Field, column: pa.Array) -> pa.Field:
-    """The field of a column that was changed; a moment may be unknown where its bytes are not null."""
-    return pa.field(before.name, column.type, nullable=before.nullable or column.type != before.type)
 
 
 def _rewritten(footer: bytes) -> bytes:

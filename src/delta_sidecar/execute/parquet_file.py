@@ -1,32 +1,32 @@
-"""One Parquet file of a store: its footer, and the rows of its row groups by bounded batches."""
+"""The rows of one Parquet file of a store, by bounded batches."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_sidecar.execute.int96 import int96_columns, with_fixed_bytes, with_moments
+from delta_sidecar.execute.footer import Footer, Layout
+from delta_sidecar.execute.int96 import with_fixed_bytes
 from delta_sidecar.execute.page_selection import PageReader, excerpt_of
 from delta_sidecar.execute.plain_types import plain_batch
 from delta_sidecar.execute.sparse_file import Range, SparseFile, Window
+from delta_sidecar.execute.swelling import longest_texts, put_together, rows_of_a_step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
     from delta_sidecar.store import Store
 
-FOOTER_BYTES = 256 << 10
 BATCH_BYTES = 1 << 20
 HELD_BYTES = 8 << 20
 _MOST_ROWS = 16_384
 _FEWEST_ROWS = 1_024
-_MAGIC_BYTES = 12
-_FOOTER_END = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,76 +36,12 @@ class BatchSize:
     Attributes:
         most_rows: At most so many rows.
         bytes: About so many bytes, by the row group's own word on its size.
+        fewest_rows: So many rows at least, however large they are.
     """
 
     most_rows: int = _MOST_ROWS
     bytes: int = BATCH_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Footer:
-    """A file's footer, with the end of the file that was read for it where that is the whole file."""
-
-    metadata: pq.FileMetaData
-    size: int
-    whole: bytes | memoryview | None
-
-
-def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, guess: int = FOOTER_BYTES) -> Footer:
-    """Reads a file's footer, in one request where it is not unusually large.
-
-    Args:
-        store: Where the file is.
-        path: Its path.
-        size: Its size.
-        pool: Threads for windows that are read ahead.
-        guess: How much of its end to fetch at first.
-
-    Raises:
-        pa.ArrowInvalid: The file is not Parquet, or torn.
-        StorageError: It cannot be fetched.
-    """
-    _check_size(size)
-    # A footer grows with the file; one guess too small costs a round trip.
-    start = max(0, size - max(guess, size >> _FOOTER_SHARE))
-    data = store.get_range(path, start, size)
-    if start == 0:
-        return Footer(pq.read_metadata(pa.BufferReader(data)), size, data)
-    sparse = SparseFile(store, path, size, pool)
-    sparse.keep(start, data)
-    metadata = pq.ParquetFile(pa.PythonFile(sparse, mode="r")).metadata
-    return Footer(metadata, size, None)
-
-
-def read_footer_within(store: Store, path: str, size: int, most_requests: int | None) -> Footer | None:
-    """Reads a file's footer by one request, or two where it is larger than the first one reached.
-
-    Args:
-        store: Where the file is.
-        path: Its path.
-        size: Its size.
-        most_requests: So many may be made; None for as many as it takes.
-
-    Returns:
-        The footer; None where it takes more requests.
-
-    Raises:
-        pa.ArrowInvalid: The file is not Parquet, or torn.
-        StorageError: It cannot be fetched.
-    """
-    if most_requests is not None and most_requests < 1:
-        return None
-    _check_size(size)
-    start = max(0, size - max(FOOTER_BYTES, size >> _FOOTER_SHARE))
-    data = bytes(store.get_range(path, start, size))
-    needed = size - _FOOTER_END - int.from_bytes(data[-_FOOTER_END:-4], "little")
-    if 0 <= needed < start:
-        if most_requests == 1:
-            return None
-        data = bytes(store.get_range(path, needed, start)) + data
-        start = needed
-    # The end of a file is enough: nothing in front of the footer is looked at.
-    return Footer(pq.read_metadata(pa.BufferReader(data)), size, data if start == 0 else None)
+    fewest_rows: int = _FEWEST_ROWS
 
 
 class ParquetRows:
@@ -118,15 +54,15 @@ class ParquetRows:
         footer: Footer,
         pool: ThreadPoolExecutor,
         size: BatchSize | None = None,
+        layout: Layout | None = None,
     ) -> None:
         self._size = size or BatchSize()
         self._store = store
         self._path = path
         self._footer = footer
         self._pool = pool
-        schema = footer.metadata.schema
-        self._leaves = [schema.column(index).path for index in range(footer.metadata.num_columns)]
-        self._int96 = int96_columns(footer.metadata)
+        self._layout = layout or Layout.of(footer.metadata)
+        self._leaves = self._layout.leaves
         self._fixed_bytes: pq.FileMetaData | None = None
         self._lock = threading.Lock()
 
@@ -208,36 +144,74 @@ class ParquetRows:
             fetched: The file with these columns fetched; by default they are fetched now.
         """
         leaves = self.leaves(columns)
-        oldest = frozenset(self._leaves[leaf] for leaf in self._int96.intersection(leaves))
+        is_large = self._footer.metadata.row_group(group).total_byte_size > _LARGE
         whole = self._footer.whole if fetched is None else None
         sparse = None if whole is not None else fetched or self.fetch(group, columns)
+        source = partial(pa.BufferReader, whole) if sparse is None else partial(pa.PythonFile, sparse, mode="r")
         try:
-            file = pq.ParquetFile(
-                pa.BufferReader(whole) if sparse is None else pa.PythonFile(sparse, mode="r"),
-                metadata=self._for_int96() if oldest else self._footer.metadata,
-                pre_buffer=False,
-                buffer_size=max(_NARROWEST, min(_SLICE_BYTES, HELD_BYTES // (2 * len(leaves) or 1))),
-            )
-            batches = file.iter_batches(
-                batch_size=self.batch_rows(group, columns),
-                row_groups=[group],
-                columns=[self._leaves[leaf] for leaf in leaves],
-                use_threads=False,
-            )
-            found = 0
-            for batch in batches:
-                found += batch.num_rows
-                yield plain_batch(with_moments(batch, oldest) if oldest else batch)
-                # Arrow's allocator keeps what a thread frees; over a long file that adds up.
-                pa.default_memory_pool().release_unused()
-            if found != self.num_rows(group):
-                # A damaged page may end a column early without an error.
-                msg = f"row group {group} ends after {found} of {self.num_rows(group)} rows"
-                raise pa.ArrowInvalid(msg)
+            rows = self.batch_rows(group, columns)
+            if fetched is not None:
+                yield from self._decoded(source, group, leaves, rows)
+            else:
+                step = self._step(source, group, leaves, rows)
+                decoded = self._decoded(source, group, leaves, step)
+                yield from decoded if step == rows else put_together(decoded, rows, self._size.bytes)
         finally:
             if fetched is None and sparse is not None:
                 sparse.close()
-            pa.default_memory_pool().release_unused()
+            if is_large:
+                pa.default_memory_pool().release_unused()
+
+    def _decoded(
+        self, source: Callable[[], pa.NativeFile], group: int, leaves: Sequence[int], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        with_int96 = not self._layout.int96.isdisjoint(leaves)
+        is_large = self._footer.metadata.row_group(group).total_byte_size > _LARGE
+        file = pq.ParquetFile(
+            source(),
+            metadata=self._for_int96() if with_int96 else self._footer.metadata,
+            pre_buffer=False,
+            buffer_size=self._buffer_size(leaves),
+        )
+        found = 0
+        for batch in file.iter_batches(rows, row_groups=[group], columns=self._paths(leaves), use_threads=False):
+            found += batch.num_rows
+            understood = self._layout.times.understood(batch, with_int96=with_int96)
+            yield understood if self._layout.is_plain else plain_batch(understood)
+            # Arrow's allocator keeps what a thread frees; over a long file that adds up.
+            if is_large:
+                pa.default_memory_pool().release_unused()
+        if found != self.num_rows(group):
+            # A damaged page may end a column early without an error.
+            msg = f"row group {group} ends after {found} of {self.num_rows(group)} rows"
+            raise pa.ArrowInvalid(msg)
+
+    def _step(self, source: Callable[[], pa.NativeFile], group: int, leaves: Sequence[int], rows: int) -> int:
+        """How many rows of a row group are decoded at once, of those that make a batch."""
+        row_group = self._footer.metadata.row_group(group)
+        most = 2 * self._size.bytes
+        if self._layout.is_flat and row_group.num_rows * (row_group.total_byte_size + 8 * len(leaves)) <= most:
+            return rows
+
+        def longest(doubtful: Sequence[int]) -> list[int]:
+            paths = self._paths(doubtful)
+            file = pq.ParquetFile(
+                source(),
+                metadata=self._footer.metadata,
+                pre_buffer=False,
+                buffer_size=self._buffer_size(doubtful),
+                read_dictionary=paths,
+            )
+            first = next(file.iter_batches(1, row_groups=[group], columns=paths, use_threads=False), None)
+            return [0] * len(paths) if first is None else longest_texts(first)
+
+        return rows_of_a_step(self._footer.metadata, group, leaves, rows, most, longest)
+
+    def _paths(self, leaves: Sequence[int]) -> list[str]:
+        return [self._leaves[leaf] for leaf in leaves]
+
+    def _buffer_size(self, leaves: Sequence[int]) -> int:
+        return max(_NARROWEST, min(_SLICE_BYTES, HELD_BYTES // (2 * len(leaves) or 1)))
 
     def pages(self, group: int, leaf: int, fetched: SparseFile) -> PageReader | None:
         """A reader of the pages of a large flat column; None where the ordinary way is as good."""
@@ -253,8 +227,10 @@ class ParquetRows:
 
     def batch_rows(self, group: int, columns: Sequence[str]) -> int:
         """How many rows of a row group decode to a few megabytes."""
+        if self._footer.metadata.row_group(group).total_byte_size <= self._size.bytes:
+            return self._size.most_rows
         a_row = self.uncompressed_bytes(group, columns) / max(1, self.num_rows(group))
-        return min(self._size.most_rows, max(_FEWEST_ROWS, int(self._size.bytes / max(1.0, a_row))))
+        return min(self._size.most_rows, max(self._size.fewest_rows, int(self._size.bytes / max(1.0, a_row))))
 
     def _for_int96(self) -> pq.FileMetaData:
         """The footer by which INT96 columns are read; it is made once."""
@@ -290,14 +266,7 @@ _SLICE_BYTES = 256 << 10
 _TOGETHER = 16 << 20
 _TOGETHER_WHOLE = 32 << 20
 _PAGE = 1 << 20
-_FOOTER_SHARE = 10
 _NESTED = 2
-
-
-def _check_size(size: int) -> None:
-    if size < _MAGIC_BYTES:
-        msg = f"{size} bytes are no Parquet file"
-        raise pa.ArrowInvalid(msg)
 
 
 def _beginnings(chunks: Mapping[int, pq.ColumnChunkMetaData], share: float) -> dict[int, int]:

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute.file_summary import footer_facts, summary_of
+from delta_sidecar.execute.footer import FOOTER_BYTES, Footer, read_footer, read_footer_within
 from delta_sidecar.execute.lanes import in_lanes
-from delta_sidecar.execute.parquet_file import FOOTER_BYTES, Footer, ParquetRows, read_footer, read_footer_within
+from delta_sidecar.execute.parquet_file import ParquetRows
 from delta_sidecar.execute.row_selection import SelectedRows
 from delta_sidecar.execute.work import Asked, Work, unreadable
 from delta_sidecar.plan import Place

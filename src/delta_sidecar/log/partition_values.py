@@ -58,6 +58,9 @@ def read_partition_column(text: pa.StringArray, type: pa.DataType) -> PartitionC
             return PartitionColumn(values.cast(pa.timestamp("us", type.tz)), zoneless)
         if pa.types.is_binary(type) or pa.types.is_null(type):
             return None
+        if pa.types.is_integer(type) and any(pc.any(pc.match_substring(text, pattern=each)).as_py() for each in "xX"):
+            # Arrow takes 0x10 for a number.
+            return None
         return PartitionColumn(text.cast(type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from delta_sidecar.errors import InvalidMetadataError
+from delta_sidecar.log.type_changes import TYPE_CHANGES, TypeChange, type_changes
 
 if TYPE_CHECKING:
     from delta_sidecar.log.actions import Metadata, Protocol
@@ -37,6 +38,7 @@ class TableSchema:
         incomparable: Logical paths of columns whose bounds in the log cannot be compared with a value of the column:
             those with a collation (another order than that of bytes), and those whose type has changed (the bounds
             of older files were rounded as the old type).
+        unknown_changes: Changes of types, under type widening, that are not among those that are known.
     """
 
     logical: pa.Schema
@@ -45,6 +47,7 @@ class TableSchema:
     partition_columns: tuple[str, ...]
     column_mapping: str
     incomparable: frozenset[ColumnPath]
+    unknown_changes: tuple[TypeChange, ...] = ()
 
     @property
     def physical_partition_columns(self) -> tuple[str, ...]:
@@ -76,7 +79,7 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
     mode = _mapping_mode(metadata, protocol, table)
     try:
         root = json.loads(metadata.schema_string)
-        walk = _Walk(mapped=mode != "none")
+        walk = _Walk(mode)
         logical, physical = walk.struct(root, (), ())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         msg = f"the schema in metaData of {table} cannot be read: {error}"
@@ -92,6 +95,7 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
         partition_columns=partition_columns,
         column_mapping=mode,
         incomparable=frozenset(walk.incomparable),
+        unknown_changes=tuple(change for change in walk.changes if not change.is_known),
     )
 
 
@@ -105,15 +109,20 @@ def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
 UNKNOWN_TYPE = b"delta.unknownType"
 """Key in a field's Arrow metadata with the name of a Delta type that has no Arrow type here."""
 
+COLLATIONS = "__COLLATIONS"
+"""Key in a field's metadata with the collations of its texts: by which order, and as equal to what, they count."""
+
 VARIANT_TYPE = b"delta.variantType"
-"""Key in a field's Arrow metadata where the field, or something in its lists and maps, is a variant."""
+"""Key in the Arrow metadata of a field that is a variant; lists and maps have it at their own fields."""
 
 
 class _Walk:
-    def __init__(self, *, mapped: bool) -> None:
-        self.mapped = mapped
+    def __init__(self, mode: str) -> None:
+        self.mapped = mode != "none"
+        self.by_id = mode == "id"
         self.names: dict[ColumnPath, ColumnPath] = {}
         self.incomparable: set[ColumnPath] = set()
+        self.changes: list[TypeChange] = []
 
     def struct(
         self, node: Mapping[str, Any], logical: ColumnPath | None, physical: ColumnPath | None
@@ -126,16 +135,19 @@ class _Walk:
     ) -> tuple[pa.Field, pa.Field]:
         name = str(node["name"])
         metadata = node.get("metadata") or {}
+        if isinstance(node["type"], str) and (collated := _COLLATED.fullmatch(node["type"])):
+            metadata = {COLLATIONS: {name: collated[1]}, **metadata}
         other = str(metadata["delta.columnMapping.physicalName"]) if self.mapped else name
         inner_logical = None if logical is None else (*logical, name)
         inner_physical = None if physical is None else (*physical, other)
         if inner_logical is not None and inner_physical is not None:
             self.names[inner_logical] = inner_physical
-            if "__COLLATIONS" in metadata or "delta.typeChanges" in metadata:
+            if COLLATIONS in metadata or TYPE_CHANGES in metadata:
                 self.incomparable.add(inner_logical)
+        self.changes.extend(type_changes(".".join(inner_logical or (name,)), metadata))
         kind, kind_physical, extra = self._type(node["type"], inner_logical, inner_physical)
         kept = {str(key): json.dumps(value) for key, value in metadata.items()}
-        if self.mapped and "delta.columnMapping.id" in metadata:
+        if self.by_id or (self.mapped and "delta.columnMapping.id" in metadata):
             kept["PARQUET:field_id"] = str(metadata["delta.columnMapping.id"])
         # Arrow has no null type without nulls; such a column of the table is unreadable, its files are not.
         nullable = bool(node.get("nullable", True)) or pa.types.is_null(kind)
@@ -159,18 +171,24 @@ class _Walk:
         if node["type"] == "struct":
             return *self.struct(node, logical, physical), {}
         if node["type"] == "array":
-            item, item_physical, extra = self._type(node["elementType"], None, None)
-            nullable = bool(node.get("containsNull", True)) or pa.types.is_null(item)
-            return (
-                pa.list_(pa.field("element", item, nullable=nullable)),
-                pa.list_(pa.field("element", item_physical, nullable=nullable)),
-                extra,
-            )
+            item, item_physical, extra = self._inner("element", node["elementType"])
+            nullable = bool(node.get("containsNull", True)) or pa.types.is_null(item.type)
+            return pa.list_(item.with_nullable(nullable)), pa.list_(item_physical.with_nullable(nullable)), extra
         if node["type"] == "map":
-            key, key_physical, extra = self._type(node["keyType"], None, None)
-            value, value_physical, more = self._type(node["valueType"], None, None)
-            return pa.map_(key, value), pa.map_(key_physical, value_physical), extra | more
+            key, key_physical, extra = self._inner("key", node["keyType"])
+            value, value_physical, more = self._inner("value", node["valueType"])
+            return (
+                pa.map_(key.with_nullable(nullable=False), value),
+                pa.map_(key_physical.with_nullable(nullable=False), value_physical),
+                extra | more,
+            )
         return self._type(str(node["type"]), logical, physical)
+
+    def _inner(self, name: str, node: object) -> tuple[pa.Field, pa.Field, dict[str, str]]:
+        """The fields of a list or map, and what is to be said of the column that it is in."""
+        kind, kind_physical, extra = self._type(node, None, None)
+        own = {key: extra.pop(key) for key in (VARIANT_TYPE.decode(),) if key in extra} or None
+        return pa.field(name, kind, metadata=own), pa.field(name, kind_physical, metadata=own), extra
 
 
 def _primitive(name: str) -> pa.DataType | None:
@@ -204,7 +222,8 @@ _PRIMITIVES = {
     "variant": pa.struct([pa.field("metadata", pa.binary()), pa.field("value", pa.binary())]),
 }
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
-_CHARACTERS = re.compile(r"(var)?char\(\d+\)|string collate .*")
+_COLLATED = re.compile(r"string collate (.*)")
+_CHARACTERS = re.compile(rf"(var)?char\(\d+\)|{_COLLATED.pattern}")
 
 
 def _mapping_mode(metadata: Metadata, protocol: Protocol, table: str) -> str:

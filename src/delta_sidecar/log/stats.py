@@ -196,13 +196,14 @@ def _parse_all(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
     joined = pc.binary_join(one, scalar("\n", pa.string()))
     data = joined.buffers()[2]
     several_lines = pc.any(pc.match_substring(filled, pattern="\n")).as_py()
-    table = pj.read_json(
+    # A reader parses in this thread, where `read_json` would wait for another one.
+    table = pj.open_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
         parse_options=pj.ParseOptions(
             explicit_schema=schema, newlines_in_values=several_lines, unexpected_field_behavior="ignore"
         ),
-    )
+    ).read_all()
     if table.num_rows != len(text):
         msg = "a text holds more or less than one JSON object"
         raise pa.ArrowInvalid(msg)

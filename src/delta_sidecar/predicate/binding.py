@@ -46,6 +46,9 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
         return coercion.comparison(predicate.op, column, predicate.value, predicate.place)
     if isinstance(predicate, In):
         column = _comparable(_found(predicate.column, schema))
+        if column == predicate.column:
+            # Bound before, to a column of the same type: the list may be a long one.
+            return predicate
         return coercion.membership(column, predicate.values, predicate.place)
     if isinstance(predicate, Like):
         return _bound_like(predicate, _comparable(_found(predicate.column, schema)))

@@ -23,7 +23,7 @@ class ColumnBounds:
         tight: Whether the bounds are of the rows that are there, or wider; absent or null is true.
         whole: Whether the bounds are values that are there, neither rounded nor cut.
         exact: Whether this is a partition value: `lower` is the value of every row, and null there *is* null.
-        zoneless: Which exact timestamps were written without a zone, and so may lie 14 hours either way.
+        zoneless: Which exact timestamps were written without a zone, and so may lie 16 hours either way.
     """
 
     lower: pa.Array | None

@@ -5,7 +5,7 @@
 - NaN takes no part in the order of numbers: a NaN bound is unknown, and behind bounds of floats NaN may hide.
 - Some writers send decimals through a double: with more digits than one holds, both bounds go outwards by what it
   may have rounded away.
-- A partition timestamp without a zone may be of any zone: 14 hours either way.
+- A partition timestamp without a zone may be of any zone: 16 hours either way.
 
 A bound whose type is not the column's (a column made wider, a layout of another reader) is converted where no
 value can change by it, and unknown otherwise.
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 # What a cut bound is followed by to be above all that begins with it, but for binaries that hold as much.
 HIGHEST = b"\xff" * 16
 
-_ZONE_HOURS = 14
+# Clocks were once that far apart, on both sides of where a day began.
+_ZONE_HOURS = 16
 _INT64_MOST = 2**63 - 1
 _DOUBLE_DIGITS = 15
 

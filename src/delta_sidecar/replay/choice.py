@@ -89,6 +89,11 @@ class BaseChoice:
         return self.bases[0].nbytes if self.bases else 0
 
     @property
+    def is_sorted(self) -> bool:
+        """Whether the first base is a metadata sidecar, whose files are in order."""
+        return bool(self.bases) and isinstance(self.bases[0], SidecarBase)
+
+    @property
     def is_open(self) -> bool:
         """Whether there is something to end on: a base, or the start of the log."""
         return bool(self.bases) or self.segment.from_start

@@ -112,7 +112,7 @@ def _between(
     if low is None or high is None:
         return None
     for column in (low, high):
-        # A time without a zone may lie 14 hours either way.
+        # A time without a zone may lie 16 hours either way.
         if column.zoneless is not None and bits_of(column.zoneless).any():
             return None
     return ColumnBounds(lower=low.values, upper=high.values, null_count=nulls, num_records=rows, whole=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import OptionError, described
 from delta_sidecar.options import SCAN_OPTIONS, resolve
 from delta_sidecar.predicate import Predicate, parse
 from delta_sidecar.scan.paging import PageToken
@@ -92,7 +92,7 @@ class LazyScanConfig:
         for name in ("limit", "version"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-                msg = f"{name} must be a whole number from 0 on, not {value!r}"
+                msg = f"{name} must be a whole number from 0 on, not {described(value)}"
                 raise OptionError(msg)
         if self.strategy is not None:
             object.__setattr__(self, "strategy", _strategy(self.strategy))
@@ -192,7 +192,7 @@ def _moment(value: object) -> dt.datetime:
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value
-    msg = f"timestamp must be a datetime with a zone or ISO 8601 text, not {value!r}"
+    msg = f"timestamp must be a datetime with a zone or ISO 8601 text, not {described(value)}"
     raise OptionError(msg)
 
 

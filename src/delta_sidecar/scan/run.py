@@ -75,6 +75,7 @@ class ScanRun:
         config: What is asked for.
         listeners: Are told what happens.
         snapshot: The table, where it is open already; the configuration then names its version.
+        recent_if_cheap: Whether the newest files are wanted first, where the base has them in order of time.
     """
 
     def __init__(
@@ -83,8 +84,11 @@ class ScanRun:
         config: LazyScanConfig,
         listeners: Iterable[Listener] = (),
         snapshot: Snapshot | None = None,
+        *,
+        recent_if_cheap: bool = False,
     ) -> None:
         self.config = config
+        self._recent_if_cheap = recent_if_cheap
         self.events = Events([self._count, *listeners])
         self.requests = RequestLog()
         self.account = Account()
@@ -269,7 +273,9 @@ class ScanRun:
         self._query = query_digest(bound, options.bucket_column)
         if token is not None:
             token.check_query(self._query)
-        decision = self.decision = decide(snapshot, options, self.config.limit, bound, token)
+        decision = self.decision = decide(
+            snapshot, options, self.config.limit, bound, token, recent_if_cheap=self._recent_if_cheap
+        )
         strategy, reason, order = decision.told()
         self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=order))
         return decision

@@ -47,6 +47,8 @@ def decide(
     limit: int | None,
     predicate: Predicate | None,
     token: PageToken | None = None,
+    *,
+    recent_if_cheap: bool = False,
 ) -> Decision:
     """Decides.
 
@@ -56,12 +58,14 @@ def decide(
         limit: Most files that are wanted.
         predicate: Bound, in logical names.
         token: Where another scan stands that this one goes on from.
+        recent_if_cheap: Whether the newest are wanted first, where the base has them in order of time.
     """
     if token is not None:
         strategy, reason, order = ScanStrategy(token.strategy), "the page token says so", token.order
     else:
         strategy, reason = _strategy(snapshot, options, limit, predicate)
-        order = options.order or ("any" if limit is None else "recent")
+        wants_recent = limit is not None or (recent_if_cheap and snapshot.choice.is_sorted)
+        order = options.order or ("recent" if wants_recent else "any")
         if strategy is ScanStrategy.FORWARD:
             # The newest commits come last; a call that asks for both is refused, so that one was asked for elsewhere.
             order = "any"

@@ -89,14 +89,7 @@ class BatchWriter:
         if snapshot is None:
             if first is not None:
                 self._check_first(first)
-            try:
-                create_table(self._spark, self._url, schema, bucket, self._settings.table_properties())
-            except SPARK_ERRORS as error:
-                raise ingest_failure(error, self._store.url, bucket) from error
-            snapshot = read_table(self._store)
-        if snapshot is None:
-            msg = f"{self._store.url}: the table was made and is gone again; another removes it"
-            raise CommitFailedError(msg)
+            snapshot = self._made(schema)
         check_table(snapshot, bucket)
         return snapshot
 
@@ -140,6 +133,22 @@ class BatchWriter:
             f"{_TRIES} times: run it again when they are through"
         )
         raise CommitFailedError(msg) from conflict
+
+    def _made(self, schema: StructType) -> Snapshot:
+        """The table, made by us or by another at the same time."""
+        failure = None
+        try:
+            create_table(self._spark, self._url, schema, self._settings.bucket, self._settings.table_properties())
+        except SPARK_ERRORS as error:
+            failure = error
+        # After a failure too: Delta may stumble over a table that another makes at the same moment.
+        snapshot = read_table(self._store)
+        if snapshot is not None:
+            return snapshot
+        if failure is not None:
+            raise self._failure(failure) from failure
+        msg = f"{self._store.url}: the table was made and is gone again; another removes it"
+        raise CommitFailedError(msg)
 
     def _check_first(self, batch: Batch) -> None:
         """Reads all rows of a batch once, and refuses it where one of them cannot be written."""

@@ -79,7 +79,8 @@ class RequestLog:
     def __init__(self, *, record: bool = False) -> None:
         self.records: list[Request] = []
         self._record = record
-        self._lock = threading.Lock()
+        # A stream that is dropped is cancelled wherever the collector finds it, be it in here.
+        self._lock = threading.RLock()
         self._counts: dict[RequestKind, int] = {"get": 0, "list": 0, "head": 0, "put": 0, "delete": 0}
         self._bytes = 0
         self._trips = 0

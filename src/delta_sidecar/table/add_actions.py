@@ -47,7 +47,7 @@ def add_actions(handle: TableHandle, *, flatten: bool) -> pa.RecordBatchReader:
         LogCorruptionError: While it is read: a partition value is none of its column's type.
     """
     snapshot = handle.snapshot()
-    actions = _Actions.of(snapshot, flatten=flatten)
+    actions = _Actions.of(snapshot, handle.row_options.time_zone, flatten=flatten)
     found = handle.scanner(snapshot=snapshot).scan_batches(_READ)
     return pa.RecordBatchReader.from_batches(actions.schema, map(actions.batch, found))
 
@@ -58,18 +58,20 @@ class _Actions:
 
     Attributes:
         table: The table's columns.
+        zone: The time zone of partition values that were written without one.
         types: Type of the bounds of each column with statistics, by its physical path; the null type for no bounds.
         groups: What the struct columns hold: types by path.
         flatten: Whether their fields are columns.
     """
 
     table: TableSchema
+    zone: str
     types: Mapping[ColumnPath, pa.DataType]
     groups: Mapping[str, Mapping[ColumnPath, pa.DataType]]
     flatten: bool
 
     @classmethod
-    def of(cls, snapshot: Snapshot, *, flatten: bool) -> _Actions:
+    def of(cls, snapshot: Snapshot, zone: str, *, flatten: bool) -> _Actions:
         """What is to be told of the files of a table."""
         table = snapshot.columns
         known = stats_columns(
@@ -83,7 +85,7 @@ class _Actions:
             "partition": {(name,): table.logical.field(name).type for name in table.partition_columns},
         }
         types = {path: pa.null() if kind is None else kind for path, kind in known.items()}
-        return cls(table, types, {name: kinds for name, kinds in groups.items() if kinds}, flatten)
+        return cls(table, zone, types, {name: kinds for name, kinds in groups.items() if kinds}, flatten)
 
     @property
     def schema(self) -> pa.Schema:
@@ -106,7 +108,7 @@ class _Actions:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _partitions(self, found: pa.RecordBatch) -> dict[ColumnPath, pa.Array]:
-        values = typed_partition_values(found.column("partition_values"), self.table)
+        values = typed_partition_values(found.column("partition_values"), self.table, self.zone)
         return {(name,): array for name, array in values.items()}
 
     def _columns(

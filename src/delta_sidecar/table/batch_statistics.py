@@ -58,13 +58,16 @@ class BatchStatistics:
     columns: Mapping[str, KnownColumn]
 
 
-def batch_statistics(found: pa.RecordBatch, columns: Sequence[NamedColumn], table: TableSchema) -> BatchStatistics:
+def batch_statistics(
+    found: pa.RecordBatch, columns: Sequence[NamedColumn], table: TableSchema, zone: str
+) -> BatchStatistics:
     """Reads the statistics of some columns of a batch of files.
 
     Args:
         found: The files, with the columns `READ`.
         columns: Which columns.
         table: The table's columns.
+        zone: The time zone of partition values that were written without one.
 
     Raises:
         LogCorruptionError: A partition value is none of its column's type.
@@ -80,7 +83,7 @@ def batch_statistics(found: pa.RecordBatch, columns: Sequence[NamedColumn], tabl
     num_records = _or_nulls(stats.num_records, pa.int64(), rows)
     tight = pc.fill_null(_or_nulls(stats.tight, pa.bool_(), rows), scalar(value=True, type=pa.bool_()))
     in_log = any(column.is_partition for column in columns)
-    values = typed_partition_values(found.column("partition_values"), table) if in_log else {}
+    values = typed_partition_values(found.column("partition_values"), table, zone) if in_log else {}
     known = {
         column.name: _of_partitions(values[column.name], num_records)
         if column.is_partition
@@ -116,13 +119,14 @@ def _comparable(bounds: pa.Array | None) -> pa.Array | None:
     if pa.types.is_floating(bounds.type):
         return pc.if_else(pc.is_nan(bounds), scalar(None, bounds.type), bounds)
     if pa.types.is_timestamp(bounds.type):
-        first = scalar(dt.datetime(1, 1, 1, tzinfo=dt.UTC), bounds.type)
+        moments = dt.datetime.min.replace(tzinfo=dt.UTC), dt.datetime.max.replace(tzinfo=dt.UTC)
+        first, last = (scalar(at, bounds.type) for at in moments)
     elif pa.types.is_date32(bounds.type):
-        first = scalar(dt.date(1, 1, 1), bounds.type)
+        first, last = (scalar(at, bounds.type) for at in (dt.date.min, dt.date.max))
     else:
         return bounds
-    before = bits_of(pc.less(bounds, first))
-    return pc.if_else(booleans(before), scalar(None, bounds.type), bounds) if before.any() else bounds
+    beyond = bits_of(pc.less(bounds, first)) | bits_of(pc.greater(bounds, last))
+    return pc.if_else(booleans(beyond), scalar(None, bounds.type), bounds) if beyond.any() else bounds
 
 
 def _or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.sidecar.names import column_name, column_path
+from delta_sidecar.predicate import names
+from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,24 +37,24 @@ class NamedColumn:
     is_partition: bool
 
 
-def named_columns(table: TableSchema, names: Sequence[str] | None = None) -> tuple[NamedColumn, ...]:
+def named_columns(table: TableSchema, wanted: Sequence[str] | None = None) -> tuple[NamedColumn, ...]:
     """Finds columns by their names.
 
     Args:
         table: The table's columns.
-        names: Which columns, in order; the name of a struct stands for all columns in it. None for all.
+        wanted: Which columns, in order; the name of a struct stands for all columns in it. None for all.
 
     Raises:
         OptionError: There is no such column.
     """
-    if isinstance(names, str):
-        msg = f"columns is a list of names: [{names!r}]"
+    if isinstance(wanted, str):
+        msg = f"columns is a list of names: [{wanted!r}]"
         raise OptionError(msg)
     known = _leaves(table)
-    if names is None:
+    if wanted is None:
         return tuple(known.values())
     found: dict[ColumnPath, NamedColumn] = {}
-    for name in names:
+    for name in wanted:
         found |= _below(name, known)
     return tuple(found.values())
 
@@ -79,9 +80,9 @@ def _below(name: str, known: Mapping[ColumnPath, NamedColumn]) -> dict[ColumnPat
             found = {key: column for key, column in known.items() if same(key[: len(path)]) == same(path)}
             if len({key[: len(path)] for key in found}) == 1:
                 return found
-    names = [column.name for column in known.values()]
-    near = difflib.get_close_matches(name, names, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(names[:10])}"
+    others = [column.name for column in known.values()]
+    near = difflib.get_close_matches(name, others, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(others[:10])}"
     msg = f"there is no column {name!r}; {hint}"
     raise OptionError(msg)
 
@@ -89,10 +90,7 @@ def _below(name: str, known: Mapping[ColumnPath, NamedColumn]) -> dict[ColumnPat
 def _readings(name: str) -> Iterable[ColumnPath]:
     """What a text may name: a column with just this name, before a field of a struct."""
     yield (name,)
-    try:
-        yield column_path(name)
-    except ValueError:
-        return
+    yield names.read(name)
 
 
 def _as_written(path: ColumnPath) -> ColumnPath:

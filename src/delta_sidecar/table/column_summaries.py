@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, numbers_of, valid_mask
+from delta_sidecar._arrow import bits_of, booleans, numbers_of, valid_mask, values_of
 from delta_sidecar.table.batch_statistics import READ, batch_statistics
 from delta_sidecar.table.column_names import named_columns
 
@@ -29,11 +30,14 @@ Meaning: TypeAlias = Literal["value", "bound", "cut", "rounded"]
 - `value`: a row has it, and no row has one beyond it. (NaN counts for nothing.)
 - `bound`: no row has a value beyond it, and maybe none has just this one: rows have been deleted.
 - `cut`: a text that may be the beginning of a longer one, or was made a little higher when it was cut off.
-- `rounded`: a timestamp that may be rounded down, by less than a millisecond.
+- `rounded`: a timestamp that may be rounded down, by less than a millisecond, or a decimal of more digits than a writer
+  may have noted down.
 """
 
 # Writers cut texts off after 32 characters, or after 64 bytes where no character ends there.
 _CUT_CHARACTERS, _CUT_BYTES = 32, 61
+# Some note decimals down as floating-point numbers.
+_SURE_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +112,10 @@ def fold_stats(
     snapshot = handle.snapshot()
     folds = [_Fold(column) for column in named_columns(snapshot.columns, columns)]
     files = size = rows = deleted = without = 0
+    zone = handle.row_options.time_zone
     with handle.scanner(predicate, snapshot=snapshot) as scanner:
         for batch in scanner.scan_batches(READ):
-            stats = batch_statistics(batch, [fold.column for fold in folds], snapshot.columns)
+            stats = batch_statistics(batch, [fold.column for fold in folds], snapshot.columns, zone)
             told = valid_mask(stats.num_records)
             files += batch.num_rows
             size += _sum(numbers_of(batch.column("size")))
@@ -169,13 +174,15 @@ class _Side:
                 return "cut"
             if pa.types.is_timestamp(column.type):
                 return "rounded"
+            if isinstance(found, Decimal) and len(found.as_tuple().digits) > _SURE_DIGITS:
+                return "rounded"
         return "value" if self.among_tight == found else "bound"
 
     def _beyond(self, best: Any, bounds: pa.Array, counted: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - any value
         kept = bounds if counted.all() else bounds.filter(booleans(counted))
         if kept.null_count == len(kept):
             return best
-        found = pc.min_max(kept)[self.name].as_py()
+        (found,) = values_of(pa.repeat(pc.min_max(kept)[self.name], 1))
         if best is None:
             return found
         return min(best, found) if self.name == "min" else max(best, found)

@@ -27,6 +27,7 @@ from delta_sidecar.table.facts import DeltaSchema, ProtocolVersions, TableMetada
 from delta_sidecar.table.handle import ReadOptions, TableHandle
 from delta_sidecar.table.history import stream_history
 from delta_sidecar.table.partition_filters import file_predicate, partition_predicate
+from delta_sidecar.table.row_filters import row_predicate
 from delta_sidecar.table.snapshot import TableSnapshot
 from delta_sidecar.table.writing import Writing
 
@@ -339,7 +340,7 @@ class DeltaTable(Writing):
         )
         snapshot = self._pinned()
         prunes = file_predicate(file_pruning_predicate, snapshot.columns)
-        query = RowQuery(predicate=partition_predicate(partitions, snapshot.columns), prunes=prunes)
+        query = RowQuery(predicate=partition_predicate(partitions, snapshot.columns), prunes_files=prunes)
         return LazyDataset(self._handle, query)
 
     def to_pyarrow_table(
@@ -358,7 +359,7 @@ class DeltaTable(Writing):
             filters: Only rows that match, as filter tuples or an expression of pyarrow.
         """
         _refuse(filesystem=filesystem)
-        query = self._query(columns, filters, None)
+        query = self._query(columns, _with_tuples_read(filters), None)
         if partitions:
             own = partition_predicate(partitions, self._pinned().columns)
             terms = [term for term in (own, query.parsed_predicate) if term is not None]
@@ -396,7 +397,8 @@ class DeltaTable(Writing):
         names = None if columns is None else tuple(columns)
         if _is_expression(condition):
             return RowQuery(names, expression=condition, limit=limit)
-        return RowQuery(names, condition if condition is None or condition else None, limit=limit)
+        is_empty = isinstance(condition, str | list | tuple | dict) and not condition
+        return RowQuery(names, None if is_empty else condition, limit=limit)
 
     def _condition(self, filters: Filters | None, predicate: Any) -> Predicate | None:  # noqa: ANN401
         table = self._pinned().columns
@@ -404,6 +406,10 @@ class DeltaTable(Writing):
             term for term in (file_predicate(filters, table), file_predicate(predicate, table)) if term is not None
         ]
         return all_of(terms) if terms else None
+
+
+def _with_tuples_read(filters: Any) -> Any:  # noqa: ANN401 - any notation
+    return row_predicate(filters) if isinstance(filters, list | tuple) and filters else filters
 
 
 def _is_expression(condition: object) -> bool:

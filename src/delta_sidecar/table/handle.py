@@ -12,7 +12,7 @@ from weakref import WeakSet
 from delta_sidecar.data.query import RowOptions, RowQuery
 from delta_sidecar.data.scan import RowScan
 from delta_sidecar.data.stream import RowStream
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import OptionError, described
 from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.scanner import LazyDeltaScanner
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from delta_sidecar.data.scan import RowMetrics
     from delta_sidecar.events import Listener
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.stream import Cancellable
     from delta_sidecar.store import Store
+
+    UnderWay = RowStream | LazyDeltaScanner | Cancellable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class ReadOptions:
             OptionError: One is unknown or not valid.
         """
         if given is not None and not isinstance(given, Mapping):
-            msg = f"options are given by their names, as a mapping, not as {given!r}"
+            msg = f"options are given by their names, as a mapping, not as {described(given)}"
             raise OptionError(msg)
         named = dict(given or {})
         scans = {option.name for option in SCAN_OPTIONS}
@@ -78,7 +81,7 @@ class TableHandle:
         self._options = options
         self._listeners = tuple(listeners)
         self._snapshot: Snapshot | None = None
-        self._streams: WeakSet[RowStream | LazyDeltaScanner] = WeakSet()
+        self._streams: WeakSet[UnderWay] = WeakSet()
         self._lock = threading.RLock()
         # Held for a moment only, while the other one is held for as long as it takes to open the table.
         self._streams_lock = threading.Lock()
@@ -102,16 +105,14 @@ class TableHandle:
         """The table at its version; at its first use it is opened, and stays what it was then."""
         with self._lock:
             if self._snapshot is None:
-                scanner = LazyDeltaScanner("", self._options.config, store=self.store, listeners=self._listeners)
-                self._snapshot = scanner.snapshot()
+                self._snapshot = self._opened(self._options.config)
             return self._snapshot
 
     def pin(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Snapshot:
         """Opens the table anew: at a version, at a time, or as it is now. If that fails, all stays as it was."""
         config = replace(self._options.config, version=version, timestamp=timestamp)
         with self._lock:
-            scanner = LazyDeltaScanner("", config, store=self.store, listeners=self._listeners)
-            self._snapshot = scanner.snapshot()
+            self._snapshot = self._opened(config)
             self._options = replace(self._options, config=replace(config, timestamp=None))
             return self._snapshot
 
@@ -141,7 +142,7 @@ class TableHandle:
             self._options.config, version=snapshot.version, predicate=predicate, limit=limit, timestamp=None
         )
         scanner = LazyDeltaScanner("", config, store=self.store, listeners=self._listeners, snapshot=snapshot)
-        self._remember(scanner)
+        self.remember(scanner)
         return scanner
 
     def rows(self, query: RowQuery, progress: Callable[[RowMetrics], None] | None = None) -> RowStream:
@@ -160,9 +161,11 @@ class TableHandle:
                 snapshot=snapshot,
                 progress=progress,
             )
+            # To open the table may take a while, too.
+            self.remember(scan)
             stream = RowStream(scan)
             self._snapshot = snapshot or scan.snapshot
-        self._remember(stream)
+        self.remember(stream)
         return stream
 
     def close(self) -> None:
@@ -172,9 +175,21 @@ class TableHandle:
         for stream in streams:
             if isinstance(stream, RowStream):
                 stream.stop()
-            else:
+            elif isinstance(stream, LazyDeltaScanner):
                 stream.close()
+            else:
+                stream.cancel()
 
-    def _remember(self, stream: RowStream | LazyDeltaScanner) -> None:
+    def remember(self, stream: UnderWay) -> None:
+        """Has something stopped by `close`, as long as somebody holds it.
+
+        Args:
+            stream: What reads the table.
+        """
         with self._streams_lock:
             self._streams.add(stream)
+
+    def _opened(self, config: LazyScanConfig) -> Snapshot:
+        scanner = LazyDeltaScanner("", config, store=self.store, listeners=self._listeners)
+        self.remember(scanner)
+        return scanner.snapshot()

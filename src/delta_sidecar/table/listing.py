@@ -66,6 +66,6 @@ def _firsts(columns: list[pa.StringArray]) -> NDArray[np.int64]:
 
 def _chosen(handle: TableHandle, predicate: Predicate | None, *columns: str) -> Iterator[pa.RecordBatch]:
     snapshot = handle.snapshot()
-    chosen = ChosenPartitions.of(predicate, snapshot)
+    chosen = ChosenPartitions.of(predicate, snapshot, handle.row_options.time_zone)
     scanner = handle.scanner(predicate, snapshot=snapshot)
     return map(chosen, scanner.scan_batches((*columns, "partition_values")))

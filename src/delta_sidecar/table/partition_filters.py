@@ -1,8 +1,8 @@
 """Conditions that choose files, as deltalake takes them: tuples of column, operator and value, or SQL text.
 
-In tuples, as in deltalake, an empty text stands for null, and beside a column of texts any value for its text. A
-condition on partition columns chooses just the files whose values fulfil it; one on other columns leaves out files that
-cannot hold a matching row.
+In tuples, as in deltalake, an empty text stands for null beside a partition column, and beside a column of texts any
+value for its text. A condition on partition columns chooses just the files whose values fulfil it; one on other columns
+leaves out files that cannot hold a matching row.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from delta_sidecar.data.filtering import check_collations
 from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate import And, Predicate, all_of, bind, columns, matches, parse
 from delta_sidecar.table.partition_values import typed_partition_values
@@ -72,30 +73,35 @@ class ChosenPartitions:
 
     Attributes:
         table: The table's columns.
+        zone: The time zone of timestamps that were written without one.
         exact: What of the condition concerns nothing but partition columns, bound; None for nothing.
     """
 
     table: TableSchema
+    zone: str
     exact: Predicate | None
 
     @classmethod
-    def of(cls, predicate: Predicate | None, snapshot: Snapshot) -> ChosenPartitions:
+    def of(cls, predicate: Predicate | None, snapshot: Snapshot, zone: str) -> ChosenPartitions:
         """Takes out of a condition what can be decided exactly.
 
         Raises:
             PredicateError: It does not fit the table.
+            UnsupportedFeatureError: It compares a partition column that has a collation.
         """
         bound = None if predicate is None else bind(predicate, snapshot.schema)
         terms = () if bound is None else bound.terms if isinstance(bound, And) else (bound,)
         known = set(snapshot.partition_columns)
         exact = [term for term in terms if (named := {path[0] for path in columns(term)}) and named <= known]
-        return cls(snapshot.columns, all_of(exact) if exact else None)
+        for term in exact:
+            check_collations(term, snapshot.schema)
+        return cls(snapshot.columns, zone, all_of(exact) if exact else None)
 
     def __call__(self, files: pa.RecordBatch) -> pa.RecordBatch:
         """The files that are chosen, of a batch with `partition_values`."""
         if self.exact is None:
             return files
-        values = typed_partition_values(files.column("partition_values"), self.table)
+        values = typed_partition_values(files.column("partition_values"), self.table, self.zone)
         named = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
         return files.filter(matches(self.exact, named))
 
@@ -119,14 +125,15 @@ def _clause(clause: Sequence[Any], schema: TableSchema) -> tuple[Any, ...]:
     operator, value = rest
     fields = [field for field in schema.logical if field.name.casefold() == name.casefold()]
     is_text = any(pa.types.is_string(field.type) for field in fields)
+    is_partition = any(field.name in schema.partition_columns for field in fields)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return (name, operator, [_value(item, is_text=is_text) for item in value])
-    return (name, operator, _value(value, is_text=is_text))
+        return (name, operator, [_value(item, is_text=is_text, is_partition=is_partition) for item in value])
+    return (name, operator, _value(value, is_text=is_text, is_partition=is_partition))
 
 
-def _value(value: object, *, is_text: bool) -> object:
+def _value(value: object, *, is_text: bool, is_partition: bool) -> object:
     if isinstance(value, str):
-        return value or None
+        return (value or None) if is_partition else value
     if not is_text or value is None:
         return value
     if isinstance(value, bool):

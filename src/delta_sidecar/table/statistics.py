@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import strings
+from delta_sidecar._arrow import strings, values_of
 from delta_sidecar.errors import OptionError
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.table.batch_statistics import READ, BatchStatistics, batch_statistics
@@ -84,7 +84,9 @@ def stats_for_files(
     # Which files count is not known to the scanner: it goes on until all are found.
     scanner = handle.scanner(predicate, limit if paths is None else None, snapshot=snapshot)
     found = scanner.scan_batches(READ) if paths is None else _named(scanner.scan_batches(READ), set(paths), limit)
-    return _streamed(scanner, (_values(batch, batch_statistics(batch, chosen, snapshot.columns)) for batch in found))
+    zone = handle.row_options.time_zone
+    stats = (_values(batch, batch_statistics(batch, chosen, snapshot.columns, zone)) for batch in found)
+    return _streamed(scanner, stats)
 
 
 def _streamed(scanner: LazyDeltaScanner, batches: Iterable[Iterator[FileStats]]) -> Iterator[FileStats]:
@@ -138,7 +140,7 @@ def _values(found: pa.RecordBatch, stats: BatchStatistics) -> Iterator[FileStats
 
 def _rows(columns: Sequence[pa.Array], rows: int) -> Iterable[tuple[Any, ...]]:
     """The values of columns, row after row."""
-    return zip(*(column.to_pylist() for column in columns), strict=True) if columns else [()] * rows
+    return zip(*map(values_of, columns), strict=True) if columns else [()] * rows
 
 
 def _known(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
