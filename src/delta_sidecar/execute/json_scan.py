@@ -38,6 +38,7 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
 
     work.progress.dry = 0
     parsed = 0
+    tidied = False
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
@@ -58,7 +59,7 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
                     yield batch
                 parsed += len(block)
                 if parsed >= _TIDY_BYTES:
-                    parsed = 0
+                    parsed, tidied = 0, True
                     # Arrow's allocator keeps what a thread frees; over a long commit that adds up.
                     pa.default_memory_pool().release_unused()
             if is_empty:
@@ -66,6 +67,8 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
                 raise pa.ArrowInvalid(msg)
         except (pa.ArrowException, StorageError) as error:
             raise unreadable(ref, error) from error
+    if tidied:
+        pa.default_memory_pool().release_unused()
 
 
 def _holds_none(block: bytes, texts: tuple[bytes, ...]) -> bool:

@@ -64,6 +64,7 @@ def in_lanes(
             for item, made_at in waiting[0].items():
                 clock.join(made_at)
                 yield item
+                del item
             clock.join(waiting[0].clock)
             waiting.popleft()
     finally:
@@ -178,6 +179,7 @@ class Lane(Generic[T]):
                 self._scale.held -= weight
                 self._scale.changed.notify_all()
             yield item, made_at
+            del item
         if self._error is not None:
             raise self._error
 
@@ -187,6 +189,7 @@ class Lane(Generic[T]):
             for item in () if self._scale.stopped else self._maker():
                 if not self._offer(item):
                     break
+                del item
         except BaseException as error:  # noqa: BLE001 - handed to the consumer, whatever it is
             self._error = error
         finally:

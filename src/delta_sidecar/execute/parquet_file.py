@@ -177,7 +177,9 @@ class ParquetRows:
         for batch in file.iter_batches(rows, row_groups=[group], columns=self._paths(leaves), use_threads=False):
             found += batch.num_rows
             understood = self._layout.times.understood(batch, with_int96=with_int96)
+            del batch
             yield understood if self._layout.is_plain else plain_batch(understood)
+            del understood
             # Arrow's allocator keeps what a thread frees; over a long file that adds up.
             if is_large:
                 pa.default_memory_pool().release_unused()

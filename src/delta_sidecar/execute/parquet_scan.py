@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _Placed = tuple[Place, pa.RecordBatch]
 
-_DECODED_BYTES = 8 << 20
+_DECODED_BYTES = 4 << 20
 _FETCHED_BYTES = 8 << 20
 _MOST_DECODERS = 4
 _MOST_FOOTERS = 64
@@ -80,6 +80,9 @@ class ParquetScan:
                 for place, batch in decoded:
                     self._work.progress.place = place
                     yield batch
+                    del batch
+                    # Arrow's allocator keeps what a thread frees, and a batch is freed here.
+                    pa.default_memory_pool().release_unused()
 
     def footers(self, plan: ReadFooters) -> Batches:
         """Reads what footers tell. Those that were kept cost nothing, and others are kept from now on.
@@ -261,10 +264,14 @@ class _RowGroupTask:
                 found = True
                 self._work.counts.add(batches=1)
                 kept: pa.RecordBatch | None = batch
+                del batch
                 for function in self._functions:
                     kept = function(kept) if kept is not None and kept.num_rows else None
                 if kept is not None and kept.num_rows:
+                    # The filters have freed much; who takes this may come late.
+                    pa.default_memory_pool().release_unused()
                     yield place, kept
+                del kept
         except (pa.ArrowException, StorageError, OSError) as error:
             raise unreadable(self._ref, error) from error
         finally:

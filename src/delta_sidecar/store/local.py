@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.store.requests import RequestKind
 
-_LARGE_READ = 1 << 20
+_LARGE_READ = 128 << 10
 _ONE_CALL = 1 << 30
 
 
