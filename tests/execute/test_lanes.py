@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,6 +34,16 @@ def await_workers() -> None:
             assert not thread.is_alive()
 
 
+class Item(set[int]):
+    """Something whose end can be watched."""
+
+
+def watched(gone: threading.Event) -> Item:
+    item = Item()
+    weakref.finalize(item, gone.set)
+    return item
+
+
 def stream(*items: object) -> Callable[[], Iterator[Any]]:
     return lambda: iter(items)
 
@@ -51,6 +62,21 @@ def test_items_come_stream_after_stream_whatever_the_bounds(
     makers = [stream(*[(number, item) for item in items]) for number, items in enumerate(content)]
     found = list(lanes(makers, workers=threads, ahead=ahead, budget=budget, weigh=lambda item: item[1]))
     assert found == expected
+
+
+def test_an_item_is_held_by_nobody_once_its_consumer_has_let_go_of_it() -> None:
+    let_go: list[bool] = []
+
+    def made_one_by_one() -> Iterator[Any]:
+        for _ in range(3):
+            gone = threading.Event()
+            yield watched(gone)
+            let_go.append(gone.wait(PATIENCE))
+
+    items = lanes([made_one_by_one])
+    while next(items, None) is not None:
+        pass
+    assert let_go == [True, True, True]
 
 
 def test_nothing_starts_before_the_first_item_is_asked_for() -> None:
