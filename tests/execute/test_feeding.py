@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.execute.letting_go import WatchedItems
 
 from delta_sidecar.execute.feeding import in_fed_lanes
 from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock
@@ -82,6 +83,14 @@ def _no_thread_is_left() -> Iterator[None]:
     while left := own_threads() - before:
         assert time.monotonic() < deadline, [thread.name for thread in left]
         time.sleep(0.002)
+
+
+def test_an_item_is_held_by_nobody_once_its_consumer_has_let_go_of_it() -> None:
+    watched = WatchedItems()
+    items = fed(Feeder([watched]))
+    while next(items, None) is not None:
+        pass
+    assert watched.let_go == [True] * 3
 
 
 def test_streams_come_in_the_order_they_were_found_in() -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.execute.letting_go import WatchedItems
 
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.store import TripClock, current_clock
@@ -34,16 +34,6 @@ def await_workers() -> None:
             assert not thread.is_alive()
 
 
-class Item(set[int]):
-    """Something whose end can be watched."""
-
-
-def watched(gone: threading.Event) -> Item:
-    item = Item()
-    weakref.finalize(item, gone.set)
-    return item
-
-
 def stream(*items: object) -> Callable[[], Iterator[Any]]:
     return lambda: iter(items)
 
@@ -65,18 +55,11 @@ def test_items_come_stream_after_stream_whatever_the_bounds(
 
 
 def test_an_item_is_held_by_nobody_once_its_consumer_has_let_go_of_it() -> None:
-    let_go: list[bool] = []
-
-    def made_one_by_one() -> Iterator[Any]:
-        for _ in range(3):
-            gone = threading.Event()
-            yield watched(gone)
-            let_go.append(gone.wait(PATIENCE))
-
-    items = lanes([made_one_by_one])
+    watched = WatchedItems()
+    items = lanes([watched])
     while next(items, None) is not None:
         pass
-    assert let_go == [True, True, True]
+    assert watched.let_go == [True] * 3
 
 
 def test_nothing_starts_before_the_first_item_is_asked_for() -> None:

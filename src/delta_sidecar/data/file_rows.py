@@ -182,6 +182,8 @@ class FileReader:
                 given = self._chosen(kept)
                 if given.num_rows:
                     yield given
+                # The next batch needs the room.
+                del held, batch, kept, given
             self.counts.add(row_groups_read=1)
 
     def _size_beside(self, file: DeltaFile) -> BatchSize:

@@ -166,6 +166,7 @@ class RowScan:
                     self._tell()
                     outcome = "stopped"
                     yield batch
+                    del batch
                     outcome = "failed"
             self._is_complete = True
             outcome = "complete" if self._query.limit is None or self._rows < self._query.limit else "limit"
@@ -208,8 +209,10 @@ class RowScan:
             with closing(stream):
                 for batch in stream:
                     left = None if limit is None else limit - self._rows
-                    yield batch if left is None or batch.num_rows <= left else batch.slice(0, left)
-                    if left is not None and batch.num_rows >= left:
+                    is_last = left is not None and batch.num_rows >= left
+                    yield batch.slice(0, left) if is_last else batch
+                    del batch
+                    if is_last:
                         return
             if self._is_cancelled:
                 # What looks like the end may be none.
@@ -243,6 +246,7 @@ class RowScan:
         for batch in reader.batches(file):
             is_dry = False
             yield batch
+            del batch
         if is_dry:
             with self._lock:
                 self._dry += 1

@@ -55,6 +55,7 @@ def in_fed_lanes(
             for item, made_at in lane.items():
                 clock.join(made_at)
                 yield item
+                del item
             clock.join(lane.clock)
             feed.done()
     finally:

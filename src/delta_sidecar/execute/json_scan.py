@@ -37,8 +37,7 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
         return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.progress.dry, 16))
 
     work.progress.dry = 0
-    parsed = 0
-    tidied = False
+    tidiness = _Tidiness()
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
@@ -57,18 +56,33 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
                     work.counts.add(batches=1)
                     work.progress.place = Place(ref.path)
                     yield batch
-                parsed += len(block)
-                if parsed >= _TIDY_BYTES:
-                    parsed, tidied = 0, True
-                    # Arrow's allocator keeps what a thread frees; over a long commit that adds up.
-                    pa.default_memory_pool().release_unused()
+                tidiness.parsed(len(block))
             if is_empty:
                 msg = "there is no JSON object in it"
                 raise pa.ArrowInvalid(msg)
         except (pa.ArrowException, StorageError) as error:
             raise unreadable(ref, error) from error
-    if tidied:
-        pa.default_memory_pool().release_unused()
+    tidiness.restore()
+
+
+class _Tidiness:
+    """Arrow's allocator keeps what a thread frees; over a long commit, or many, that adds up."""
+
+    def __init__(self) -> None:
+        self._total = self._since = 0
+
+    def parsed(self, size: int) -> None:
+        """Gives it back every now and then."""
+        self._total += size
+        self._since += size
+        if self._since >= _TIDY_BYTES:
+            self.restore()
+
+    def restore(self) -> None:
+        """Gives it back, where it is much."""
+        if self._total >= _TIDY_BYTES:
+            self._since = 0
+            pa.default_memory_pool().release_unused()
 
 
 def _holds_none(block: bytes, texts: tuple[bytes, ...]) -> bool:
