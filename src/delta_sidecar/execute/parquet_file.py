@@ -178,9 +178,12 @@ class ParquetRows:
             found += batch.num_rows
             understood = self._layout.times.understood(batch, with_int96=with_int96)
             del batch
+            # Arrow's allocator keeps what a thread frees; over a long file that adds up. Much is freed by decoding, and
+            # much by who takes the batch.
+            if is_large:
+                pa.default_memory_pool().release_unused()
             yield understood if self._layout.is_plain else plain_batch(understood)
             del understood
-            # Arrow's allocator keeps what a thread frees; over a long file that adds up.
             if is_large:
                 pa.default_memory_pool().release_unused()
         if found != self.num_rows(group):
