@@ -149,6 +149,7 @@ def test_no_row_is_an_answer_too(numbers: Path, output: str, expected: bytes) ->
 
 def test_rows_of_the_newest_commit_come_first(numbers: Path) -> None:
     assert [row["id"] for row in json_rows(numbers, "--rows", 4)] == [8, 9, 10, 11]
+    assert [row["id"] for row in json_rows(numbers, "--limit", 4)] == [8, 9, 10, 11]
     assert len(json_rows(numbers)) == 10
 
 

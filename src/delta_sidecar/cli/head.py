@@ -40,7 +40,15 @@ Examples:
 @click.command(context_settings=ONE_TABLE, epilog=_EXAMPLES, short_help="Show the first rows of a Delta table.")
 @table_argument
 @click.option(
-    "--rows", "-n", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="At most N rows."
+    "rows",
+    "--rows",
+    "--limit",
+    "-n",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="At most N rows.",
 )
 @columns_option
 @rows_where_option
