@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +197,35 @@ def test_streams_that_have_not_begun_never_begin() -> None:
     hold.set()
     await_workers()
     assert begun == []
+
+
+PROGRAM = """
+import os, threading, time
+from delta_sidecar.execute.lanes import in_lanes
+from delta_sidecar.store import TripClock
+
+begun = threading.Event()
+
+def stream():
+    yield 1
+    begun.set()
+    time.sleep(0.5)
+    os.write(1, b"the item is made ")
+
+items = in_lanes(1, TripClock(), [stream], ahead=3, budget=1_000, weigh=lambda _: 1)
+next(items)
+begun.wait()
+{}
+os.write(1, b"the program ends ")
+"""
+
+
+@pytest.mark.parametrize("then", ["", "items.close()", "items.close(); del items"])
+def test_no_thread_is_cut_off_amid_an_item_when_a_process_ends(then: str) -> None:
+    # Inside of Arrow that would be a crash.
+    program = [sys.executable, "-c", PROGRAM.format(then)]
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the program ends the item is made ", "")
 
 
 def test_trips_of_streams_side_by_side_count_once() -> None:

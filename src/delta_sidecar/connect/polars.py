@@ -173,7 +173,7 @@ def _opened(table: str | os.PathLike[str], version: int | None, opening: dict[st
 _under_way: WeakSet[Generator[pl.DataFrame, None, None]] = WeakSet()
 _handles: WeakSet[TableHandle] = WeakSet()
 _lock = threading.Lock()
-_PATIENCE = 5.0
+_PATIENCE = 30.0
 _PAUSE = 0.005
 
 

@@ -78,10 +78,9 @@ class Crew(Generic[T]):
         self._size = size
         self._scale = scale
         self._queue: SimpleQueue[Lane[T] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._workers = 0
-        with _crews_lock:
-            _crews.add(self)
+        self._threads = self._workers = 0
+        with _left_lock:
+            _left_crews.add(self)
 
     def put(self, lane: Lane[T]) -> None:
         """Has a lane produced once a thread is free."""
@@ -94,36 +93,35 @@ class Crew(Generic[T]):
         """Has a thread of its own do something else for these lanes."""
         thread = threading.Thread(target=work, name=name, daemon=True)
         thread.start()
+        self._threads += 1
         # Only now: at the end of the process, another thread waits for all that are here.
-        self._threads.append(thread)
+        with _left_lock:
+            _left_threads.add(thread)
 
     def stop(self) -> None:
         """Ends the threads at their next item."""
         self._scale.stop()
-        for _ in self._threads:
+        for _ in range(self._threads):
             self._queue.put(None)
 
-    def join(self, patience: float) -> None:
-        """Waits for the threads to end."""
-        deadline = time.monotonic() + patience
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
 
-
-_crews: WeakSet[Crew[Any]] = WeakSet()
-_crews_lock = threading.Lock()
-_PATIENCE = 5.0
+_left_crews: WeakSet[Crew[Any]] = WeakSet()
+# By themselves, since a thread in the middle of an item outlives the crew of a consumer that has stopped.
+_left_threads: WeakSet[threading.Thread] = WeakSet()
+_left_lock = threading.Lock()
+_PATIENCE = 30.0
 
 
 @atexit.register
 def _stop_all() -> None:
     """Stops what is left over when the process ends: a thread that is cut off inside of Arrow would abort it."""
-    with _crews_lock:
-        left = list(_crews)
-    for crew in left:
+    with _left_lock:
+        crews, threads = list(_left_crews), list(_left_threads)
+    for crew in crews:
         crew.stop()
-    for crew in left:
-        crew.join(_PATIENCE)
+    deadline = time.monotonic() + _PATIENCE
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _work(queue: SimpleQueue[Lane[T] | None]) -> None:
