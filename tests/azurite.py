@@ -147,9 +147,9 @@ def _in_an_hour() -> str:
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    for _ in range(600):
+    for _ in range(2_400):
         output = log.read_text()
-        found = re.search(r"listens on (https?://127\.0\.0\.1:\d+)", output)
+        found = re.search(r"listens on (https?://127\.0\.0\.1:\d+)\s", output)
         if found:
             return found[1]
         if process.poll() is not None:

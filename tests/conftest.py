@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +13,15 @@ from tests import azurite as emulator
 from tests import moto_server
 from tests.distribution import FilesTogether, long_ones_first
 
+from delta_sidecar.execute import LocalExecutor
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from xdist.remote import Producer
+
+    from delta_sidecar.plan import ListFiles
 
 # No test asserts seconds: the first example of a property may well take longer than the others.
 settings.register_profile("no deadline", deadline=None)
@@ -67,6 +73,25 @@ def moto() -> Iterator[moto_server.Moto]:
     """A running S3 service."""
     with moto_server.running() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def answered_ahead() -> Iterator[None]:
+    """Has every listing end after what was asked for beside it, so that all of that is counted.
+
+    What nobody takes would otherwise be dropped if it has not begun, and be counted late if it has.
+    """
+    list_files = LocalExecutor._list_files
+
+    def list_patiently(executor: LocalExecutor, plan: ListFiles) -> Iterator[pa.RecordBatch]:
+        for page in list_files(executor, plan):
+            fetcher = executor._fetcher
+            wait([pending._future for pending in (*fetcher._ahead.values(), *fetcher._heads.values())])
+            yield page
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalExecutor, "_list_files", list_patiently)
+        yield
 
 
 @pytest.fixture(autouse=True)

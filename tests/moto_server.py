@@ -97,9 +97,9 @@ def running() -> Iterator[Moto]:
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    for _ in range(600):
+    for _ in range(2_400):
         output = log.read_text()
-        found = re.search(r"Running on (http://127\.0\.0\.1:\d+)", output)
+        found = re.search(r"Running on (http://127\.0\.0\.1:\d+)\s", output)
         if found:
             return found[1]
         if process.poll() is not None:

@@ -185,6 +185,7 @@ def told_by(scanner: LazyDeltaScanner, told: list[Event]) -> list[str]:
     return [event.name for event in told]
 
 
+@pytest.mark.usefixtures("answered_ahead")
 def test_a_scan_tells_how_it_goes(table: TableBuilder) -> None:
     told: list[Event] = []
     scanner = LazyDeltaScanner(table.root, listeners=[told.append])

@@ -216,6 +216,7 @@ def table(tmp_path: Path) -> TableBuilder:
     return built
 
 
+@pytest.mark.usefixtures("answered_ahead")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_scan_is_measured_from_end_to_end(table: TableBuilder, measured: Measured, *, is_async: bool) -> None:
     scanner = LazyDeltaScanner(table.root, listeners=[OpenTelemetryListener(measured.provider)])

@@ -236,7 +236,7 @@ def test_two_builds_at_once_give_one_sidecar(root: Path) -> None:
     whole = folder(root)
     clear(root)
     # Both have looked and found nothing before either of them writes.
-    ready = threading.Barrier(2, timeout=30)
+    ready = threading.Barrier(2, timeout=120)
     waited: set[int] = set()
 
     def together(attempt: Attempt) -> None:

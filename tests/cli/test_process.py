@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COMMAND = [sys.executable, "-m", "delta_sidecar.cli"]
-PATIENCE = 30
+PATIENCE = 60
 
 
 def test_the_installed_command_is_the_same() -> None:

@@ -27,7 +27,7 @@ main()
 """
 PATIENT_COMMAND = [sys.executable, "-c", PATIENT]
 """Shows no progress before a minute: on a busy machine nothing is as quick as it should be."""
-PATIENCE = 30
+PATIENCE = 60
 PROGRESS = re.compile(r"[\d,]+ files  \d+ commits, \d+ row groups?, [\d.]+\w*B by \d+ requests  \d+ s")
 SUMMARY = re.compile(r"20,030 files of version 2003; read \d commits, \d row groups?, .* requests in [\d.]+ s")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

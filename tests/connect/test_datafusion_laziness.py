@@ -19,8 +19,8 @@ from tests.connect.watching import (
     Watched,
     files_of,
     many_small_files,
-    wait_for_the_threads_to_end,
 )
+from tests.own_threads import await_threads
 from tests.small_files import FILES_AN_HOUR, hour_name
 
 from delta_sidecar.connect.datafusion import register, session_context
@@ -165,7 +165,7 @@ def test_breaking_off_stops_reading(ctx: Context, watched: Watched) -> None:
     gc.collect()
     # DataFusion lets go of what it has dropped when it is called again.
     ctx.sql("SELECT 1").collect()
-    wait_for_the_threads_to_end()
+    await_threads()
     asked = len(watched.store.attempts)
     assert len(watched.opened) <= 3 + 2 * A_HANDFUL
     ctx.sql("SELECT 1").collect()

@@ -20,8 +20,8 @@ from tests.connect.watching import (
     Watched,
     files_of,
     many_small_files,
-    wait_for_the_threads_to_end,
 )
+from tests.own_threads import await_threads
 from tests.small_files import FILES_AN_HOUR, hour_name
 
 from delta_sidecar.connect import duckdb as connect
@@ -210,7 +210,7 @@ def test_breaking_off_stops_reading(con: Connection, watched: Watched) -> None:
     reader.close()
     del reader
     gc.collect()
-    wait_for_the_threads_to_end()
+    await_threads()
     asked = len(watched.store.attempts)
     assert len(watched.opened) <= 5 * A_HANDFUL
     con.execute("SELECT 1").fetchall()
@@ -221,7 +221,7 @@ def test_another_query_stops_the_one_before(con: Connection, watched: Watched) -
     con.execute("SET streaming_buffer_size = '1KB'")
     con.execute("SELECT device_id FROM t").fetchone()
     con.execute("SELECT 1").fetchall()
-    wait_for_the_threads_to_end()
+    await_threads()
     assert len(watched.opened) <= 5 * A_HANDFUL
 
 

@@ -6,6 +6,7 @@ import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tests.own_threads import PATIENCE
 from tests.small_files import FILES_AN_HOUR, hour_name, small_files
 
 from delta_sidecar import DeltaTable
@@ -25,8 +26,6 @@ FILES = 10_000
 ROWS = 20
 HOURS = FILES // FILES_AN_HOUR
 A_HANDFUL = 12
-PATIENCE = 60
-"""Seconds after which a test that hangs fails instead."""
 
 
 def many_small_files(factory: pytest.TempPathFactory) -> Path:
@@ -89,10 +88,3 @@ def files_of(*hours: int) -> set[str]:
         for hour in hours
         for number in range(hour * FILES_AN_HOUR, (hour + 1) * FILES_AN_HOUR)
     }
-
-
-def wait_for_the_threads_to_end() -> None:
-    for thread in threading.enumerate():
-        if thread.name.startswith("delta-sidecar"):
-            thread.join(PATIENCE)
-            assert not thread.is_alive()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.data.watching import await_threads, own_threads, write
+from tests.data.watching import write
+from tests.own_threads import await_threads, own_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

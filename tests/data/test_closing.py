@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pytest
 from tests.builder import TableBuilder, add
 from tests.data.tables import put
-from tests.data.watching import FILES, PATIENCE, ROWS, Blocking, await_threads, own_threads, watched
+from tests.data.watching import FILES, ROWS, Blocking, watched
+from tests.own_threads import PATIENCE, await_threads, own_threads
 
 from delta_sidecar import DeltaTable, RowMetrics, ScanClosedError, UnreadableFileError
 from delta_sidecar.events import RowScanEnded

@@ -18,8 +18,8 @@ from tests.connect.watching import (
     Watched,
     files_of,
     many_small_files,
-    wait_for_the_threads_to_end,
 )
+from tests.own_threads import await_threads
 from tests.small_files import FILES_AN_HOUR, START, hour_name
 
 from delta_sidecar import ScanClosedError
@@ -144,10 +144,10 @@ def test_breaking_off_stops_reading(dataset: LazyDataset, watched: Watched, way:
         stream.close()  # type: ignore[attr-defined]
     del stream
     gc.collect()
-    wait_for_the_threads_to_end()
+    await_threads()
     asked = len(watched.store.attempts)
     assert len(watched.opened) <= 3 + A_HANDFUL
-    wait_for_the_threads_to_end()
+    await_threads()
     assert len(watched.store.attempts) == asked
 
 
@@ -157,5 +157,5 @@ def test_closing_the_table_stops_its_datasets(dataset: LazyDataset, watched: Wat
     watched.table.close()
     with pytest.raises(ScanClosedError):
         list(batches)
-    wait_for_the_threads_to_end()
+    await_threads()
     assert len(watched.opened) <= A_HANDFUL

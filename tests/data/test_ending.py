@@ -14,17 +14,8 @@ import pyarrow as pa
 import pytest
 from tests.builder import TableBuilder, add
 from tests.data.tables import parquet, put
-from tests.data.watching import (
-    FILES,
-    PATIENCE,
-    ROWS,
-    Blocking,
-    await_threads,
-    data_files,
-    own_threads,
-    settled,
-    watched,
-)
+from tests.data.watching import FILES, ROWS, Blocking, data_files, watched
+from tests.own_threads import PATIENCE, await_threads, own_threads, settled
 from tests.small_files import FILES_AN_HOUR, TAIL
 
 from delta_sidecar import (

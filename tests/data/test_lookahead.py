@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from tests.builder import TableBuilder
 from tests.data.tables import WITH_VECTORS, inline_vector, put
-from tests.data.watching import FILES, PATIENCE, ROWS, Blocking, data_files, settled, watched, write
+from tests.data.watching import FILES, ROWS, Blocking, data_files, watched, write
+from tests.own_threads import PATIENCE, settled
 from tests.small_files import FILES_AN_HOUR, TAIL, hour_name
 
 from delta_sidecar import DeltaTable, build_sidecar

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
+from tests.own_threads import PATIENCE
 from tests.small_files import FILES_AN_HOUR, small_files
 
 from delta_sidecar import DeltaTable
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from delta_sidecar.store.wrappers import Attempt
-
-PATIENCE = 10
-"""Seconds after which a test that hangs fails instead."""
 
 FILES, ROWS = 30 * FILES_AN_HOUR, 20
 
@@ -43,31 +40,6 @@ def watched(
 def data_files(store: RecordingStore) -> set[str]:
     """The data files of which anything was asked."""
     return {attempt.path for attempt in store.attempts if "_delta_log" not in attempt.path}
-
-
-def settled(count: Callable[[], int], quiet: float = 0.15) -> int:
-    """Waits until a count has not changed for a while."""
-    deadline = time.monotonic() + PATIENCE
-    last, since = count(), time.monotonic()
-    while time.monotonic() - since < quiet:
-        assert time.monotonic() < deadline, "it goes on and on"
-        time.sleep(0.005)
-        if (now := count()) != last:
-            last, since = now, time.monotonic()
-    return last
-
-
-def own_threads() -> set[threading.Thread]:
-    """The threads of this library."""
-    return {thread for thread in threading.enumerate() if thread.name.startswith("delta-sidecar")}
-
-
-def await_threads(before: set[threading.Thread]) -> None:
-    """Waits until there are no others than before."""
-    deadline = time.monotonic() + PATIENCE
-    while left := own_threads() - before:
-        assert time.monotonic() < deadline, [thread.name for thread in left]
-        time.sleep(0.002)
 
 
 class Blocking:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.execute.letting_go import WatchedItems
+from tests.own_threads import PATIENCE, await_threads, own_threads, settled
 
 from delta_sidecar.execute.feeding import in_fed_lanes
 from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
     Maker = Callable[[], Iterator[int]]
-
-PATIENCE = 10
-"""Seconds after which a test that hangs fails instead."""
 
 
 class Feeder:
@@ -58,31 +56,12 @@ def numbers(start: int, count: int = 3) -> Maker:
     return partial(iter, range(start, start + count))
 
 
-def settled(count: Callable[[], int]) -> int:
-    """Waits until a count has not changed for a while."""
-    deadline = time.monotonic() + PATIENCE
-    last, since = count(), time.monotonic()
-    while time.monotonic() - since < 0.15:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-        if (now := count()) != last:
-            last, since = now, time.monotonic()
-    return last
-
-
-def own_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("delta-sidecar")}
-
-
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     before = own_threads()
     yield
     gc.collect()
-    deadline = time.monotonic() + PATIENCE
-    while left := own_threads() - before:
-        assert time.monotonic() < deadline, [thread.name for thread in left]
-        time.sleep(0.002)
+    await_threads(before)
 
 
 def test_an_item_is_held_by_nobody_once_its_consumer_has_let_go_of_it() -> None:
@@ -125,10 +104,10 @@ def test_only_so_many_streams_are_looked_for_ahead() -> None:
     allowed = 2
     with closing(fed(feeder, ahead=lambda: allowed)) as stream:
         assert next(stream) == 0
-        assert settled(lambda: feeder.found) == 2
+        assert settled(lambda: feeder.found, at_least=2) == 2
         allowed = 7
         assert [next(stream) for _ in range(3)] == [1, 2, 3]
-        assert settled(lambda: feeder.found) == 8
+        assert settled(lambda: feeder.found, at_least=8) == 8
 
 
 def test_only_so_much_waits_to_be_taken() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from delta_sidecar.store import Store
     from delta_sidecar.store.wrappers import Attempt
 
-PATIENCE = 10
+PATIENCE = 60
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from delta_sidecar.store import TripClock, current_clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PATIENCE = 10
+PATIENCE = 60
 """Seconds after which a test that hangs fails instead."""
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.store.wrappers.recording import Attempt
 
-PATIENCE = 10
+PATIENCE = 60
 
 
 class LateStore:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.builder import TableBuilder, add
+from tests.own_threads import PATIENCE, await_threads, own_threads
 from tests.scan.reading import scanner, store_of
 
 from delta_sidecar import ScanClosedError, StorageError
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMITS = 60
-PATIENCE = 10
 
 
 @pytest.fixture
@@ -29,15 +29,8 @@ def table(tmp_path: Path) -> TableBuilder:
     return built
 
 
-def await_threads(before: set[threading.Thread]) -> None:
-    for thread in set(threading.enumerate()) - before:
-        if thread.name.startswith("delta-sidecar"):
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
-
-
 def test_a_closed_scanner_has_no_threads_left_and_asks_for_nothing(table: TableBuilder) -> None:
-    before = set(threading.enumerate())
+    before = own_threads()
     store = RecordingStore(store_of(table))
     with scanner(table, store, commit_read_parallelism=3, strategy="reverse") as scanning:
         reader, files = scanning.scan_batches(), scanning.scan_files()

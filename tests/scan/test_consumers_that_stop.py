@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.builder import TableBuilder, add, remove
+from tests.own_threads import PATIENCE, await_threads, own_threads, settled
 from tests.scan.byte_ranges import checkpoint_reads, chunk_ranges, footer_start, touches
 from tests.scan.large_tables import FILES, append, wide_stats
 from tests.scan.reading import STRATEGIES, scan, scanner, store_of
@@ -20,31 +20,6 @@ from delta_sidecar.store.wrappers import Attempt, RecordingStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-PATIENCE = 10
-"""Seconds after which a test that hangs fails instead."""
-
-
-def settled(count: Callable[[], int], quiet: float = 0.15) -> int:
-    """Waits until a count has not changed for a while."""
-    deadline = time.monotonic() + PATIENCE
-    last, since = count(), time.monotonic()
-    while time.monotonic() - since < quiet:
-        assert time.monotonic() < deadline, "requests go on and on"
-        time.sleep(0.005)
-        if (now := count()) != last:
-            last, since = now, time.monotonic()
-    return last
-
-
-def own_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("delta-sidecar")}
-
-
-def await_threads(before: set[threading.Thread]) -> None:
-    for thread in own_threads() - before:
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +142,7 @@ def test_closing_while_requests_are_under_way_lets_no_others_follow(long_tail: T
     waiting = threading.Semaphore(0)
 
     def hold(attempt: Attempt) -> None:
-        if attempt.path.endswith(".json") and attempt.path < commit_path(119):
+        if attempt.path.endswith(".json") and attempt.path < commit_path(120):
             waiting.release()
             assert gate.wait(PATIENCE)
 

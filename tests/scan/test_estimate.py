@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from delta_sidecar import DeltaFile
 
+pytestmark = pytest.mark.usefixtures("answered_ahead")
+
 V2 = protocol(features=["v2Checkpoint", "deletionVectors"])
 KINDS = ["v1", "v1-multipart", "v2-json", "v2-parquet", "v2-classic"]
 ROWS = [{"id": 1}, {"id": 2}, {"id": 3}]

@@ -19,6 +19,8 @@ from delta_sidecar.store.wrappers import RecordingStore
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("answered_ahead")
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableBuilder:

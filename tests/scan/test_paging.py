@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.store.interface import Buffer
 
-PATIENCE = 10
+PATIENCE = 60
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from delta_sidecar.store.wrappers import FaultStore, Hide, RecordingStore
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("answered_ahead")
+
 
 def commit_requests(store: RecordingStore) -> Counter[str]:
     return Counter(path for path in store.paths("get") if path.endswith(".json") and ".checkpoint." not in path)

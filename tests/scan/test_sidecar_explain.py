@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.builder import TableBuilder
 
+pytestmark = pytest.mark.usefixtures("answered_ahead")
+
 LATE = "_event_hour >= '2026021012'"
 
 

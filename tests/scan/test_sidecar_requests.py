@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest
 
+pytestmark = pytest.mark.usefixtures("answered_ahead")
+
 LIGHT = ["path", "size"]
 SPECULATION = 10
 HEAD_BYTES = 4096

@@ -10,7 +10,7 @@ from delta_sidecar.store import RequestLog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 30
+PATIENCE = 60
 """Seconds after which a test that hangs fails instead."""
 
 

@@ -1,0 +1,50 @@
+"""The threads of this library: which there are, whether they rest, and when they have ended."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 60
+"""Seconds after which a test that hangs fails instead."""
+
+_RESTING = {("threading.py", "wait"), ("thread.py", "_worker"), ("lanes.py", "_work")}
+"""Where a thread waits for others: the file and function that it is in."""
+
+
+def own_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("delta-sidecar")}
+
+
+def await_threads(before: set[threading.Thread] | frozenset[threading.Thread] = frozenset()) -> None:
+    """Waits until there are no others than before."""
+    deadline = time.monotonic() + PATIENCE
+    for thread in own_threads() - before:
+        thread.join(max(0.0, deadline - time.monotonic()))
+        assert not thread.is_alive(), f"{thread.name} is left over"
+
+
+def are_at_rest() -> bool:
+    """Whether each waits for another one, for a gate or for work: on a busy machine, one that does not may be slow."""
+    frames = sys._current_frames()
+    at = [frames[thread.ident].f_code for thread in own_threads() if thread.ident in frames]
+    return all((PurePath(code.co_filename).name, code.co_name) in _RESTING for code in at)
+
+
+def settled(count: Callable[[], int], quiet: float = 0.15, *, at_least: int = 0) -> int:
+    """Waits until a count is as high as it must become, and has not changed for a while in which all was at rest."""
+    deadline = time.monotonic() + PATIENCE
+    last, since = count(), time.monotonic()
+    while time.monotonic() - since < quiet:
+        assert time.monotonic() < deadline, "it goes on and on"
+        time.sleep(0.005)
+        now = count()
+        if now != last or now < at_least or not are_at_rest():
+            last, since = now, time.monotonic()
+    return last
