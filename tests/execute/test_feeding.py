@@ -14,7 +14,7 @@ from tests.execute.letting_go import WatchedItems
 from tests.own_threads import PATIENCE, await_threads, own_threads, settled
 
 from delta_sidecar.execute.feeding import in_fed_lanes
-from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock
+from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock, current_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -47,9 +47,14 @@ class Feeder:
             yield maker
 
 
-def fed(feeder: Feeder, log: RequestLog | None = None, **how: Any) -> Generator[int, None, None]:  # noqa: ANN401
+def fed(
+    feeder: Feeder,
+    log: RequestLog | None = None,
+    clock: TripClock | None = None,
+    **how: Any,  # noqa: ANN401
+) -> Generator[int, None, None]:
     given = {"ahead": lambda: 4, "budget": 1_000, "weigh": lambda _: 1} | how
-    return in_fed_lanes(3, TripClock(), feeder(), log=log or RequestLog(), **given)
+    return in_fed_lanes(3, clock or TripClock(), feeder(), log=log or RequestLog(), **given)
 
 
 def numbers(start: int, count: int = 3) -> Maker:
@@ -97,6 +102,21 @@ def test_streams_are_looked_for_in_a_thread_of_their_own() -> None:
     assert feeder.entered is not threading.current_thread()
     assert feeder.entered.name == "delta-sidecar-discovery"
     assert feeder.entered.daemon
+
+
+def test_trips_of_streams_do_not_add_up_however_late_one_is_found() -> None:
+    def asking() -> Iterator[int]:
+        current_clock().depth += 1
+        yield current_clock().depth
+
+    clock = TripClock(2)
+    taken = threading.Semaphore(1)
+    feeder = Feeder([asking] * 5, lambda _: taken.acquire(timeout=PATIENCE))
+    depths = []
+    for depth in fed(feeder, clock=clock):
+        depths.append(depth)
+        taken.release()
+    assert (depths, clock.depth) == ([3] * 5, 3)
 
 
 def test_only_so_many_streams_are_looked_for_ahead() -> None:

@@ -88,7 +88,8 @@ class _Feed(Generic[T]):
         self._crew = crew
         self._scale = scale
         self._weigh = weigh
-        self._clock = clock
+        # No stream needs the answer of another one: all start from here, however far the consumer has come.
+        self._start = clock.fork()
         self._ahead = ahead
         self._lanes: deque[_FedLane[T]] = deque()
         self._ended = False
@@ -99,7 +100,7 @@ class _Feed(Generic[T]):
         try:
             with self._makers as makers:
                 while self._has_room() and (maker := next(makers, None)) is not None:
-                    self._add(_FedLane(maker, self._scale, self._weigh, self._clock.fork()))
+                    self._add(_FedLane(maker, self._scale, self._weigh, self._start.fork()))
         except BaseException as error:  # noqa: BLE001 - handed to the consumer, whatever it is
             self._error = error
         finally:
