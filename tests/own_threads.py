@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from delta_sidecar.store.wrappers import RecordingStore
+
 PATIENCE = 60
 """Seconds after which a test that hangs fails instead."""
 
@@ -28,6 +30,12 @@ def await_threads(before: set[threading.Thread] | frozenset[threading.Thread] = 
     for thread in own_threads() - before:
         thread.join(max(0.0, deadline - time.monotonic()))
         assert not thread.is_alive(), f"{thread.name} is left over"
+
+
+def forget(store: RecordingStore) -> None:
+    """Forgets what was asked of a store, once nobody asks any more: opening a table asks ahead."""
+    await_threads()
+    store.attempts.clear()
 
 
 def are_at_rest() -> bool:

@@ -85,7 +85,8 @@ def show(spark: SparkSession, folder: Path, files: int, pause: float, console: C
             answer = ask(table, last_hour(seen))
             if answer is not None and answer.version > seen:
                 seen = answer.version
-                answer = ask(table, last_hour(seen)) or answer
+                # Its own last hour; by now there may be yet another version.
+                answer = ask(table, last_hour(seen), seen) or answer
                 console.print(line(answer, last_hour(seen)))
             time.sleep(0.2)
     finally:
@@ -109,12 +110,12 @@ def last_hour(version: int) -> str:
     return TimeBucket("hour").of(moment) or ""
 
 
-def ask(table: Path, hour: str) -> Answer | None:
-    """Lists the files of an hour and all later ones; None while there is no table."""
+def ask(table: Path, hour: str, version: int | None = None) -> Answer | None:
+    """Lists the files of an hour and all later ones, at the newest version or another; None while there is no table."""
     ended: list[ScanEnded] = []
     scanner = LazyDeltaScanner(
         table,
-        LazyScanConfig(predicate=f"_event_hour >= '{hour}'"),
+        LazyScanConfig(predicate=f"_event_hour >= '{hour}'", version=version),
         listeners=[lambda event: ended.append(event) if isinstance(event, ScanEnded) else None],
     )
     try:
@@ -125,8 +126,8 @@ def ask(table: Path, hour: str) -> Answer | None:
     base = -1 if metrics.base_version is None else metrics.base_version
     kind = "sidecar" if ended[0].sidecar_tier in SIDECAR_TIERS else "checkpoint"
     start = "" if base < 0 else f"{kind} {base} and "
-    version = metrics.version or 0
-    return Answer(version, len(rows), sum(rows), metrics.requests.requests, f"{start}{version - base} commits")
+    at = metrics.version or 0
+    return Answer(at, len(rows), sum(rows), metrics.requests.requests, f"{start}{at - base} commits")
 
 
 def line(answer: Answer, hour: str) -> str:

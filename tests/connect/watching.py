@@ -6,7 +6,7 @@ import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tests.own_threads import PATIENCE
+from tests.own_threads import PATIENCE, forget
 from tests.small_files import FILES_AN_HOUR, hour_name, small_files
 
 from delta_sidecar import DeltaTable
@@ -54,7 +54,7 @@ class Watched:
         return {attempt.path for attempt in list(self.store.attempts) if is_data(attempt)}
 
     def forget(self) -> None:
-        self.store.attempts.clear()
+        forget(self.store)
 
 
 class Barrier:

@@ -12,7 +12,7 @@ import pytest
 from tests.builder import TableBuilder
 from tests.data.tables import WITH_VECTORS, inline_vector, put
 from tests.data.watching import FILES, ROWS, Blocking, data_files, watched, write
-from tests.own_threads import PATIENCE, settled
+from tests.own_threads import PATIENCE, forget, settled
 from tests.small_files import FILES_AN_HOUR, TAIL, hour_name
 
 from delta_sidecar import DeltaTable, build_sidecar
@@ -155,7 +155,7 @@ def test_a_limit_opens_as_many_files_as_it_needs(root: Path, limit: int) -> None
 def test_a_limit_leaves_the_checkpoint_alone(root: Path) -> None:
     table, store = watched(root)
     table.version()
-    store.attempts.clear()
+    forget(store)
     assert sum(batch.num_rows for batch in table.scan(limit=30)) == 30
     assert not [path for path in store.paths("get") if ".checkpoint" in path]
     assert len([path for path in store.paths("get") if path.endswith(".json")]) <= 5
@@ -168,7 +168,7 @@ def test_with_a_sidecar_the_newest_rows_come_first_too(tmp_path: Path, rows: int
     build_sidecar(tmp_path / "table", rows_per_group=10)
     table, store = watched(tmp_path / "table")
     table.version()
-    store.attempts.clear()
+    forget(store)
     stream = table.scan(["_event_hour"], limit=rows)
     found = stream.reader().read_all()["_event_hour"]
     assert len(found) == rows
@@ -182,7 +182,7 @@ def test_with_a_sidecar_the_newest_rows_come_first_too(tmp_path: Path, rows: int
 def test_no_rows_are_no_requests(root: Path) -> None:
     table, store = watched(root)
     table.version()
-    store.attempts.clear()
+    forget(store)
     assert list(table.scan(limit=0)) == []
     assert not data_files(store)
 

@@ -8,6 +8,7 @@ import deltalake
 import pytest
 from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
 from tests.conformance import tables
+from tests.own_threads import forget
 from tests.table.written import counting_table, numbers, write
 
 from delta_sidecar import DeltaTable, UnreadableFileError
@@ -57,7 +58,7 @@ def test_a_short_log_tells_by_itself(tmp_path: Path) -> None:
     store = RecordingStore(open_store(tmp_path))
     opened = DeltaTable(tmp_path, store=store)
     opened.version()
-    store.attempts.clear()
+    forget(store)
     assert opened.count() == 10
     assert sorted(path for path in store.paths("get") if path.endswith(".json")) == [
         f"_delta_log/{number:020}.json" for number in range(5)

@@ -9,6 +9,7 @@ import deltalake
 import pytest
 from tests.builder import TableBuilder, add, commit_info
 from tests.conformance import tables
+from tests.own_threads import forget
 from tests.table.written import counting_table
 
 from delta_sidecar import CorruptCommitError, DeltaTable, OptionError
@@ -51,7 +52,7 @@ def test_no_more_commits_are_asked_for_than_are_wanted(tmp_path: Path, limit: in
     store = RecordingStore(open_store(tmp_path))
     opened = DeltaTable(tmp_path, store=store)
     opened.version()
-    store.attempts.clear()
+    forget(store)
     found = opened.history(limit)
     assert [entry["version"] for entry in found] == list(range(29, -1, -1))[:limit]
     assert [entry["operation"] for entry in found] == [f"OPERATION {entry['version']}" for entry in found]

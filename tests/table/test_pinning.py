@@ -12,6 +12,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from tests.builder import TableBuilder, add, remove
+from tests.own_threads import forget
 from tests.table.written import MORNING, committed_at, counting_table, numbers, write
 
 from delta_sidecar import (
@@ -253,7 +254,7 @@ def test_a_version_that_a_newer_checkpoint_still_covers_is_read_after_a_clean_up
     checkpointed.clean_up(inclusive=True)
     (checkpointed.log / f"{3:020}.checkpoint.parquet").unlink()
     appended(checkpointed, 2)
-    store.attempts.clear()
+    forget(store)
     assert sorted(file.path for file in table.file_infos()) == expected(checkpointed, 9)
     assert "_delta_log/_last_checkpoint" in store.paths("get")
     assert table.version() == 9
@@ -287,7 +288,7 @@ def test_a_clean_up_that_leaves_what_is_needed_changes_nothing(checkpointed: Tab
     table, store = opened(checkpointed)
     for version in range(3):
         checkpointed.commit_path(version).unlink()
-    store.attempts.clear()
+    forget(store)
     assert sorted(file.path for file in table.file_infos()) == expected(checkpointed, 9)
     assert store.paths("list") == []
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
 from tests.conformance import tables
+from tests.own_threads import forget
 from tests.table.written import every_type, partitioned, write
 
 from delta_sidecar import DeltaTable, LogCorruptionError, OptionError
@@ -247,7 +248,7 @@ def test_the_search_ends_with_the_last_path(tmp_path: Path) -> None:
     options = {"strategy": "reverse", "commit_read_parallelism": 2, "batch_size": 1}
     table = DeltaTable(tmp_path, store=store, options=options)
     table.version()
-    store.attempts.clear()
+    forget(store)
     assert [file.path for file in table.get_stats_for_files(["f39", "f38"])] == ["f39", "f38"]
     assert len(store.attempts) < 10
 
@@ -258,7 +259,7 @@ def test_who_stops_stops_the_requests(tmp_path: Path) -> None:
     options = {"strategy": "reverse", "commit_read_parallelism": 2, "batch_size": 1}
     table = DeltaTable(tmp_path, store=store, options=options)
     table.version()
-    store.attempts.clear()
+    forget(store)
     stream = table.get_stats_for_files()
     assert next(stream).path == "f39"
     stream.close()  # type: ignore[attr-defined]
