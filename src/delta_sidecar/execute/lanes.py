@@ -79,8 +79,8 @@ class Crew(Generic[T]):
         self._scale = scale
         self._queue: SimpleQueue[Lane[T] | None] = SimpleQueue()
         self._threads = self._workers = 0
-        with _left_lock:
-            _left_crews.add(self)
+        with _crews_lock:
+            _crews.add(self)
 
     def put(self, lane: Lane[T]) -> None:
         """Has a lane produced once a thread is free."""
@@ -91,12 +91,8 @@ class Crew(Generic[T]):
 
     def run(self, work: Callable[[], None], name: str) -> None:
         """Has a thread of its own do something else for these lanes."""
-        thread = threading.Thread(target=work, name=name, daemon=True)
-        thread.start()
+        _Hand(target=work, name=name, daemon=True).start()
         self._threads += 1
-        # Only now: at the end of the process, another thread waits for all that are here.
-        with _left_lock:
-            _left_threads.add(thread)
 
     def stop(self) -> None:
         """Ends the threads at their next item."""
@@ -105,23 +101,27 @@ class Crew(Generic[T]):
             self._queue.put(None)
 
 
-_left_crews: WeakSet[Crew[Any]] = WeakSet()
-# By themselves, since a thread in the middle of an item outlives the crew of a consumer that has stopped.
-_left_threads: WeakSet[threading.Thread] = WeakSet()
-_left_lock = threading.Lock()
+class _Hand(threading.Thread):
+    """A thread of a crew."""
+
+
+_crews: WeakSet[Crew[Any]] = WeakSet()
+_crews_lock = threading.Lock()
 _PATIENCE = 30.0
 
 
 @atexit.register
 def _stop_all() -> None:
     """Stops what is left over when the process ends: a thread that is cut off inside of Arrow would abort it."""
-    with _left_lock:
-        crews, threads = list(_left_crews), list(_left_threads)
-    for crew in crews:
+    with _crews_lock:
+        left = list(_crews)
+    for crew in left:
         crew.stop()
     deadline = time.monotonic() + _PATIENCE
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
+    # Of other crews too: a thread in the middle of an item outlives the crew of a consumer that has stopped.
+    for thread in threading.enumerate():
+        if isinstance(thread, _Hand) and thread.is_alive():
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _work(queue: SimpleQueue[Lane[T] | None]) -> None:
