@@ -27,9 +27,11 @@ def own_threads() -> set[threading.Thread]:
 def await_threads(before: set[threading.Thread] | frozenset[threading.Thread] = frozenset()) -> None:
     """Waits until there are no others than before."""
     deadline = time.monotonic() + PATIENCE
-    for thread in own_threads() - before:
-        thread.join(max(0.0, deadline - time.monotonic()))
-        assert not thread.is_alive(), f"{thread.name} is left over"
+    # Again and again: a thread may start another before it ends.
+    while left := own_threads() - before:
+        for thread in left:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            assert not thread.is_alive(), f"{thread.name} is left over"
 
 
 def forget(store: RecordingStore) -> None:
