@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,7 +53,7 @@ def test_ten_times_the_parts_take_little_more_memory(tmp_path: Path) -> None:
 def test_a_commit_of_many_files_is_not_held(tmp_path: Path) -> None:
     log = TelemetryLog(files=500_000, checkpoint=None, tail_commits=0)
     written = log.write(tmp_path)
-    found = measured(asked, table=str(tmp_path))
+    found = measured(lazy, table=str(tmp_path))
     assert (found.answer["files"], found.answer["size"]) == (log.live_files, written.table_bytes)
     assert found.peak_bytes <= 200 * MB
 
@@ -71,8 +72,8 @@ def test_a_million_removes_go_to_disk(million_removes: tuple[str, Live, bool], s
     # Each limit with each strategy and each table, though not with each pair of them.
     limit = "1MB" if is_one_commit == (strategy == "forward") else None
     peaks: list[int] = []
-    # Allocators are moody: further tries count as well.
-    while not peaks or (peaks[-1] > 100 * MB and len(peaks) < 3):
+    # Allocators are moody: a second try counts as well.
+    while not peaks or (peaks[-1] > 100 * MB and len(peaks) < 2):
         found = measured(listed, table=table, strategy=strategy, limit=limit)
         assert found.answer == {"files": live.files, "size": live.size, "tier": "disk"}
         peaks.append(found.peak_bytes)
@@ -84,22 +85,8 @@ def test_the_measure_sees_what_is_held() -> None:
     assert measured(hoard, size=0).peak_bytes < 8 * MB
 
 
-def have_two_decoders() -> None:
-    """Has this process decode as on a machine with two cores: each thread that decodes takes memory of its own."""
-    from delta_sidecar.execute import parquet_scan, piece_scan
-
-    parquet_scan._MOST_DECODERS = piece_scan._MOST_DECODERS = 2
-
-
-def asked(**question: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - those of `lazy`
-    """Lists a table as the bench does."""
-    have_two_decoders()
-    return lazy(**question)
-
-
 def listed(table: str, strategy: str, limit: str | None) -> Callable[[], dict[str, Any]]:
     """Lists a table, whose tail may be remembered within a limit."""
-    have_two_decoders()
     import pyarrow.compute as pc
 
     from delta_sidecar import LazyDeltaScanner, LazyScanConfig
@@ -122,17 +109,17 @@ def hoard(size: int) -> Callable[[], dict[str, int]]:
     return lambda: {"held": len(b"x" * size)}
 
 
-def last_hour(log: TelemetryLog, path: Path) -> int:
-    """Asks for the newest hour, checks the answer, and gives the lowest peak of three: allocators are moody.
+def last_hour(log: TelemetryLog, path: Path) -> float:
+    """Asks for the newest hour, checks the answer, and gives the peak: the middle one of three where two differ.
 
-    What is held without need is in each of them.
+    Allocators are moody.
     """
     log.write(path)
     paths = digest(log.live_paths(log.newest_hour))
     peaks: list[int] = []
-    for _ in range(3):
-        found = measured(asked, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'")
+    while len(peaks) < 2 or (len(peaks) == 2 and abs(peaks[0] - peaks[1]) > MB):
+        found = measured(lazy, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'")
         assert found.answer["files"] == log.expected_hour(log.newest_hour)
         assert found.answer["paths"] == paths
         peaks.append(found.peak_bytes)
-    return min(peaks)
+    return median(peaks)
