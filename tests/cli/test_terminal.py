@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import pty
@@ -27,7 +28,7 @@ main()
 """
 PATIENT_COMMAND = [sys.executable, "-c", PATIENT]
 """Shows no progress before a minute: on a busy machine nothing is as quick as it should be."""
-PATIENCE = 60
+PATIENCE = 120
 PROGRESS = re.compile(r"[\d,]+ files  \d+ commits, \d+ row groups?, [\d.]+\w*B by \d+ requests  \d+ s")
 SUMMARY = re.compile(r"20,030 files of version 2003; read \d commits, \d row groups?, .* requests in [\d.]+ s")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -163,8 +164,10 @@ class Terminal:
         assert found, self.text[-400:]
 
     def _read(self) -> None:
+        # A read may end inside of a character.
+        decoder = codecs.getincrementaldecoder("utf-8")()
         with contextlib.suppress(OSError):
             while part := os.read(self._ours, 65_536):
                 with self._changed:
-                    self.text += part.decode()
+                    self.text += decoder.decode(part)
                     self._changed.notify_all()

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -206,17 +205,18 @@ def test_who_waits_is_let_go_from_outside(held: tuple[DeltaTable, RecordingStore
     assert settled(lambda: stream.metrics.requests.requests, 0.05) == answered, "no request follows"
 
 
-def later_data() -> Callable[[Attempt], bool]:
-    asked = count()
-    return lambda attempt: is_data(attempt) and next(asked) > 0
+def later_data(root: Path) -> Callable[[Attempt], bool]:
+    """Tells requests for all files but the first."""
+    (first,) = DeltaTable(str(root)).file_infos(limit=1)
+    return lambda attempt: is_data(attempt) and attempt.path != first.path
 
 
-@pytest.mark.parametrize(("is_held", "taken"), [(later_data, 1), (lambda: is_old_log, TAIL * FILES_AN_HOUR)])
+@pytest.mark.parametrize(("is_held", "taken"), [(later_data, 1), (lambda _: is_old_log, TAIL * FILES_AN_HOUR)])
 @pytest.mark.parametrize("way", ["close", "drop"])
 def test_who_breaks_off_waits_for_nobody(
-    root: Path, is_held: Callable[[], Callable[[Attempt], bool]], taken: int, way: str
+    root: Path, is_held: Callable[[Path], Callable[[Attempt], bool]], taken: int, way: str
 ) -> None:
-    blocking, is_open = Blocking(is_held()), False
+    blocking, is_open = Blocking(is_held(root)), False
     table, _ = watched(root, lambda attempt: blocking(attempt) if is_open else None, strategy="reverse")
     table.version()
     is_open = True
