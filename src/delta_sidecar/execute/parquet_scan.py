@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from contextlib import closing
@@ -18,7 +17,7 @@ from delta_sidecar.execute.footer import FOOTER_BYTES, Footer, read_footer, read
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet_file import ParquetRows
 from delta_sidecar.execute.row_selection import SelectedRows
-from delta_sidecar.execute.work import Asked, Work, unreadable
+from delta_sidecar.execute.work import Asked, Work, decoders, unreadable
 from delta_sidecar.plan import Place
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ _Placed = tuple[Place, pa.RecordBatch]
 
 _DECODED_BYTES = 4 << 20
 _FETCHED_BYTES = 8 << 20
-_MOST_DECODERS = 4
 _MOST_FOOTERS = 64
 _FOOTERS_BYTES = 8 << 20
 _SMALLEST_FOOTER = 32 << 10
@@ -69,7 +67,7 @@ class ParquetScan:
             plan = replace(plan, files=self._checked(plan))
         if plan.columns:
             decoded = in_lanes(
-                min(_MOST_DECODERS, os.cpu_count() or 1),
+                decoders(),
                 self._work.clock,
                 self._tasks(plan, functions),
                 ahead=self._row_groups_ahead,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 from delta_sidecar._digest import xxh3_128
 from delta_sidecar.errors import SidecarError, StorageError
 from delta_sidecar.execute.lanes import in_lanes
-from delta_sidecar.execute.work import Asked, Work, unreadable
+from delta_sidecar.execute.work import Asked, Work, decoders, unreadable
 from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Piece, Place
 from delta_sidecar.store import join
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 _Placed = tuple[Place, pa.RecordBatch]
 
 _DECODED_BYTES = 4 << 20
-_MOST_DECODERS = 4
 
 
 class PieceScan:
@@ -70,7 +68,7 @@ class PieceScan:
             return plan.at_once if given >= plan.at_first else plan.at_first - given
 
         decoded = in_lanes(
-            min(_MOST_DECODERS, os.cpu_count() or 1, plan.at_once),
+            min(decoders(), plan.at_once),
             self._work.clock,
             self._tasks(plan, functions),
             ahead=ahead,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from delta_sidecar.store import Store
 
 T = TypeVar("T")
+
+_MOST_DECODERS = 4
+
+
+def decoders() -> int:
+    """How many threads decode at once: one for each core that this process may use, but a few at most.
+
+    A process that is bound to some cores, as in a container, has no more than those.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(_MOST_DECODERS, cores)
 
 
 @dataclass(slots=True)
