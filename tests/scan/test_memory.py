@@ -44,7 +44,8 @@ def cores() -> Iterator[set[int]]:
 def test_five_times_the_files_take_no_more_memory(tmp_path: Path, row_group_rows: int | None) -> None:
     few, many = (TelemetryLog(files=files, row_group_rows=row_group_rows) for files in (100_000, 500_000))
     assert last_hour(many, tmp_path / "many") <= 110 * MB
-    assert_alike(last_hour_steadily(few, tmp_path / "few"), last_hour_steadily(many, tmp_path / "many"), 10 * MB)
+    less, more = last_hour_steadily(few, tmp_path / "few"), last_hour_steadily(many, tmp_path / "many")
+    assert more - less <= 10 * MB, f"{less} and {more}"
 
 
 def test_a_checkpoint_of_one_single_row_group_is_not_held(tmp_path: Path) -> None:
@@ -63,7 +64,7 @@ def test_ten_times_the_parts_take_little_more_memory(tmp_path: Path) -> None:
         return TelemetryLog(files=1_400 * parts, checkpoint="v2-parquet", parts=parts)
 
     few, many = (last_hour_steadily(log(parts), tmp_path / str(parts)) for parts in (20, 200))
-    assert_alike(few, many, 25 * MB)
+    assert many - few <= 25 * MB, f"{few} and {many}"
 
 
 def test_a_commit_of_many_files_is_not_held(tmp_path: Path) -> None:
@@ -133,10 +134,6 @@ def listed(table: str, strategy: str, limit: str | None) -> Callable[[], dict[st
 def hoard(size: int) -> Callable[[], dict[str, int]]:
     """Work that holds some memory."""
     return lambda: {"held": len(b"x" * size)}
-
-
-def assert_alike(few: float, many: float, most: int) -> None:
-    assert many - few <= most, f"{few} and {many}"
 
 
 def last_hour_steadily(log: TelemetryLog, path: Path) -> float:

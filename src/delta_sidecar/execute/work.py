@@ -23,9 +23,9 @@ _MOST_DECODERS = 4
 
 
 def decoders() -> int:
-    """How many threads decode at once: one for each core that this process may use, but a few at most.
+    """How many threads decode at once: one for each core that this process is bound to, but a few at most.
 
-    A process that is bound to some cores, as in a container, has no more than those.
+    A share of the cores' time, as containers have it, is not seen.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(_MOST_DECODERS, cores)
