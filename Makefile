@@ -13,10 +13,10 @@ export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo telemetry test lint format types bench docs lock clean
+.PHONY: help setup demo telemetry test lint format types bench docs docs-serve lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(VENV)/.installed ## make .venv with the locked versions and the project in it
 
@@ -46,7 +46,10 @@ bench: setup ## measure beside other readers, in one run (ARGS=... is passed on)
 
 docs: $(DOCS_VENV)/.installed ## build the documentation into site/
 	$(DOCS_VENV)/bin/mkdocs build --strict --quiet
-	@echo "site/index.html"
+	@echo "site/index.html (its search works over http: make docs-serve)"
+
+docs-serve: $(DOCS_VENV)/.installed ## show the documentation at http://127.0.0.1:8000, with its search
+	$(DOCS_VENV)/bin/mkdocs serve --strict $(ARGS)
 
 lock: $(VENV)/.uv ## write the locks again from pyproject.toml (UPGRADE=1 moves versions)
 	$(LOCK) --group uv --output-file requirements/uv.txt

@@ -1,6 +1,6 @@
 """Questions to a Delta table from DataFusion.
 
-    pip install 'delta-sidecar[datafusion]'
+    pip install '.[datafusion]'
     python examples/datafusion_query.py ./telemetry
 
 The table has the columns device_id, event_ts, value and _event_hour, the hour of a row. Only what a question needs is

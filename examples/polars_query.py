@@ -1,6 +1,6 @@
 """Questions to a Delta table from Polars.
 
-    pip install 'delta-sidecar[polars]'
+    pip install '.[polars]'
     python examples/polars_query.py ./telemetry
 
 The table has the columns device_id, event_ts, value and _event_hour, the hour of a row. Only what a question needs is

@@ -46,6 +46,12 @@ def test_every_flag_of_the_command_is_documented() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_has_no_escaped_bars(page: Path) -> None:
+    """In code inside of a table, the site shows the backslash as well."""
+    assert re.findall(r"`[^`\n]*\\\|[^`\n]*`", page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_examples_use_names_that_exist(page: Path) -> None:
     for code in examples(page):
         for node in ast.walk(ast.parse(code)):
@@ -149,3 +155,13 @@ def table_of(options: Iterable[StorageOption]) -> str:
 def examples(page: Path) -> Iterator[str]:
     blocks = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
     return (found[1] for found in blocks.finditer(page.read_text()))
+
+
+def test_hints_name_a_way_to_install_that_works() -> None:
+    pages = [path for folder in ("src", "docs", "examples") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    texts = [path for path in (*pages, ROOT / "README.md") if path.suffix in {".py", ".md"}]
+    assert len(texts) > 300
+    # It is on no package index: one that is asked for it has nothing, or what somebody else put there.
+    assert [
+        path for path in texts if re.search(r"pip install \S*delta-sidecar", path.read_text(encoding="utf-8"))
+    ] == []

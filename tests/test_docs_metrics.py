@@ -66,7 +66,9 @@ def test_an_example_runs(tmp_path: Path, number: int, expected: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert expected in done.stdout + done.stderr
     if number == 1:
-        assert all(json.loads(line)["time"] for line in done.stderr.splitlines())
+        lines = done.stderr.splitlines()
+        assert lines
+        assert all(json.loads(line)["time"] for line in lines)
 
 
 def test_every_example_is_run() -> None:

@@ -18,7 +18,17 @@ from tests.builder import TableBuilder, add
 
 import delta_sidecar.events
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, ScanClosedError, StorageError
-from delta_sidecar.events import BasePassedOver, Event, Events, FirstFileFound, JsonLines, ScanEnded
+from delta_sidecar.events import (
+    BasePassedOver,
+    Event,
+    Events,
+    FallbackTriggered,
+    FirstFileFound,
+    JsonLines,
+    PropertyIgnored,
+    RetentionDoubted,
+    ScanEnded,
+)
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import Attempt, Fail, FaultStore, RecordingStore
 
@@ -125,7 +135,36 @@ def test_plain_logging_shows_the_event_and_the_table(caplog: pytest.LogCaptureFi
     caplog.set_level(logging.INFO, "delta_sidecar")
     Events()(FIRST)
     Events()(PASSED_OVER)
-    assert caplog.messages == ["base_passed_over memory://b/t"]
+    assert caplog.messages == ["base_passed_over memory://b/t: 7.checkpoint.parquet: cut off: Käse"]
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (
+            BasePassedOver(table="t", base="v5.manifest.json", version=5, tier=1, reason="its digest differs"),
+            "base_passed_over t: v5.manifest.json: its digest differs",
+        ),
+        (FallbackTriggered(table="t", action="remove", version=7), "fallback_triggered t: remove in version 7"),
+        (RetentionDoubted(table="t", version=7, reason="it is old"), "retention_doubted t: version 7: it is old"),
+        (PropertyIgnored(table="t", property="p", reason="no number"), "property_ignored t: p: no number"),
+        (BasePassedOver(table="t", base="a\nb", version=5, reason="x"), "base_passed_over t: a\\nb: x"),
+    ],
+)
+def test_the_text_of_a_record_says_why(caplog: pytest.LogCaptureFixture, event: Event, text: str) -> None:
+    with caplog.at_level(logging.INFO, logger="delta_sidecar"):
+        Events()(event)
+    assert caplog.messages == [text]
+
+
+def test_every_warning_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    kinds = [kind for kind in Event.__subclasses__() if kind.level >= logging.WARNING]
+    assert kinds
+    for kind in kinds:
+        made = {field.name: f"<{field.name}>" for field in dataclasses.fields(kind)}
+        with caplog.at_level(logging.WARNING, logger="delta_sidecar"):
+            Events()(kind(**made))
+        assert "<reason>" in caplog.messages[-1], kind
 
 
 def test_nothing_is_printed_by_default(table: TableBuilder) -> None:

@@ -202,7 +202,7 @@ def test_the_provider_of_the_process_may_be_set_after_the_listener() -> None:
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
-    with pytest.raises(OptionError, match=r"pip install 'delta-sidecar\[otel\]'"):
+    with pytest.raises(OptionError, match=r"pip install '\.\[otel\]' in a clone of delta-sidecar"):
         OpenTelemetryListener()
 
 

@@ -17,12 +17,15 @@
         CorruptCheckpointError        a checkpoint that cannot be read, with nothing older to fall back to
       SidecarError                    a metadata sidecar, or its manifest, that cannot be trusted
       DeletionVectorError             a deletion vector that cannot be read; the rows of its file are not given
+      NotEnoughMemoryError            a file takes more memory than there is, or than is allowed; a MemoryError
       UnreadableFileError             a file could not be fetched or decoded; its cause says why
-      PredicateError                  a predicate with bad syntax, an unknown column or a mistyped value
-      PageTokenError                  a page token that is damaged, or belongs to another query or table
+        MissingDataFileError          a data file of the table is not there (also a builtin FileNotFoundError)
+      PredicateError                  a predicate with bad syntax, an unknown column or a mistyped value; a ValueError
+      PageTokenError                  a page token that is damaged, or belongs to another query or table; a ValueError
         PageTokenExpiredError         what a page token points to is gone: begin at the first page
       ScanClosedError                 a stream that was stopped before its end is taken from
-      OptionError                     an unknown option or a bad value for one
+      OptionError                     an unknown option or a bad value for one (also a builtin ValueError)
+        OptionTypeError               a value of a type that the option does not take (also a builtin TypeError)
       BuildError                      a distributed build came to no end; nothing of it was published
       IngestError                     a batch was not written; nothing of it is in the table
         BadTimestampsError            rows without a timestamp that has a time bucket, by their number
@@ -38,13 +41,30 @@
         ObjectExistsError             an object to be created is already there (also a builtin FileExistsError)
 
 Messages say what happened, to which table and file, and what to do next. They never hold a secret.
+
+In a process that has imported deltalake, every error is a `deltalake.exceptions.DeltaError` as well, and
+`TableNotFoundError`, `DeltaProtocolError`, `SchemaMismatchError` and `CommitFailedError` are those of deltalake too: an
+`except` clause that was written for deltalake catches them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
+from typing import cast
 
-class DeltaSidecarError(Exception):
+
+class _Error(Exception):
+    """Python lets a class change its bases only if the first one was made by a `class` statement."""
+
+
+class DeltaSidecarError(_Error):
     """The base of every error this library raises."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        _derive_from_deltalake()
 
 
 class TableNotFoundError(DeltaSidecarError):
@@ -149,7 +169,7 @@ class SidecarError(DeltaSidecarError):
     """A metadata sidecar, or its manifest, cannot be trusted. A scan goes on without it, and tells why.
 
     Attributes:
-        code: Why, in one of a few words: `damaged`, `gone`, `other_commit`, `other_table`, `other_version`,
+        code: Why, in one of a few words: `damaged`, `gone`, `other_commit`, `unproven`, `other_version`,
             `missing_file`, `wrong_size`.
     """
 
@@ -160,6 +180,18 @@ class SidecarError(DeltaSidecarError):
 
 class DeletionVectorError(DeltaSidecarError):
     """A deletion vector cannot be read, or is not what the log says of it. The rows of its file are not given."""
+
+
+class NotEnoughMemoryError(DeltaSidecarError, MemoryError):
+    """To decode a file takes more memory than there is, or than is allowed. It may be whole, and may be hostile.
+
+    Attributes:
+        path: The file, relative to the table.
+    """
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class UnreadableFileError(DeltaSidecarError):
@@ -176,11 +208,15 @@ class UnreadableFileError(DeltaSidecarError):
         self.label = label
 
 
-class PredicateError(DeltaSidecarError):
+class MissingDataFileError(UnreadableFileError, FileNotFoundError):
+    """A data file that the log names is not there: a vacuum may have deleted it."""
+
+
+class PredicateError(DeltaSidecarError, ValueError):
     """A predicate has bad syntax, names an unknown column or compares it with a value of the wrong type."""
 
 
-class PageTokenError(DeltaSidecarError):
+class PageTokenError(DeltaSidecarError, ValueError):
     """A page token is damaged, or belongs to another query or table."""
 
 
@@ -195,12 +231,16 @@ class ScanClosedError(DeltaSidecarError):
         super().__init__(message)
 
 
-class OptionError(DeltaSidecarError):
-    """An option is unknown or its value is not valid."""
+class OptionError(DeltaSidecarError, ValueError):
+    """An option or an argument is unknown, or its value is not valid."""
+
+
+class OptionTypeError(OptionError, TypeError):
+    """An option or an argument is of a type that it must not have."""
 
 
 class BuildError(DeltaSidecarError):
-    """Spark could not build a metadata sidecar. Nothing was published: what was there before is still there."""
+    """A metadata sidecar could not be built. Nothing was published: what was there before is still there."""
 
 
 class IngestError(DeltaSidecarError):
@@ -257,6 +297,41 @@ class ObjectNotFoundError(StorageError, FileNotFoundError):
 
 class ObjectExistsError(StorageError, FileExistsError):
     """An object that was to be created is already there."""
+
+
+def _derive_from_deltalake() -> None:
+    """Makes errors those of deltalake too, once that has been imported: nobody can catch deltalake's before.
+
+    It is done when an error is made, so that nothing imports deltalake for it.
+    """
+    theirs = sys.modules.get("deltalake.exceptions")
+    if theirs is None or not _underived:
+        return
+    with _deriving:
+        for ours, name in tuple(_underived.items()):
+            base = getattr(theirs, name, None)
+            if base is None:
+                # Another thread is importing deltalake right now.
+                continue
+            # A user's class may derive from both in an order that leaves none: ours then stay what they are.
+            with contextlib.suppress(TypeError):
+                ours.__bases__ = (*ours.__bases__, cast("type", base))
+            del _underived[ours]
+
+
+_underived: dict[type[DeltaSidecarError], str] = {
+    DeltaSidecarError: "DeltaError",
+    TableNotFoundError: "TableNotFoundError",
+    DeltaProtocolError: "DeltaProtocolError",
+    SchemaMismatchError: "SchemaMismatchError",
+    CommitFailedError: "CommitFailedError",
+}
+_deriving = threading.Lock()
+
+
+def to_install(extra: str) -> str:
+    """The command that brings the packages of an extra, for a message."""
+    return f"pip install '.[{extra}]' in a clone of delta-sidecar"
 
 
 def described(value: object) -> str:

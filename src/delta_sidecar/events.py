@@ -39,6 +39,16 @@ class Event:
         """What it tells, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def message(self) -> str:
+        """What happened to which table, and why, in a line: the text of its record in the log."""
+        about = self._about()
+        text = f"{self.name} {self.table}{f': {about}' if about else ''}"
+        # A name in a log may have a line break in it.
+        return text if text.isprintable() else repr(text)[1:-1]
+
+    def _about(self) -> str | None:
+        return getattr(self, "error", None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotOpened(Event):
@@ -104,7 +114,7 @@ class BasePassedOver(Event):
         version: Its version.
         tier: As in `BaseChosen`.
         reason: What is wrong with it.
-        code: The same in a word, for metadata sidecars: `damaged`, `gone`, `other_commit`, `other_table`,
+        code: The same in a word, for metadata sidecars: `damaged`, `gone`, `other_commit`, `unproven`,
             `other_version`, `missing_file` or `wrong_size`.
     """
 
@@ -116,6 +126,9 @@ class BasePassedOver(Event):
     tier: int = 3
     reason: str
     code: str = "damaged"
+
+    def _about(self) -> str:
+        return f"{self.base}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +146,9 @@ class FallbackTriggered(Event):
     action: str
     version: int
 
+    def _about(self) -> str:
+        return f"{self.action} in version {self.version}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionDoubted(Event):
@@ -149,6 +165,9 @@ class RetentionDoubted(Event):
     version: int
     reason: str
 
+    def _about(self) -> str:
+        return f"version {self.version}: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyIgnored(Event):
@@ -164,6 +183,9 @@ class PropertyIgnored(Event):
 
     property: str
     reason: str
+
+    def _about(self) -> str:
+        return f"{self.property}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +220,12 @@ class ScanEnded(Event):
         commits_scanned: Commits of which something was read.
         requests: Requests to the store.
         bytes: Bytes that they moved.
-        trips: The longest chain of requests of which each needed the answer of the one before.
+        trips: The longest chain of requests that had to wait for another's answer, or for its thread; other scans
+            do not count.
         row_groups_read: Row groups of the base of which rows were used.
         row_groups_skipped: Row groups of the base that were passed over.
-        sidecar_tier: Tier of the base, as in `BaseChosen`; None where none was chosen yet.
+        sidecar_tier: Tier of the base, as in `BaseChosen`; None where none was chosen yet, and where the last one
+            proved unusable before its first file.
         sidecar_fallback_reason: Why it is not tier 1, in a word: `disabled`, `none` where the log has no metadata
             sidecar, `too_old` where its metadata sidecars have too many commits after them, `no_manifest` for tier 2,
             or as in `BasePassedOver`.
@@ -282,7 +306,8 @@ class VacuumEnded(Event):
         files_unknown: Files that stayed since it could not be said whose they are.
         requests: Requests to the store.
         bytes: Bytes that they moved.
-        trips: The longest chain of requests of which each needed the answer of the one before.
+        trips: The longest chain of requests that had to wait for another's answer, or for its thread; other scans
+            do not count.
     """
 
     name: ClassVar[str] = "vacuum_ended"
@@ -314,7 +339,8 @@ class BuildEnded(Event):
         sidecar_bytes: Size of its data files; 0 where it did not come to its end.
         requests: Requests to the store.
         bytes: Bytes that they moved.
-        trips: The longest chain of requests of which each needed the answer of the one before.
+        trips: The longest chain of requests that had to wait for another's answer, or for its thread; other scans
+            do not count.
     """
 
     name: ClassVar[str] = "build_ended"
@@ -405,7 +431,7 @@ class Events:
     def __call__(self, event: Event) -> None:
         """Tells everybody."""
         if logger.isEnabledFor(event.level):
-            logger.log(event.level, "%s %s", event.name, event.table, extra={_FIELDS: event})
+            logger.log(event.level, "%s", event.message(), extra={_FIELDS: event})
         for listener in self._listeners:
             try:
                 listener(event)

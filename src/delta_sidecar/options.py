@@ -196,7 +196,7 @@ SCAN_OPTIONS = (
         key="delta.scan.order",
         default=None,
         read=one_of("recent", "any"),
-        meaning="`recent`: newest commits first, then time buckets downward. `any`: as is cheapest.",
+        meaning="`recent`: newest commits first, then a metadata sidecar from its newest end. `any`: as is cheapest.",
         shown="`recent` with a limit, else `any`",
     ),
     Option(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import OptionError, to_install
 from delta_sidecar.events import Event, FallbackTriggered, FirstFileFound, ScanEnded
 
 if TYPE_CHECKING:
@@ -108,6 +108,6 @@ def _meter(provider: MeterProvider | None) -> Meter:
     try:
         from opentelemetry.metrics import get_meter
     except ImportError as error:
-        msg = "OpenTelemetry is not installed: pip install 'delta-sidecar[otel]'"
+        msg = f"OpenTelemetry is not installed: {to_install('otel')}"
         raise OptionError(msg) from error
     return get_meter("delta_sidecar", meter_provider=provider)

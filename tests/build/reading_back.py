@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.builder.meaning import meaning
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar._digest import xxh3_128
@@ -84,7 +85,7 @@ class ReadBack:
         return comparable(self.order.of_rows(self.rows, self.schema))
 
     def files(self) -> dict[tuple[str, Any], dict[str, Any]]:
-        """What the rows say of each file, by path and deletion vector."""
+        """What the rows say of each file, by path and deletion vector; statistics by what they say."""
         rows = self.rows
         listed = rows.to_pylist()
         texts = stats_texts(rows, self.schema, self.manifest.stats_format).to_pylist()
@@ -104,7 +105,7 @@ class ReadBack:
                 "size": row["size"],
                 "modification_time": row["modification_time"],
                 "partition_values": values,
-                "stats": text,
+                "stats": meaning(text),
                 "tags": row["tags"],
                 "base_row_id": row["base_row_id"],
                 "default_row_commit_version": row["default_row_commit_version"],
@@ -160,7 +161,7 @@ def scanned_files(root: Path, version: int | None = None) -> dict[tuple[str, Any
         key = (row.pop("raw_path"), json.dumps(row.pop("deletion_vector"), sort_keys=True))
         row.pop("path")
         row["partition_values"] = dict(row["partition_values"])
-        found[key] = row
+        found[key] = row | {"stats": meaning(row["stats"])}
     return found
 
 

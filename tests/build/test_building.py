@@ -96,7 +96,17 @@ def test_files_with_and_without_statistics(tmp_path: Path) -> None:
     assert [group.num_rows for group in found.groups] == [5, 2]
     assert found.groups[1].columns["at"] == ("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z")
     kept = dict(zip(found.rows.column("path").to_pylist(), found.rows.column("stats_json").to_pylist(), strict=True))
-    assert {name for name, text in kept.items() if text is None} == {"full", "none", "count", "nan"}
+    assert {name for name, text in kept.items() if text is None} == {"full", "none", "count", "half", "nan"}
+
+
+def test_statistics_that_nest_without_end_are_kept(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    values = {"list": "[" * 100_000 + "]" * 100_000, "object": '{"a":' * 100_000 + "1" + "}" * 100_000}
+    texts = {name: f'{{"numRecords":1,"x":{value}}}' for name, value in values.items()}
+    table.commit([add("ordinary"), *(add(name, stats=text) for name, text in texts.items())])
+    rows = is_right(tmp_path, build(tmp_path)).rows
+    kept = dict(zip(rows.column("path").to_pylist(), rows.column("stats_json").to_pylist(), strict=True))
+    assert kept == texts | {"ordinary": None}
 
 
 def test_deletion_vectors_tags_and_row_ids(tmp_path: Path) -> None:
@@ -129,7 +139,37 @@ def test_tables_that_deltalake_writes(tmp_path: Path) -> None:
     for _ in range(3):
         deltalake.write_deltalake(tmp_path, rows, mode="append", partition_by=["p"])
     deltalake.DeltaTable(tmp_path).create_checkpoint()
-    is_right(tmp_path, build(tmp_path))
+    summary = build(tmp_path)
+    assert (summary.stats_format, summary.kept_texts) == ("deltalake", 0)
+    is_right(tmp_path, summary)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_no_text_of_an_ordinary_table_of_deltalake_is_kept(tmp_path: Path, *, checkpoint: bool) -> None:
+    """Its members come in any order."""
+    for number in range(8):
+        moments = [dt.datetime(2026, 1, 1, number, 0, 0, 123456 * (number % 2), dt.UTC)] * 3
+        values: dict[str, Any] = {
+            "i": pa.array([number, 2, None], pa.int64()),
+            "small": pa.array([number, -1, 0], pa.int8()),
+            "f": pa.array([1.0, 2.5e-7 * number, 3e30]),
+            "f32": pa.array([0.1, 1e20, -0.0], pa.float32()),
+            "s": pa.array(["a", 'q"\\é\n', None]),
+            "day": pa.array([moment.date() for moment in moments]),
+            "at": pa.array(moments, pa.timestamp("us", "UTC")),
+            "clock": pa.array([moment.replace(tzinfo=None) for moment in moments], pa.timestamp("us")),
+            "price": pa.array([Decimal("1.50"), Decimal("-99999999.99"), None], pa.decimal128(10, 2)),
+            "flag": pa.array([True, False, None]),
+            "n": pa.array([{"x": 1, "y": "q"}, {"x": number, "y": None}, None]),
+            "list": pa.array([[1], [], None], pa.list_(pa.int64())),
+            "bytes": pa.array([b"a", b"b", None]),
+        }
+        deltalake.write_deltalake(tmp_path, pa.table(values), mode="append")
+    if checkpoint:
+        deltalake.DeltaTable(tmp_path).create_checkpoint()
+    summary = build(tmp_path)
+    assert (summary.stats_format, summary.kept_texts) == ("deltalake", 0)
+    is_right(tmp_path, summary)
 
 
 def test_what_deltalake_writes_of_one_column_is_rebuilt(tmp_path: Path) -> None:

@@ -229,5 +229,5 @@ def test_without_duckdb_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPat
         return found(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(OptionError, match=r"pip install 'delta-sidecar\[build\]'"):
+    with pytest.raises(OptionError, match=r"pip install '\.\[build\]' in a clone of delta-sidecar"):
         require_duckdb()

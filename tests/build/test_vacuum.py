@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.build.cleaning import clean, deleted, pair, reason, unknown
 from tests.build.vacuum_tables import BUILT, SidecarTable, age
 
 from delta_sidecar.build import vacuum
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3, 4, 9])
@@ -74,10 +78,23 @@ def test_a_sidecar_of_a_version_that_the_table_has_not_goes(made: SidecarTable) 
     assert reason(summary, "v7.manifest.json") == "it cannot be used: the table has no version 7"
 
 
-def test_a_commit_that_was_cleaned_up_is_no_reason(made: SidecarTable) -> None:
+def test_one_that_nothing_proves_once_its_commit_was_cleaned_up_goes(made: SidecarTable) -> None:
     made.table.checkpoint()
     made.table.clean_up()
+    summary = clean(made, keep=1)
+    assert deleted(summary) == pair(*BUILT)
+    assert "nothing proves" in reason(summary, "v7.manifest.json")
+
+
+def test_one_that_a_witness_proves_stays_without_its_commit(tmp_path: Path) -> None:
+    """The checkpoint that proves it is older than the one that `_last_checkpoint` points to."""
+    made = SidecarTable.make(tmp_path, checkpoint=7)
+    made.table.checkpoint()
+    for version in range(8):
+        made.table.delete_commit(version)
     assert deleted(clean(made, keep=1)) == pair(1, 3, 5)
+    made.table.log.joinpath(f"{7:020}.checkpoint.parquet").unlink()
+    assert deleted(clean(made, keep=1)) == pair(7)
 
 
 @pytest.mark.parametrize("damage", ["gone", "longer"])

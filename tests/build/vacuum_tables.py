@@ -39,11 +39,13 @@ class SidecarTable:
         self.folder = table.log / "_sidecars"
 
     @classmethod
-    def make(cls, root: Path) -> SidecarTable:
-        """Makes one, its metadata sidecars built and 30 days old."""
+    def make(cls, root: Path, checkpoint: int | None = None) -> SidecarTable:
+        """Makes one, its metadata sidecars built and 30 days old; with a checkpoint of a version."""
         table = TableBuilder(root, protocol=protocol(features=["v2Checkpoint"]))
         for number in range(10):
             table.commit([add(f"f{number}.parquet", rows=[{"id": number}])])
+            if number == checkpoint:
+                table.checkpoint()
         made = cls(table)
         for version in BUILT:
             build_sidecar(root, version=version)

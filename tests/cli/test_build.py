@@ -109,7 +109,7 @@ def test_texts_that_cannot_be_rebuilt_are_told_of(small: TableBuilder) -> None:
     shown = facts(run(small.root))
     assert shown["sorted by"] == "partition values day"
     assert shown["time column"] == "none: no timestamp has statistics (--sort names one)"
-    assert shown["statistics"] == "of 1 column; beside them the text of 2 files, which cannot be rebuilt"
+    assert shown["statistics"] == "of 1 column; beside them the text of 1 file, which cannot be rebuilt"
 
 
 def test_names_cannot_steer_a_terminal() -> None:

@@ -96,4 +96,7 @@ def test_no_secret_of_an_address_is_shown() -> None:
 
 
 def test_no_secret_of_a_local_table_is_shown(small: TableBuilder) -> None:
-    assert SECRET not in failure(small.root, "--storage-option", f"kee={SECRET}")
+    assert SECRET not in failure(small.root / "nothing", "--storage-option", f"kee={SECRET}")
+    result = CliRunner().invoke(main, ["files", str(small.root), "--storage-option", f"kee={SECRET}"])
+    assert result.exit_code == 0
+    assert SECRET not in result.output

@@ -51,7 +51,7 @@ def test_forward_has_the_base_first(telemetry: Path) -> None:
 def test_analysed_it_says_what_was_found(telemetry: Path) -> None:
     told = lines(run(telemetry, "--limit", 3, "--analyze"))
     assert told["found"].startswith("3 files (the limit) in ")
-    assert told["order"].startswith("recent")
+    assert told["order"] == "recent: newest commits first, then the checkpoint as it lies"
     assert "requests" in told["read"]
     assert "expected" not in told
 

@@ -72,7 +72,7 @@ def test_without_pyspark_it_says_what_to_install(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "ingest", "a.json", str(tmp_path), *TIME]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: PySpark is not installed: pip install 'delta-sidecar[spark]'\n"
+    assert done.stderr == "error: PySpark is not installed: pip install '.[spark]' in a clone of delta-sidecar\n"
 
 
 def test_without_java_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

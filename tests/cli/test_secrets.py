@@ -266,8 +266,9 @@ def test_a_signature_in_the_environment_and_the_address_is_not_shown(
 @pytest.mark.parametrize("name", NAMES)
 def test_a_secret_for_a_name_is_not_shown(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for address in ("az://c/t", "s3://b/t", "gs://b/t", "memory://b/t", str(tmp_path)):
-        with pytest.raises(OptionError):
-            LazyDeltaScanner(address, storage_options={name: "x"})
+        if address != str(tmp_path):
+            with pytest.raises(OptionError):
+                LazyDeltaScanner(address, storage_options={name: "x"})
         assert_hidden(address, {name: "x"}, caplog)
         assert_hidden(address, {name: "x", "timeout": "5s"}, caplog)
 

@@ -253,7 +253,7 @@ def test_without_duckdb_it_says_how_to_get_it(numbers: Path) -> None:
     assert process.returncode == 1
     (line,) = process.stderr.splitlines()
     assert line.startswith("error: ")
-    assert "pip install 'delta-sidecar[duckdb]'" in line
+    assert "pip install '.[duckdb]' in a clone of delta-sidecar" in line
 
 
 def test_a_process_leaves_nothing_behind(large: Path) -> None:

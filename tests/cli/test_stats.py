@@ -201,7 +201,8 @@ def test_on_a_narrow_terminal_no_number_is_cut(plain: Path) -> None:
     with Terminal(COLUMNS="80") as terminal, terminal.run("stats", plain, both=True) as process:
         assert process.wait(PATIENCE) == 0
     lines = [line.rpartition("\r")[2] for line in CONTROL.sub("", terminal.text).replace("\r\n", "\n").split("\n")]
-    (at,) = [line for line in lines if line.startswith("at ")]
-    assert at.split() == ["at", "2026-02-10T22:00:00Z", "2026-02-10T22:30:00.500000Z", "0"]
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("at ")]
+    assert lines[at].split() == ["at", "timestamp", "0"]
+    assert lines[at + 1].split() == ["min", "2026-02-10T22:00:00Z", "max", "2026-02-10T22:30:00.500000Z"]
     assert lines[-2].startswith("2 files of version 1; read ")
     assert "\x1b[1m" in terminal.text

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.builder.meaning import meaning
 from tests.conformance.tables import FOLDER, comparable, names, versions
 
 from delta_sidecar import DeltaFile, DeltaSidecarError, LazyDeltaScanner, LazyScanConfig
@@ -77,7 +79,7 @@ def test_the_same_files_and_answers(name: str, tmp_path: Path) -> None:
     schema = LazyDeltaScanner(root, LazyScanConfig(version=newest)).snapshot().schema
     for predicate in predicates(schema):
         files, _ = scanned(root, newest, predicate=predicate)
-        assert files == scanned(root, newest, predicate=predicate, sidecar_enabled=False)[0], predicate
+        assert whole(files) == whole(scanned(root, newest, predicate=predicate, sidecar_enabled=False)[0]), predicate
 
 
 def is_refused(root: Path, table: Expected) -> bool:
@@ -97,8 +99,13 @@ def has_the_same(root: Path, version: int | None, expected: list[DeltaFile], **w
     assert summary.files == len(expected)
     files, bases = scanned(root, version, **way)
     assert bases == [(summary.version, 1)]
-    assert files == expected
+    assert whole(files) == whole(expected)
     return summary.version
+
+
+def whole(files: list[DeltaFile]) -> list[Any]:
+    """Everything of files; statistics by what they say, for a sidecar keeps no text that its columns can tell."""
+    return [(replace(file, stats=None), meaning(file.stats)) for file in files]
 
 
 def shallow(files: list[DeltaFile]) -> list[Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import inspect
 import itertools
+import os
 import pickle
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+import deltalake
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -149,6 +152,77 @@ def test_a_frame_stays_at_its_version_when_its_table_moves(table: Path) -> None:
     assert newest.select(pl.len()).collect().item() == 6
     assert oldest.select(pl.len()).collect().item() == 3
     assert scan_delta(given).select(pl.len()).collect().item() == 3
+
+
+@pytest.mark.parametrize("form", [lambda time: time, dt.datetime.isoformat], ids=["datetime", "text"])
+def test_a_version_may_be_a_time(table: Path, form: Any) -> None:  # noqa: ANN401 - a function
+    first = dt.datetime(2026, 2, 10, 12, tzinfo=dt.UTC)
+    for version, time in enumerate((first, first + dt.timedelta(hours=1))):
+        os.utime(table / "_delta_log" / f"{version:020}.json", (time.timestamp(), time.timestamp()))
+    for hours, rows in ((0.5, 3), (1.5, 6)):
+        version = form(first + dt.timedelta(hours=hours))
+        frame = scan_delta(table, version=version)
+        assert frame.collect().height == rows
+        assert pickle.loads(pickle.dumps(frame)).collect().height == rows  # noqa: S301 - made here
+        moved = DeltaTable(table)
+        assert scan_delta(moved, version=version).collect().height == rows
+        assert moved.version() == 1
+
+
+def test_what_polars_own_takes_is_taken(table: Path) -> None:
+    options = {"file_cache_ttl": 7, "max_retries": 3, "retry_timeout_ms": 9873, "retry_base_multiplier": 3.1}
+    frame = scan_delta(
+        source=table,
+        storage_options=options,
+        credential_provider=None,
+        delta_table_options={"without_files": True, "log_buffer_size": 2},
+        use_pyarrow=True,
+    )
+    assert frame.collect().height == 6
+    # What is about retries counts where there are requests.
+    assert scan_delta(f"file://{table}", storage_options=options, credential_provider="auto").collect().height == 6
+    parameters = inspect.signature(scan_delta).parameters
+    assert list(parameters)[: len(POLARS_PARAMETERS)] == list(POLARS_PARAMETERS)
+    assert all(parameters[name].default == each.default for name, each in POLARS_PARAMETERS.items())
+
+
+POLARS_PARAMETERS = inspect.signature(pl.scan_delta).parameters
+
+
+def test_storage_options_of_polars_count_for_requests() -> None:
+    memory = open_store("memory://polars-options/t")
+    memory.put("_delta_log/x", b"")
+    given = {"retry_init_backoff_ms": 5, "retry_max_backoff_ms": 6, "rate_read_init": 1, "max_retries": 2}
+    with pytest.raises(TableNotFoundError):
+        scan_delta("memory://polars-options/t", storage_options=given)
+    with pytest.raises(OptionError, match="rate_raed_init"):
+        scan_delta("memory://polars-options/t", storage_options={"rate_raed_init": 1})
+
+
+def test_a_table_of_deltalake_is_read_at_its_version(table: Path) -> None:
+    theirs = deltalake.DeltaTable(table, version=0, storage_options={"timeout": "5s"})
+    frame = scan_delta(theirs)
+    assert frame.collect().height == 3
+    assert pickle.loads(pickle.dumps(frame)).collect().height == 3  # noqa: S301 - made here
+    assert scan_delta(theirs, version=1, storage_options={"timeout": "6s"}).collect().height == 6
+
+
+def test_partitions_are_chosen_as_for_a_dataset(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"p": [1, 2, 2], "n": [1, 2, 3]}), partition_by=["p"])
+    frame = scan_delta(tmp_path, use_pyarrow=True, pyarrow_options={"partitions": [("p", "=", "2")]})
+    assert frame.select("n").head(1).collect().height == 1
+    assert sorted(pickle.loads(pickle.dumps(frame)).collect()["n"]) == [2, 3]  # noqa: S301 - made here
+    # As in Polars, without use_pyarrow they have no effect.
+    assert scan_delta(tmp_path, pyarrow_options={"partitions": [("p", "=", "2")]}).collect().height == 3
+
+
+def test_what_cannot_be_kept_is_refused(table: Path) -> None:
+    with pytest.raises(OptionError, match="credential_provider"):
+        scan_delta(table, credential_provider=lambda: ({}, None))
+    with pytest.raises(OptionError, match="pyarrow_options: filesystem is not supported"):
+        scan_delta(table, use_pyarrow=True, pyarrow_options={"filesystem": object()})
+    with pytest.raises(TypeError, match="without_flies"):
+        scan_delta(table, delta_table_options={"without_flies": True})
 
 
 def test_a_plan_names_the_table_and_its_version(table: Path) -> None:
@@ -355,9 +429,7 @@ def test_closing_the_table_ends_its_queries(table: Path) -> None:
 def test_without_polars_the_error_says_what_to_install() -> None:
     code = "import sys; sys.modules['polars'] = None; import delta_sidecar.connect.polars"
     run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert (
-        "ImportError: reading with Polars needs the package polars: pip install 'delta-sidecar[polars]'" in run.stderr
-    )
+    assert "ImportError: reading with Polars needs the package polars: pip install '.[polars]'" in run.stderr
 
 
 def test_the_example_runs(tmp_path: Path) -> None:

@@ -111,7 +111,9 @@ def test_two_who_take_from_one_stream_both_hear_of_it(root: Path) -> None:
 )
 def test_closing_a_table_ends_all_that_reads_it(root: Path, folder: str, read: Callable[[DeltaTable], Any]) -> None:
     blocking = Blocking(lambda attempt: attempt.path.startswith(folder))
-    table, _ = watched(root, blocking)
+    is_made = False
+    table, _ = watched(root, lambda attempt: blocking(attempt) if is_made else None)
+    is_made = True
     with ThreadPoolExecutor(1) as pool:
         try:
             waiting = pool.submit(read, table)

@@ -94,13 +94,20 @@ def test_constants_alone_have_as_many_rows(dataset: LazyDataset) -> None:
     assert dataset.to_table(columns={}, filter=FIELDS["row"] < 3).num_rows == 3
 
 
+def test_columns_come_out_as_often_as_they_are_asked_for(dataset: LazyDataset) -> None:
+    found = dataset.to_table(columns=["row", "name", "row"], filter=FIELDS["row"] < 3)
+    assert found.column_names == ["row", "name", "row"]
+    assert found.column(0) == found.column(2)
+    assert dataset.to_table(columns=["ROW"]).column_names == ["row"]
+
+
 def test_columns_that_are_not_there_are_refused(dataset: LazyDataset) -> None:
     with pytest.raises(OptionError, match=r"no column 'nmae'; did you mean name"):
         dataset.scanner(columns=["row", "nmae"])
     with pytest.raises(OptionError, match="no column 'nothing'"):
         dataset.scanner(columns={"x": pc.field("nothing") + 1})
     with pytest.raises(OptionError, match="asked for twice"):
-        dataset.scanner(columns=["row", "row"])
+        dataset.scanner(columns=["row", "ROW"])
     with pytest.raises(OptionError, match="a list of names"):
         dataset.scanner(columns="row")
     with pytest.raises(OptionError, match="a list of names, or expressions by name"):

@@ -111,7 +111,7 @@ def test_whatever_way_it_ends_nothing_goes_on(root: Path, end: Callable[[RowStre
     before = own_threads()
     table, store = watched(root)
     if opened:
-        table.version()
+        table.snapshot()
     # Only what is dropped at once, not what some later collection of garbage finds, counts as ended.
     gc.disable()
     try:
@@ -166,7 +166,7 @@ def held(request: pytest.FixtureRequest, root: Path) -> Iterator[tuple[DeltaTabl
     blocking = Blocking(request.param)
     is_open = False
     table, store = watched(root, lambda attempt: blocking(attempt) if is_open else None, strategy="reverse")
-    table.version()
+    table.snapshot()
     is_open = True
     yield table, store, blocking
     blocking.released.set()
@@ -218,7 +218,7 @@ def test_who_breaks_off_waits_for_nobody(
 ) -> None:
     blocking, is_open = Blocking(is_held(root)), False
     table, _ = watched(root, lambda attempt: blocking(attempt) if is_open else None, strategy="reverse")
-    table.version()
+    table.snapshot()
     is_open = True
     stream = table.scan()
     for _ in range(taken):
@@ -275,7 +275,7 @@ def test_rows_of_earlier_files_come_before_an_error_and_it_stays(tmp_path: Path)
     assert first.value.path == "missing.parquet"
     assert not stream.metrics.is_complete
     (ended,) = [event for event in told if isinstance(event, RowScanEnded)]
-    assert (ended.outcome, ended.error, ended.rows) == ("failed", "UnreadableFileError", 2)
+    assert (ended.outcome, ended.error, ended.rows) == ("failed", "MissingDataFileError", 2)
 
 
 def test_a_log_that_is_damaged_fails_after_the_files_before_the_damage(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_first_batch_is_there_while_files_are_still_being_found(root: Path, bl
             blocking(attempt)
 
     table, store = watched(root, hook, strategy="reverse")
-    table.version()
+    table.snapshot()
     blocked = True
     stream = table.scan()
     next(stream)
@@ -157,7 +157,7 @@ def test_a_limit_opens_as_many_files_as_it_needs(root: Path, limit: int) -> None
 
 def test_a_limit_leaves_the_checkpoint_alone(root: Path) -> None:
     table, store = watched(root)
-    table.version()
+    table.snapshot()
     forget(store)
     assert sum(batch.num_rows for batch in table.scan(limit=30)) == 30
     assert not [path for path in store.paths("get") if ".checkpoint" in path]
@@ -170,7 +170,7 @@ def test_with_a_sidecar_the_newest_rows_come_first_too(tmp_path: Path, rows: int
     write(tmp_path / "table")
     build_sidecar(tmp_path / "table", rows_per_group=10)
     table, store = watched(tmp_path / "table")
-    table.version()
+    table.snapshot()
     forget(store)
     stream = table.scan(["_event_hour"], limit=rows)
     found = stream.reader().read_all()["_event_hour"]
@@ -184,7 +184,7 @@ def test_with_a_sidecar_the_newest_rows_come_first_too(tmp_path: Path, rows: int
 
 def test_no_rows_are_no_requests(root: Path) -> None:
     table, store = watched(root)
-    table.version()
+    table.snapshot()
     forget(store)
     assert list(table.scan(limit=0)) == []
     assert not data_files(store)

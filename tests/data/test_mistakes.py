@@ -18,6 +18,7 @@ from delta_sidecar import (
     DeltaTable,
     InvalidMetadataError,
     LogCorruptionError,
+    NotEnoughMemoryError,
     OptionError,
     PredicateError,
     UnsupportedFeatureError,
@@ -121,7 +122,7 @@ def test_columns_without_the_id_that_they_are_found_by(tmp_path: Path) -> None:
         DeltaTable(tmp_path).scan()
 
 
-@pytest.mark.parametrize("mistake", [KeyError("x"), pa.ArrowMemoryError("no more"), AttributeError("x")])
+@pytest.mark.parametrize("mistake", [KeyError("x"), AttributeError("x")])
 def test_a_mistake_of_ours_is_not_blamed_on_a_file(
     table: DeltaTable, monkeypatch: pytest.MonkeyPatch, mistake: Exception
 ) -> None:
@@ -132,6 +133,21 @@ def test_a_mistake_of_ours_is_not_blamed_on_a_file(
     with pytest.raises(type(mistake)) as raised:
         table.scan().read_all()
     assert raised.value is mistake
+
+
+@pytest.mark.parametrize("failure", [pa.ArrowMemoryError("no more"), pa.ArrowCapacityError("no more"), MemoryError()])
+def test_memory_that_does_not_suffice_is_no_damage(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def failing(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(FileReader, "_converted", failing)
+    with pytest.raises(NotEnoughMemoryError, match="memory") as raised:
+        table.scan().read_all()
+    assert isinstance(raised.value, MemoryError)
+    assert raised.value.path.endswith(".parquet")
+    assert raised.value.__cause__ is failure
 
 
 def test_an_empty_text_is_null_beside_partition_columns_only(tmp_path: Path) -> None:

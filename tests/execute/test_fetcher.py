@@ -10,7 +10,7 @@ import pytest
 from delta_sidecar.errors import ObjectNotFoundError, StorageError
 from delta_sidecar.execute import fetcher as module
 from delta_sidecar.execute.fetcher import Fetcher
-from delta_sidecar.store import RequestLog, TripClock, open_store
+from delta_sidecar.store import RequestLog, TripClock, TripQueue, open_store
 from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def store(inner: Store) -> RecordingStore:
 
 
 def test_a_file_is_asked_for_once_ahead_and_taken(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
-    fetcher = Fetcher(store, pool, TripClock())
+    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
     fetcher.ahead("a")
     fetcher.ahead("a")
     assert bytes(fetcher.take(fetcher.start("a")).data) == b"a" * 100
@@ -50,7 +50,7 @@ def test_a_file_is_asked_for_once_ahead_and_taken(store: RecordingStore, pool: T
 
 
 def test_what_is_kept_is_not_asked_for_again(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
-    fetcher = Fetcher(store, pool, TripClock())
+    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
     for _ in range(3):
         assert fetcher.take(fetcher.start("a"), keep=True).size == 100
     fetcher.ahead("a")
@@ -62,7 +62,7 @@ def test_what_is_kept_is_not_asked_for_again(store: RecordingStore, pool: Thread
 
 def test_only_so_much_is_kept(store: RecordingStore, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEPT_BYTES", 250)
-    fetcher = Fetcher(store, pool, TripClock())
+    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
     for name in "abc":
         fetcher.take(fetcher.start(name), keep=True)
     for name in "abc":
@@ -77,14 +77,14 @@ def test_only_so_much_is_kept(store: RecordingStore, pool: ThreadPoolExecutor, m
 def test_a_file_that_was_not_there_ahead_is_asked_for_again(inner: Store, pool: ThreadPoolExecutor) -> None:
     missing = Fail("a", "get", ObjectNotFoundError("not yet"), times=1)
     store = RecordingStore(FaultStore(inner, missing))
-    fetcher = Fetcher(store, pool, TripClock())
+    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
     fetcher.ahead("a")
     assert fetcher.take(fetcher.start("a")).size == 100
     assert store.paths("get") == ["a", "a"]
 
 
 def test_a_file_that_is_not_there_is_an_error(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
-    fetcher = Fetcher(store, pool, TripClock())
+    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
     with pytest.raises(ObjectNotFoundError):
         fetcher.take(fetcher.start("x"))
     assert store.paths("get") == ["x"]
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_there_is_an_error(store: RecordingStore, pool: Threa
 
 
 def test_other_errors_are_not_hidden(inner: Store, pool: ThreadPoolExecutor) -> None:
-    fetcher = Fetcher(FaultStore(inner, Fail("a")), pool, TripClock())
+    fetcher = Fetcher(FaultStore(inner, Fail("a")), pool, TripClock(), TripQueue(8))
     with pytest.raises(StorageError, match="injected"):
         fetcher.take(fetcher.start("a"))
 
@@ -102,7 +102,7 @@ def test_other_errors_are_not_hidden(inner: Store, pool: ThreadPoolExecutor) -> 
 def test_files_asked_for_side_by_side_are_one_trip(inner: Store, pool: ThreadPoolExecutor) -> None:
     clock = TripClock(4)
     log = RequestLog(record=True)
-    fetcher = Fetcher(inner.bind(log), pool, clock)
+    fetcher = Fetcher(inner.bind(log), pool, clock, TripQueue(8))
     started = [fetcher.start(name) for name in "abc"]
     for pending in started:
         fetcher.take(pending)
@@ -112,9 +112,24 @@ def test_files_asked_for_side_by_side_are_one_trip(inner: Store, pool: ThreadPoo
     assert clock.depth == 6
 
 
+@pytest.mark.parametrize(("threads", "trips"), [(1, 3), (2, 2), (3, 1)])
+def test_files_that_wait_for_a_thread_are_another_trip(
+    inner: Store, pool: ThreadPoolExecutor, threads: int, trips: int
+) -> None:
+    clock = TripClock(4)
+    log = RequestLog(record=True)
+    fetcher = Fetcher(inner.bind(log), pool, clock, TripQueue(threads))
+    for pending in [fetcher.start(name) for name in "abc"]:
+        fetcher.take(pending)
+    assert clock.depth == 4 + trips
+    assert {record.trip for record in log.records} == set(range(5, 5 + trips))
+    fetcher.take(fetcher.start("a"))
+    assert clock.depth == 5 + trips
+
+
 def test_what_was_asked_for_ahead_costs_no_trip_before_it_is_taken(inner: Store, pool: ThreadPoolExecutor) -> None:
     clock = TripClock()
-    fetcher = Fetcher(inner.bind(RequestLog()), pool, clock)
+    fetcher = Fetcher(inner.bind(RequestLog()), pool, clock, TripQueue(8))
     fetcher.ahead("a")
     fetcher.take(fetcher.start("b"))
     assert clock.depth == 1
@@ -131,7 +146,7 @@ def test_what_waits_for_its_turn_is_given_up(inner: Store) -> None:
 
     store = RecordingStore(inner, wait)
     pool = ThreadPoolExecutor(1)
-    fetcher = Fetcher(store, pool, TripClock())
+    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
     for name in "abc":
         fetcher.ahead(name)
     assert begun.wait(PATIENCE)

@@ -131,8 +131,8 @@ def test_a_large_json_file_comes_in_blocks(
     first: int,
     block: int,
 ) -> None:
-    for module in (json_lines, json_scan):
-        monkeypatch.setattr(module, "BLOCK_BYTES", block)
+    monkeypatch.setattr(json_scan, "BLOCK_BYTES", block)
+    monkeypatch.setattr(json_lines, "PARSED_BYTES", block)
     for module in (fetcher, json_scan):
         monkeypatch.setattr(module, "FIRST_BYTES", first)
     rows = [{"n": number, "s": "x" * (number % 30)} for number in range(60)]
@@ -143,6 +143,8 @@ def test_a_large_json_file_comes_in_blocks(
     assert spans[0][0] == 0
     assert spans[-1][1] == ref.size
     assert all(before[1] == after[0] for before, after in itertools.pairwise(spans)), "each byte once"
+    assert len(spans) == 1 + -(-max(0, ref.size - first) // block)
+    assert len(batches) > 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import operator
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from delta_sidecar.predicate import And, Comparison, Constant, In, IsNull, Like, Not, Or, Predicate
@@ -55,9 +54,7 @@ def compare(op: str, value: Any, literal: Any, type_: pa.DataType) -> bool:
     """Compares a value of a column with a literal as it was written."""
     if isinstance(literal, str) and not (pa.types.is_string(type_)):
         literal = _read(literal, type_)
-    if pa.types.is_float32(type_):
-        literal = float(np.float32(float(literal)))
-    elif pa.types.is_float64(type_):
+    if pa.types.is_floating(type_):
         literal = float(literal)
     if isinstance(value, dt.date):
         value, literal = _moment(value), _moment(literal)

@@ -67,6 +67,7 @@ LAYOUTS = {
         TIMED | {"_event_hour": "string", "q": "string"}, ("q", "_event_hour"), ("q = 'a' AND _event_hour > '06'",)
     ),
     "other partitions": Layout(TIMED | {"p": "integer", "q": "string"}, ("p", "q"), ("p > 0",)),
+    "days and regions": Layout(TIMED | {"day": "date", "q": "string"}, ("day", "q"), ("day > '2026-02-04'",)),
     "time": Layout(TIMED, (), ("at > timestamp '2026-02-10 10:00:00'",)),
     "path": Layout({"id": "long", "name": "string"}, (), ("id > 3",)),
 }

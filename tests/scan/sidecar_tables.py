@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.builder import TableBuilder, add, deletion_vector, metadata, protocol, remove
+from tests.builder.meaning import meaning
 from tests.scan.reading import keys_of
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
@@ -65,9 +66,10 @@ def without_sidecars(table: TableBuilder, **config: Any) -> list[DeltaFile]:  # 
     return heard(table, **config, sidecar_enabled=False).files
 
 
-def in_order(files: list[DeltaFile]) -> list[DeltaFile]:
-    """Files in an order of their own, to compare whole answers with everything in them."""
-    return sorted(files, key=lambda file: (file.raw_path, repr(file.deletion_vector)))
+def in_order(files: list[DeltaFile]) -> list[tuple[DeltaFile, Any]]:
+    """Files in an order of their own, to compare whole answers with everything in them, statistics by what they say."""
+    found = sorted(files, key=lambda file: (file.raw_path, repr(file.deletion_vector)))
+    return [(replace(file, stats=None), meaning(file.stats)) for file in found]
 
 
 def is_same(found: list[DeltaFile], expected: list[DeltaFile]) -> None:

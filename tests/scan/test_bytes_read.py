@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 from tests.builder import TableBuilder, add, metadata, protocol
 from tests.scan.byte_ranges import checkpoint_reads, chunk_ranges, footer_start, touches
-from tests.scan.large_tables import DAYS, FILES, append, large_table
+from tests.scan.large_tables import DAYS, FILES, GROUP, append, large_table
 from tests.scan.reading import scan, scanner, store_of
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError, TableNotFoundError
@@ -16,6 +17,10 @@ from delta_sidecar.store.wrappers import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def names_of(recording: RecordingStore) -> list[str]:
+    return [attempt.path.rpartition("/")[2] for attempt in recording.attempts]
 
 
 def test_a_limit_that_the_tail_fills_reads_no_file_rows_of_the_checkpoint(
@@ -52,9 +57,38 @@ def test_a_limit_that_the_tail_fills_reads_no_byte_of_the_checkpoint_with_the_ta
     assert checkpoint_reads(recording) == []
 
 
-def test_a_limit_asks_only_for_the_newest_commits(large: TableBuilder, recording: RecordingStore) -> None:
-    found = scan(large, recording, limit=5, commit_read_parallelism=2)
+def test_a_limit_asks_only_for_the_newest_commits(tmp_path: Path) -> None:
+    table = large_table(tmp_path)
+    append(table, 30, 10)
+    # It tells protocol and metadata, so that no commit has to be searched for them.
+    table.checksum()
+    recording = RecordingStore(store_of(table))
+    found = scan(table, recording, limit=5, commit_read_parallelism=2)
     assert [file.path for file in found] == [f"tail-30-{number}.parquet" for number in range(5)]
+    asked = {int(name[:20]) for name in names_of(recording) if re.fullmatch("[0-9]{20}.json", name)}
+    # The first ones after the checkpoint, and the head of its own, go along with the listing, on speculation.
+    assert {30} <= asked <= {0, 1, 2, 29, 30}
+
+
+@pytest.mark.parametrize("config", [{}, {"order": "recent"}, {"order": "any"}, {"predicate": "day >= '2026-01-01'"}])
+def test_a_limit_reads_only_the_row_groups_that_fill_it(tmp_path: Path, config: dict[str, str]) -> None:
+    table = large_table(tmp_path)
+    append(table, 3, 10)
+    path = next(table.log.glob("*.checkpoint.parquet"))
+    groups = pq.ParquetFile(path).metadata.num_row_groups
+    # The files of the tail count, and the two rows of the first row group that are none do not.
+    for limit, needed in ((1, 0), (30, 0), (31, 1), (30 + GROUP - 2, 1), (30 + GROUP - 1, 2), (30 + 3 * GROUP, 4)):
+        recording = RecordingStore(store_of(table))
+        reader = scanner(table, recording, limit=limit, bucket_column="day", **config)
+        assert len(list(reader.scan_files())) == limit
+        rows = [read for read in checkpoint_reads(recording) if read.start < footer_start(path)]
+        spans = chunk_ranges(path, "add", list(range(needed, groups)))
+        assert not touches(rows, [span for span in spans if span[1] < footer_start(path)]), (limit, config)
+
+
+def test_a_limit_that_the_first_row_groups_do_not_fill_goes_on(large: TableBuilder, recording: RecordingStore) -> None:
+    reader = scanner(large, recording, limit=3, predicate="id IN (432, 4321, 5432)")
+    assert [file.path[-14:] for file in reader.scan_files()] == ["000432.parquet", "004321.parquet", "005432.parquet"]
 
 
 def test_row_groups_without_a_survivor_keep_their_statistics(large: TableBuilder, recording: RecordingStore) -> None:

@@ -119,6 +119,8 @@ def test_scans_start_while_others_are_closed(table: TableBuilder) -> None:
         sys.setswitchinterval(before)
         for thread in starting:
             thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in starting)
+    assert scanning.scan_batches().read_all().num_rows > 0, "what failed in a thread fails the test by itself"
 
 
 def test_closing_from_another_thread_ends_a_consumer_that_waits(table: TableBuilder) -> None:

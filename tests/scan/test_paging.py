@@ -301,7 +301,7 @@ def test_whoever_asks_in_between_finds_the_place_before() -> None:
     """Another thread may ask at any line of what follows a scan."""
     batches = [pa.record_batch({"path": pa.array([f"{number}"] * 5)}) for number in range(3)]
     places = [Place("a"), Place("a"), Place("b")]
-    cursor = Cursor(None, None)
+    cursor = Cursor(None)
     usual = sys.gettrace()
     asked: list[Position | None] = []
 

@@ -142,7 +142,8 @@ def test_buckets_of_every_type_with_odd_texts(tmp_path: Path, kind: str) -> None
     values = {"string": "'a'", "integer": "9", "date": "DATE '2026-02-10'", "double": "0", "boolean": "TRUE"}
     literal = values.get(kind, "TIMESTAMP '2026-02-10 10:00:00'" if kind == "timestamp" else "1.5")
     answers(table, *(f"_event_hour {op} {literal}" for op in ("=", ">", "<=", "<>")), "_event_hour IS NULL")
-    recent = without_sidecars(table, order="recent")
+    recent = scan(table, order="recent")
+    assert keys_of(recent) == keys_of(without_sidecars(table))
     for limit in (4, 9, 20):
         assert scan(table, limit=limit) == recent[:limit]
 

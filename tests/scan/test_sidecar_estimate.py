@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.builder import TableBuilder
+from tests.builder import TableBuilder, add, deletion_vector, remove
 from tests.scan.reading import key_of, scan, scanner, store_of
 from tests.scan.sidecar_layouts import LAYOUTS, SIDECAR, laid_out
-from tests.scan.sidecar_tables import BASE, NEWEST, hourly, manifest_of, manifest_path, with_sidecar
+from tests.scan.sidecar_tables import BASE, NEWEST, VECTORS, hourly, manifest_of, manifest_path, with_sidecar
 from tests.scan.test_estimate import holds, more_requests
 
+from delta_sidecar import DeltaTable
+from delta_sidecar.build import build_sidecar
 from delta_sidecar.build.publishing import Levels
+from delta_sidecar.health import inspect_table
 from delta_sidecar.replay.ranges import Range
+from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +42,10 @@ def holds_for(table: TableBuilder, **config: object) -> ScanEstimate:
 def test_without_a_tail_the_manifest_tells_the_files(tmp_path: Path) -> None:
     table = with_sidecar(hourly(tmp_path), NEWEST)
     found = holds_for(table)
-    assert found.files == Range.exactly(len(scan(table)))
-    assert (found.rows, found.bytes) == (Range(), Range())
+    files = scan(table)
+    assert found.files == Range.exactly(len(files))
+    assert found.bytes == Range.exactly(sum(file.size for file in files))
+    assert found.rows == Range(), "not every file tells"
     assert found.sources == (f"metadata sidecar {manifest_path(table, NEWEST).name}",)
     assert more_requests(table) == 0
 
@@ -104,3 +112,45 @@ def test_where_it_is_disabled_the_checkpoint_tells(tmp_path: Path, place: str) -
     found = scanner(table, version=BASE, **config).estimate()
     assert found.files == Range.exactly(len(scan(table, version=BASE)))
     assert found.sources == (f"the footers of {BASE:020}.checkpoint.parquet",)
+
+
+def test_where_every_file_tells_its_rows_the_manifest_tells_all(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path, protocol=VECTORS)
+    table.commit([add(f"{number}.parquet", rows=[{"id": number}] * number, size=number) for number in range(1, 5)])
+    table.commit(
+        [add("5.parquet", rows=[{"id": 5}] * 3, deleted=[0, 2], dv=deletion_vector("v", cardinality=2), size=7)]
+    )
+    found = holds_for(with_sidecar(table, 1))
+    assert (found.files, found.rows, found.bytes) == (Range.exactly(5), Range.exactly(11), Range.exactly(17))
+    assert manifest_of(table, 1).totals == Totals(bytes=17, largest=7, rows=11, most_rows=4)
+    table.commit([remove("4.parquet")])
+    found = holds_for(table)
+    assert (found.files, found.rows, found.bytes) == (Range(4, 5), Range(7, 11), Range(10, 17))
+
+
+@pytest.mark.parametrize("size", [None, -1, 2**62])
+def test_what_cannot_be_added_up_is_not_told(tmp_path: Path, size: int | None) -> None:
+    table = TableBuilder(tmp_path)
+    table.commit([add(f"{number}.parquet", rows=[{"id": number}]) for number in range(3)])
+    for line in table.commits[0]:
+        if "add" in line:
+            line["add"]["size"] = size
+    table.commit_path(0).write_text("".join(json.dumps(line) + "\n" for line in table.commits[0]), encoding="utf-8")
+    totals = manifest_of(with_sidecar(table, 0), 0).totals
+    assert totals is not None
+    assert (totals.bytes, totals.rows) == (None, 3)
+
+
+def test_an_inspection_knows_size_and_rows_after_a_build(tmp_path: Path) -> None:
+    """A checksum file tells the size before, and no source the rows."""
+    TelemetryLog(files=300, files_per_hour=20, tail_commits=3, adds_per_commit=5, checksum=True).write(tmp_path)
+    before = inspect_table(tmp_path).estimate
+    build_sidecar(tmp_path)
+    after = inspect_table(tmp_path).estimate
+    assert before is not None
+    assert after is not None
+    assert after.files.is_exact
+    assert after.rows.is_exact
+    assert after.bytes.is_exact
+    assert after.rows.lower == DeltaTable(tmp_path).count()
+    assert before.bytes == after.bytes

@@ -108,6 +108,8 @@ def test_the_same_files_after_a_break(history: History, data: st.DataObject) -> 
         spoil_piece(table, query.sidecar, group, data.draw(st.sampled_from(["index", "statistics"])))
         for way in ({"strategy": "reverse"}, {"strategy": "forward"}, {"order": "recent"}):
             assert keys_of(scan(table, **query.config, **way)) == expected, way
+        limit = data.draw(st.integers(1, 4))
+        assert keys_of(file for page in pages(table, limit, **query.config) for file in page) == expected
 
 
 @examples(10)
@@ -118,6 +120,11 @@ def test_pages_of_a_sidecar(history: History, data: st.DataObject) -> None:
         expected = scan(table, **query.config, order="recent")
         limit = data.draw(st.integers(1, 4))
         assert [file for page in pages(table, limit, **query.config) for file in page] == expected
+        columns = table.model_columns(query.config["version"])
+        config = query.config | {"predicate": data.draw(predicates(columns)).sql}
+        some = scan(table, **config, order="recent")
+        assert [file for page in pages(table, limit, **config) for file in page] == some
+        assert keys_of(some) == keys_of(scan(table, **config, strategy="forward"))
         strategy = data.draw(st.sampled_from(STRATEGIES))
         paged = [file for page in pages(table, limit, **query.config, strategy=strategy, order="any") for file in page]
         assert keys_of(paged) == keys_of(expected)

@@ -198,24 +198,6 @@ def test_one_made_without_its_commit_serves_too(tmp_path: Path) -> None:
     assert answers(with_sidecar(table, BASE)).told == (1, None)
 
 
-def test_where_its_commit_is_gone_a_newer_checkpoint_will_do(tmp_path: Path) -> None:
-    table = with_sidecar(hourly(tmp_path, kind=None), BASE)
-    table.checkpoint()
-    for version in range(BASE + 1):
-        table.delete_commit(version)
-    table.commit([hour_file(30)])
-    one = answers(table)
-    assert (one.bases, one.told) == ([(BASE, 1)], (1, None))
-
-
-def test_where_its_commit_is_gone_another_tables_checkpoint_refuses_it(table: TableBuilder) -> None:
-    old = table.log / "_sidecars"
-    other = hourly(table.root.parent / "other", table_id="another one")
-    other.clean_up(inclusive=True)
-    shutil.copytree(old, other.log / "_sidecars")
-    passes_over(answers(other), "other_table")
-
-
 @pytest.mark.parametrize("cleaned", [False, True])
 def test_without_a_checkpoint_its_commit_has_to_be_there(tmp_path: Path, *, cleaned: bool) -> None:
     table = with_sidecar(hourly(tmp_path, kind=None), BASE)

@@ -9,9 +9,11 @@ from tests.builder import TableBuilder, add
 from tests.scan.reading import keys_of, scan, scanner
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError
+from delta_sidecar.build import build_sidecar
 from delta_sidecar.events import Event, StrategyChosen
 from delta_sidecar.predicate import bind, parse
 from delta_sidecar.scan.strategy import bounds_from_below, time_columns
+from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,24 +71,56 @@ def test_the_rules(large_base: TableBuilder, config: dict[str, Any], strategy: s
     assert reason in event.reason
 
 
-def test_a_tail_of_more_than_half_the_base_comes_first(tmp_path: Path) -> None:
-    table = table_with(tmp_path, base=1, tail=3, files=200)
-    event = chosen(table)
-    assert (event.strategy, event.order) == ("reverse", "any")
-    assert "more than half of the base" in event.reason
+BASES: dict[str, dict[str, Any]] = {
+    "footer": {"checksum": False},
+    "footers": {"checksum": False, "checkpoint": "v1-multipart", "parts": 3},
+    "checksum": {"checksum": True, "tail_commits": 10},
+    "checksum of a later version": {"checksum": True},
+    "V2 with a checksum": {"checksum": True, "checkpoint": "v2-json", "tail_commits": 10},
+    "V2 of a later version": {"checksum": True, "checkpoint": "v2-json"},
+    "V2": {"checksum": False, "checkpoint": "v2-parquet"},
+    "typed statistics": {"checksum": False, "struct_stats": True, "codec": "zstd"},
+    "manifest": {"checksum": False},
+}
+
+
+# Where neither the base's size nor its number of files is known, files without statistics are taken for fewer.
+CASES = [
+    (kind, statistics) for kind in BASES for statistics in (0, 6, 20) if statistics or not kind.startswith("V2 of")
+]
+
+
+@pytest.mark.parametrize(("kind", "statistics"), CASES)
+def test_a_tail_of_more_than_half_the_files_of_the_base_comes_first(tmp_path: Path, kind: str, statistics: int) -> None:
+    for share, strategy in ((0.2, "forward"), (1.2, "reverse")):
+        root = tmp_path / strategy
+        options = {"tail_commits": 20, **BASES[kind]}
+        adds = int(2_000 * share) // options["tail_commits"]
+        summary = TelemetryLog(files=2_000, adds_per_commit=adds, stats_columns=statistics, **options).write(root)
+        if kind == "manifest":
+            build_sidecar(root, version=summary.checkpoint_version)
+        events: list[Event] = []
+        with LazyDeltaScanner(root, listeners=[events.append]) as reader:
+            assert sum(1 for _ in reader.scan_files()) == 2_000 + 2_000 * share
+        (event,) = (event for event in events if isinstance(event, StrategyChosen))
+        assert (event.strategy, event.order) == (strategy, "any"), event.reason
+        # Of the table of a later version, a checksum file tells how many files are in both.
+        assert "(2,000 files)" in event.reason or kind.endswith("later version")
+
+
+def test_the_number_of_commits_does_not_matter(tmp_path: Path) -> None:
+    events = []
+    for commits, files in ((101, 1), (1, 101)):
+        events.append(chosen(table_with(tmp_path / str(commits), base=4_000, tail=commits, files=files)))
+    assert {(event.strategy, event.reason) for event in events} == {
+        ("forward", "files of any age are wanted, and most are in the base (4,000 files)")
+    }
 
 
 def test_no_base_at_all_means_the_tail(tmp_path: Path) -> None:
     table = TableBuilder(tmp_path)
     table.commit([add("a.parquet")])
     assert chosen(table).strategy == "reverse"
-
-
-def test_many_small_commits_do_not_come_first(tmp_path: Path) -> None:
-    table = table_with(tmp_path, base=4_000, tail=101)
-    event = chosen(table)
-    assert event.strategy == "forward"
-    assert "101 commits" in event.reason
 
 
 @pytest.mark.parametrize(
@@ -145,3 +179,17 @@ def test_a_predicate_does_not_mean_that_all_files_are_wanted(large_base: TableBu
     event = chosen(large_base, predicate="id > 3")
     assert event.strategy == "forward"
     assert "all files" not in event.reason
+
+
+@pytest.mark.parametrize("size", [0, 1, 11])
+@pytest.mark.parametrize("has_checksum", [False, True])
+def test_a_torn_checkpoint_does_not_keep_the_choice_from_being_made(
+    tmp_path: Path, size: int, *, has_checksum: bool
+) -> None:
+    table = TableBuilder(tmp_path)
+    for number in range(4):
+        table.commit([add(f"{number}.parquet")])
+    (table.log / f"{2:020}.checkpoint.parquet").write_bytes(b"P" * size)
+    if has_checksum:
+        table.checksum()
+    assert len(keys_of(scan(table))) == 4

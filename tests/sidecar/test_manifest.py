@@ -115,7 +115,7 @@ def test_the_bytes_of_a_manifest() -> None:
         '"sidecar_file":"v12.parquet","sidecar_size_bytes":50,'
         '"sort":[{"column":["_event_hour"],"kind":"bucket","type":"string"}],'
         '"statistics":[["event_time"],["payload","a.b"]],'
-        '"stats_format":"spark","summaries":[["event_time"]],"time_column":["event_time"],"version":12}'
+        '"stats_format":"spark","summaries":[["event_time"]],"time_column":["event_time"],"version":12,"witness":[]}'
     )
     assert data.decode() == '{"digest":"' + xxh3_128(body.encode()) + '",' + body[1:]
 

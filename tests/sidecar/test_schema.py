@@ -96,7 +96,7 @@ def test_without_bucket_and_time() -> None:
 @pytest.mark.parametrize("bucket", ["path", "Size", "partition.region", "min.event_time", "MAX.DEVICE", "tags"])
 def test_a_bucket_gives_way_to_a_column_of_the_same_name(bucket: str) -> None:
     schema = SidecarSchema(bucket, ("region",), ("event_time",), COLUMNS)
-    assert schema.bucket_column == f"partition.`{bucket}`" if "." in bucket else f"partition.{bucket}"
+    assert schema.bucket_column == (f"partition.`{bucket}`" if "." in bucket else f"partition.{bucket}")
     assert schema.index.names[3] == schema.bucket_column
 
 

@@ -23,6 +23,8 @@ from delta_sidecar.sidecar.manifest import (
     Manifest,
     SidecarFile,
     SortColumn,
+    Totals,
+    Witness,
     encode_body_for_footer,
     encode_manifest,
 )
@@ -31,6 +33,7 @@ from delta_sidecar.sidecar.schema import SidecarSchema, type_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sidecar-format.md"
 COMMIT = b'{"commitInfo":{"operation":"WRITE"}}\n'
+CHECKSUM = b'{"txnId":"b0e5","tableSizeBytes":6000,"numFiles":3}\n'
 SCHEMA = SidecarSchema("_event_hour", (), ("event_time",), {("event_time",): INSTANT, ("device",): pa.string()})
 TABLE_SCHEMA = {
     "type": "struct",
@@ -95,6 +98,8 @@ def manifest_of(file: DataFile) -> Manifest:
         summaries=(("event_time",),),
         statistics=(("event_time",), ("device",)),
         stats_format="spark",
+        totals=Totals(bytes=6_000, largest=3_000, rows=60, most_rows=30),
+        witness=(Witness(f"{12:020}.crc", len(CHECKSUM), xxh3_128(CHECKSUM[:4096])),),
         row_groups=RowGroups(group_of(number, file) for number in range(len(GROUPS))),
     )
 

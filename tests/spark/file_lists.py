@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
+
+from tests.builder.meaning import meaning
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.events import BaseChosen, Event
@@ -54,7 +55,7 @@ def own_files(
         files = [
             (
                 (file.raw_path, file.deletion_vector.unique_id if file.deletion_vector else None),
-                (file.size, file.modification_time, dict(file.partition_values), _statistics(file.stats)),
+                (file.size, file.modification_time, dict(file.partition_values), meaning(file.stats)),
             )
             for file in scanner.scan_files()
         ]
@@ -67,7 +68,7 @@ def spark_files(spark: SparkSession, url: str, options: Mapping[str, str] | None
     return _once(
         (
             (row["path"], _vector_id(row["deletionVector"])),
-            (row["size"], row["modificationTime"], dict(row["partitionValues"]), _statistics(row["stats"])),
+            (row["size"], row["modificationTime"], dict(row["partitionValues"]), meaning(row["stats"])),
         )
         for row in rows
     )
@@ -78,10 +79,6 @@ def _once(files: Iterable[tuple[tuple[str, str | None], tuple[Any, ...]]]) -> Fi
     found = dict(listed)
     assert len(found) == len(listed), "a file is in the list twice"
     return found
-
-
-def _statistics(text: str | None) -> object:
-    return None if text is None else json.loads(text)
 
 
 def _vector_id(vector: Any) -> str | None:  # noqa: ANN401 - a row of Spark

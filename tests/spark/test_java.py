@@ -203,4 +203,4 @@ def test_without_pyspark_one_is_told_what_to_install() -> None:
         "except SparkSetupError as error:\n    print(error)\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert run.stdout.strip() == "PySpark is not installed: pip install 'delta-sidecar[spark]'"
+    assert run.stdout.strip() == "PySpark is not installed: pip install '.[spark]' in a clone of delta-sidecar"

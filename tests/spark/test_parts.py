@@ -22,6 +22,7 @@ from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.replay.witnesses import VersionProof
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.spark.build_failures import failure_of, told_in_our_words
 from delta_sidecar.spark.part_records import joined_records
@@ -60,7 +61,7 @@ def written(root: Path, count: int = 10) -> tuple[PartWriter, Manifest, pa.Recor
     rows = [{**each["add"], "partitionValues": list(each["add"]["partitionValues"].items())} for each in actions]
     rows = [{**row, "tags": list(row["tags"].items())} for row in rows]
     writer = PartWriter(store, maker, 0, "abc", rows_per_group=2)
-    return writer, manifest_facts(snapshot, layout, None), pa.RecordBatch.from_pylist(rows, ACTIONS)
+    return writer, manifest_facts(snapshot, layout, VersionProof(None)), pa.RecordBatch.from_pylist(rows, ACTIONS)
 
 
 def record(writer: PartWriter, batch: pa.RecordBatch, part: int = 0, attempt: int = 0) -> dict[str, Any]:

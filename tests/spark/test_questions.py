@@ -147,6 +147,36 @@ def test_the_average_by_hour_and_device_over_a_day_is_the_same(answers: Answers,
     assert {key: mean for key, (mean, _) in found.items()} == pytest.approx(means, rel=1e-12)
 
 
+NUMBERS = (0.1, 0.5, 1e30, 2.0**24, 0.0, float("inf"), None)
+CONDITIONS = (
+    *(f"x {op} {number}" for op in ("=", "<", "<=", ">") for number in ("0.1", "0.5", "1e30", "16777217", "1e39")),
+    "x IN (1e30)",
+    "x IN (0.1, 0.5)",
+    "x IN (16777217, 5)",
+    "x NOT IN (0.1, 16777217)",
+    "x BETWEEN 0.1 AND 0.5",
+    "x = '0.1'",
+    "x <=> 0.1",
+    "x = -0.0",
+    "d = 0.1",
+    "d = 16777217",
+    "d <= 0.1",
+)
+
+
+def test_a_number_beside_a_float_is_what_spark_takes_it_for(spark: SparkSession, local_lake: Lake) -> None:
+    url = local_lake.new_url("floats")
+    rows = [(at, number, number) for at, number in enumerate(NUMBERS)]
+    # Each in a file of its own: none may be left out.
+    frame = spark.createDataFrame(rows, "i long, x float, d double").repartition(len(rows), "i")
+    frame.write.format("delta").save(url)
+    written = spark.read.format("delta").load(url)
+    for condition in CONDITIONS:
+        expected = sorted(row["i"] for row in written.where(condition).collect())
+        found = DeltaTable(url).scan(columns=["i"], predicate=condition).reader().read_all()
+        assert sorted(found.column("i").to_pylist()) == expected, condition
+
+
 def _by_key(table: pa.Table) -> dict[tuple[Any, str], tuple[float, int]]:
     rows = zip(*(table[name].to_pylist() for name in ("hour", "device_id", "mean", "readings")), strict=True)
     return {(hour, device): (mean, count) for hour, device, mean, count in rows}

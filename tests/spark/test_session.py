@@ -187,7 +187,9 @@ def test_without_delta_spark_one_is_told_what_to_install(
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(sessions, "version", missing)
-    with pytest.raises(SparkSetupError, match=r"delta-spark is not installed: pip install 'delta-sidecar\[spark\]'"):
+    with pytest.raises(
+        SparkSetupError, match=r"delta-spark is not installed: pip install '\.\[spark\]' in a clone of delta-sidecar"
+    ):
         spark_session()
     assert not launched
 

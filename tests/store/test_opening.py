@@ -2,11 +2,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import AuthenticationError, OptionError
 from delta_sidecar.store import open_store
+from delta_sidecar.store.address import parse_address
+from delta_sidecar.store.client import client_for, client_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 S3 = {"AWS_ACCESS_KEY_ID": "SECRETid", "aws_secret_access_key": "SECRETkey", "region": "eu-west-1"}
 
@@ -28,6 +34,35 @@ def test_unknown_options_of_other_clouds_are_refused_without_their_values() -> N
     with pytest.raises(OptionError, match="aws_acces_key") as caught:
         open_store("s3://bucket/t", {**S3, "aws_acces_key": "SECRETtypo"})
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["AWS_PROFILE", "AWS_IAM_ROLE_ARN", "aws_s3_assume_role_arn"])
+def test_who_deltalake_is_does_not_say_who_reads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(AuthenticationError, match=f"^{name}: .* for the calls that deltalake does") as caught:
+        open_store("s3://bucket/t", {name: "arn:aws:iam::1:role/x"})
+    assert "iam::1" not in str(caught.value)
+    assert open_store("s3://bucket/t", {name: "arn:aws:iam::1:role/x", **S3}).url == "s3://bucket/t"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("http1_only", "true"), ("http2_only", "false"), ("randomize_addresses", "true")),
+        *(("pool_max_idle_per_host", "3"), ("default_content_type", "a/b"), ("http2_keep_alive_interval", "5s")),
+        *(("http2_keep_alive_timeout", "5s"), ("http2_keep_alive_while_idle", "true"), ("aws_disable_tagging", "true")),
+    ],
+)
+def test_options_of_object_store_reach_it(name: str, value: str) -> None:
+    spec, _ = client_spec(parse_address("s3://bucket/t"), {**S3, name: value}, {})
+    assert client_for(spec)
+    assert name.removeprefix("aws_") in dict(spec.client) | dict(spec.config)
+
+
+def test_a_local_folder_takes_every_option(tmp_path: Path) -> None:
+    options = {"AWS_PROFILE": "x", "account_key": "SECRET", "tiemout": "5s", "anything_else": "true"}
+    assert open_store(tmp_path, options).url == str(tmp_path)
 
 
 @pytest.mark.parametrize("address", ["memory://x/t", "az://lake/t"])

@@ -99,17 +99,14 @@ def test_an_unknown_name_is_refused_with_the_nearest_one_and_without_its_value()
         *("AWS_S3_ALLOW_UNSAFE_RENAME", "aws_s3_locking_provider", "DELTA_DYNAMO_TABLE_NAME", "allow_unsafe_rename"),
         *("copy_if_not_exists", "MOUNT_ALLOW_UNSAFE_RENAME", "OBJECT_STORE_CONCURRENCY_LIMIT"),
         *("AWS_FORCE_CREDENTIAL_LOAD", "backoff_config.init_backoff", "AWS_SECRET_ACCESS_KEY_DYNAMODB"),
+        *("AWS_PROFILE", "AWS_IAM_ROLE_ARN", "aws_s3_assume_role_arn", "AWS_S3_ROLE_SESSION_NAME"),
+        *("AWS_S3_ADDRESSING_STYLE", "AWS_S3_POOL_IDLE_TIMEOUT_SECONDS", "AWS_STS_POOL_IDLE_TIMEOUT_SECONDS"),
+        *("AWS_S3_GET_INTERNAL_SERVER_ERROR_RETRIES", "AWS_EC2_METADATA_DISABLED", "AWS_EC2_METADATA_TIMEOUT"),
+        *("concurrency_limit", "aws_bucket", "azure_container_name", "google_bucket"),
     ],
 )
-def test_what_only_deltalake_needs_for_writing_is_passed_over(name: str) -> None:
+def test_what_only_deltalake_has_a_use_for_is_passed_over(name: str) -> None:
     assert canonical({name: "true", "account_name": "acct"}, ALL) == {"account_name": "acct"}
-
-
-@pytest.mark.parametrize("name", ["AWS_IAM_ROLE_ARN", "aws_s3_assume_role_arn", "AWS_S3_ROLE_SESSION_NAME"])
-def test_who_reads_is_not_passed_over(name: str) -> None:
-    with pytest.raises(OptionError, match=f"'{name}': no role of AWS is taken on here") as caught:
-        canonical({name: "arn:aws:iam::1:role/x"}, ALL)
-    assert "iam::1" not in str(caught.value)
 
 
 def test_two_names_of_one_option_must_agree() -> None:

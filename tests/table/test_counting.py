@@ -57,7 +57,7 @@ def test_a_short_log_tells_by_itself(tmp_path: Path) -> None:
         table.commit([add(f"f{number}", stats={"numRecords": number})])
     store = RecordingStore(open_store(tmp_path))
     opened = DeltaTable(tmp_path, store=store)
-    opened.version()
+    opened.snapshot()
     forget(store)
     assert opened.count() == 10
     assert sorted(path for path in store.paths("get") if path.endswith(".json")) == [

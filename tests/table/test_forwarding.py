@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import functools
 import subprocess
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import deltalake
 import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.fs as pafs
 import pytest
 from tests.table.written import counting_table, numbers, write
 
-from delta_sidecar import DeltaTable, write_deltalake
+from delta_sidecar import DeltaTable, UnsupportedFeatureError, write_deltalake
+from delta_sidecar.store import open_store
+from delta_sidecar.table.handle import TableHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +96,49 @@ def test_maintenance_goes_through_with_its_results(tmp_path: Path) -> None:
     assert pa.table(table.deletion_vectors()).num_rows == 0
 
 
+def test_names_are_taken_of_the_class_as_well(tmp_path: Path) -> None:
+    class Mine(DeltaTable):
+        def delete(self, predicate: str | None = None) -> int:
+            return int(super().delete(predicate)["num_deleted_rows"])
+
+    table = Mine(counting_table(tmp_path))
+    assert table.delete("n = 0") == 1
+    assert DeltaTable.delete(table, "n = 1")["num_deleted_rows"] == 1
+    assert functools.partial(DeltaTable.update, table)({"n": "7"})["num_updated_rows"] == 1
+    assert (values(table), type(Mine.create(tmp_path / "made", pa.schema([("n", pa.int64())])))) == ([7], Mine)
+    with mock.patch.object(DeltaTable, "vacuum", autospec=True) as replaced:
+        table.vacuum(retention_hours=1)
+        with pytest.raises(TypeError):
+            table.vacuum(nothing=1)
+    replaced.assert_called_once_with(table, retention_hours=1)
+    assert table.vacuum() == []
+
+
+def test_libraries_that_take_a_table_of_deltalake_take_it_at_its_version(tmp_path: Path) -> None:
+    table = DeltaTable(counting_table(tmp_path), version=1)
+    query = "select count(*) as n from t"
+    assert deltalake.QueryBuilder().register("t", table).execute(query).read_all()["n"].to_pylist() == [2]
+    ctx = pytest.importorskip("datafusion").SessionContext()
+    ctx.register_table("t", table)
+    assert ctx.sql(query).to_pydict() == {"n": [2]}
+    with pytest.warns(DeprecationWarning, match="table_config|DeltaTableConfig"):
+        assert table.table_config.without_files is False
+
+
+def test_what_is_not_read_lazily_is_read_by_deltalake(tmp_path: Path) -> None:
+    write(tmp_path, pa.table({"n": [1, 2], "s": ["x", "y"]}))
+    table = DeltaTable(tmp_path)
+    assert table.to_pyarrow_dataset(as_large_types=True).to_table().schema.field("s").type == pa.large_string()
+    narrow = pa.schema([("n", pa.int64())])
+    assert table.to_pyarrow_dataset(schema=narrow).to_table().column_names == ["n"]
+    as_words = pads.ParquetReadOptions(dictionary_columns={"s"})
+    read = table.to_pyarrow_dataset(parquet_read_options=as_words).to_table()
+    assert read.schema.field("s").type == pa.dictionary(pa.int32(), pa.string())
+    files = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+    assert table.to_pyarrow_table(filesystem=files, columns=["n"]).num_rows == 2
+    assert len(table.to_pandas(filesystem=files)) == 2
+
+
 def test_an_older_version_is_handed_over_as_it_is(tmp_path: Path) -> None:
     table = DeltaTable(counting_table(tmp_path), version=1)
     assert table.as_deltalake().version() == 1
@@ -103,6 +153,53 @@ def test_what_deltalake_commits_by_itself_is_followed_too(tmp_path: Path) -> Non
     table = DeltaTable(counting_table(tmp_path))
     table.as_deltalake().delete("n = 0")
     assert values(table) == [1, 2]
+
+
+NANOS = [deltalake.TableFeatures.TimestampWithoutTimezone, deltalake.TableFeatures.TimestampNanos]
+REFUSED: dict[str, Callable[[DeltaTable], Any]] = {
+    "vacuum": lambda table: table.vacuum(0, dry_run=False, enforce_retention_duration=False),
+    "delete": lambda table: table.delete("n = 1"),
+    "update": lambda table: table.update({"n": "n + 1"}),
+    "compact": lambda table: table.optimize.compact(),
+    "add_columns": lambda table: table.alter.add_columns([deltalake.Field("more", "string")]),
+    "properties": lambda table: table.alter.set_table_properties({"delta.appendOnly": "false"}),
+    "create_checkpoint": lambda table: table.create_checkpoint(),
+    "restore": lambda table: table.restore(0),
+    "transaction_version": lambda table: table.transaction_version("job"),
+    "write_deltalake": lambda table: write_deltalake(table, numbers(7), mode="append", schema_mode="merge"),
+    "history": lambda table: table.history(),
+    "load_as_version": lambda table: table.load_as_version(1),
+    "a time": lambda table: table.load_as_version(dt.datetime.now(dt.UTC)),
+    "update_incremental": lambda table: table.update_incremental(),
+}
+
+
+def needs_another_reader(root: Path) -> Path:
+    """Gives a table a reader feature that nobody knows here and that deltalake knows."""
+    deltalake.DeltaTable(root).alter.add_feature(NANOS, allow_protocol_versions_increase=True)
+    return root
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_table_that_is_not_read_here_is_written_and_kept_in_order(tmp_path: Path, name: str) -> None:
+    table = DeltaTable(needs_another_reader(counting_table(tmp_path)))
+    assert table.version() == 3
+    REFUSED[name](table)
+    assert table.version() == (1 if name == "load_as_version" else deltalake.DeltaTable(tmp_path).version())
+    if name == "load_as_version":
+        assert values(table) == [0, 1]
+        return
+    with pytest.raises(UnsupportedFeatureError, match="timestampNanos"):
+        table.scan()
+
+
+def test_a_commit_that_makes_a_table_unreadable_here_is_no_error(tmp_path: Path) -> None:
+    table = DeltaTable(counting_table(tmp_path))
+    assert values(table) == [0, 1, 2]
+    table.alter.add_feature(NANOS, allow_protocol_versions_increase=True)
+    assert table.version() == 3
+    with pytest.raises(UnsupportedFeatureError, match="timestampNanos"):
+        values(table)
 
 
 def test_an_error_of_deltalake_comes_through(tmp_path: Path) -> None:
@@ -136,8 +233,8 @@ def test_storage_options_are_never_shown(tmp_path: Path) -> None:
     assert "c2VjcmV0LXZhbHVl" not in shown
     assert "c2VjcmV0LXZhbHVl" not in repr(vars(table.snapshot().handle))
     address = "https://account.blob.core.windows.net/lake/table?sv=2020&sig=c2VjcmV0LXZhbHVl"
-    remote = DeltaTable(address)
-    assert "c2VjcmV0LXZhbHVl" not in f"{remote!r} {remote.table_uri}"
+    remote = DeltaTable(address, store=open_store(tmp_path))
+    assert "c2VjcmV0LXZhbHVl" not in f"{remote!r} {remote.table_uri} {TableHandle.of(address).store!r}"
 
 
 def test_without_deltalake_a_table_is_read_and_who_writes_is_told_what_to_install(tmp_path: Path) -> None:
@@ -158,10 +255,12 @@ def test_without_deltalake_a_table_is_read_and_who_writes_is_told_what_to_instal
         assert table.get_add_actions().read_all().num_rows == 3 and len(table.history()) == 3
         assert list(table.get_stats_for_files()) and table.partitions() == []
         assert "pandas" not in sys.modules, "what reads does without pandas"
-        assert hasattr(table, "delete") and hasattr(table.optimize, "compact")
+        assert hasattr(table, "delete") and table.schema().fields[0].type.type == "long"
         for write in (
             table.delete,
-            table.optimize.compact,
+            lambda: DeltaTable.delete(table),
+            lambda: table.optimize.compact,
+            lambda: table.alter,
             table.as_deltalake,
             lambda: DeltaTable.create({str(tmp_path / "new")!r}, table.schema()),
             lambda: write_deltalake(table, None),
@@ -170,10 +269,31 @@ def test_without_deltalake_a_table_is_read_and_who_writes_is_told_what_to_instal
             try:
                 write()
             except ImportError as error:
-                assert "pip install 'delta-sidecar[deltalake]'" in str(error), error
+                assert "pip install '.[deltalake]' in a clone of delta-sidecar" in str(error), error
             else:
                 raise AssertionError(write)
         print("read")
     """
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ("read\n", "")
+
+
+def test_without_pandas_who_wants_a_frame_is_told_what_to_install_before_a_row_is_read(tmp_path: Path) -> None:
+    counting_table(tmp_path)
+    program = f"""
+        import sys
+
+        sys.modules["pandas"] = None
+        from delta_sidecar import DeltaTable, events
+
+        told = []
+        table = DeltaTable({str(tmp_path)!r}, listeners=[told.append])
+        try:
+            table.to_pandas()
+        except ImportError as error:
+            print(error)
+        assert not [event for event in told if isinstance(event, events.RowScanEnded)]
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    says = "a DataFrame needs the package pandas: pip install '.[pandas]' in a clone of delta-sidecar\n"
+    assert (ran.stdout, ran.stderr) == (says, "")

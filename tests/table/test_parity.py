@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 import pyarrow as pa
 import pytest
+from tests.builder import TableBuilder, add
 from tests.conformance import tables
 from tests.table.written import SPECIAL, counting_table, every_type, in_order, numbers, partitioned, write
 
 from delta_sidecar import DeltaTable, PredicateError
+from delta_sidecar.table.facts import DeltaSchema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,13 +55,36 @@ def same_facts(ours: DeltaTable, theirs: deltalake.DeltaTable) -> None:
 
 
 def same_schema(ours: DeltaTable, theirs: deltalake.DeltaTable) -> None:
-    assert json.loads(ours.schema().to_json()) == json.loads(theirs.schema().to_json()) == ours.schema().json()
-    assert columns(ours.schema().to_arrow()) == columns(pa.schema(theirs.schema().to_arrow()))
-    large = pa.schema(theirs.schema().to_arrow(as_large_types=True))
-    assert columns(ours.schema().to_arrow(as_large_types=True)) == columns(large)
-    assert [(field.name, field.nullable, field.metadata) for field in ours.schema().fields] == [
-        (field.name, field.nullable, field.metadata) for field in theirs.schema().fields
-    ]
+    other = theirs.schema()
+    assert ours.schema() == other
+    # What is given where deltalake is not installed says the same.
+    state = ours.snapshot().state
+    own = DeltaSchema(state.schema, state.metadata.schema_string)
+    assert own.type == other.type
+    assert own.json() == json.loads(own.to_json()) == json.loads(other.to_json())
+    assert columns(own.to_arrow()) == columns(pa.schema(other.to_arrow()))
+    assert columns(own.to_arrow(as_large_types=True)) == columns(pa.schema(other.to_arrow(as_large_types=True)))
+    same_fields(own.fields, other.fields)
+
+
+def same_fields(own: list[Any], others: list[Any]) -> None:
+    for one, other in zip(own, others, strict=True):
+        assert (one.name, one.nullable, one.metadata) == (other.name, other.nullable, other.metadata)
+        assert json.loads(one.to_json()) == json.loads(other.to_json())
+        assert columns(pa.schema([one.to_arrow()])) == columns(pa.schema([pa.field(other.to_arrow())]))
+        same_type(one.type, other.type)
+
+
+def same_type(one: Any, other: Any) -> None:  # noqa: ANN401 - ours and deltalake's
+    assert (one.type, json.loads(one.to_json())) == (other.type, json.loads(other.to_json()))
+    for name in ("contains_null", "value_contains_null"):
+        assert getattr(one, name, None) == getattr(other, name, None)
+    for name in ("element_type", "key_type", "value_type"):
+        assert hasattr(one, name) == hasattr(other, name)
+        if hasattr(one, name):
+            same_type(getattr(one, name), getattr(other, name))
+    assert hasattr(one, "fields") == hasattr(other, "fields")
+    same_fields(getattr(one, "fields", []), getattr(other, "fields", []))
 
 
 def same_files(ours: DeltaTable, theirs: deltalake.DeltaTable, *, flattened: bool = True) -> None:
@@ -281,8 +306,25 @@ def test_schemas_are_equal_where_their_columns_are(tmp_path: Path) -> None:
     other = write(tmp_path / "c", numbers(1).rename_columns(["m"]))
     schema = DeltaTable(first).schema()
     assert schema == DeltaTable(second).schema()
-    assert hash(schema) == hash(DeltaTable(second).schema())
     assert schema != DeltaTable(other).schema()
-    assert schema != "n"
+    assert schema == deltalake.DeltaTable(first).schema()
+    assert deltalake.DeltaTable(first).schema() == schema
+    assert (pa.schema(schema).names, schema.type) == (["n"], "struct")
+    empty = deltalake.DeltaTable.create(str(tmp_path / "d"), pa.schema([("k", pa.int64())]))
+    empty.alter.add_columns(schema.fields)
+    assert [field.name for field in DeltaTable(tmp_path / "d").schema().fields] == ["k", "n"]
+
+
+def test_a_type_that_deltalake_does_not_know_is_in_the_schema_all_the_same(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    table.commit([add("f.parquet")])
+    commit = table.commit_path(0)
+    commit.write_text(commit.read_text().replace('\\"string\\"', '\\"varchar(9)\\"'))
+    schema = DeltaTable(tmp_path).schema()
+    same = DeltaTable(tmp_path).schema()
+    assert isinstance(schema, DeltaSchema)
+    assert "varchar(9)" in {field.type.type for field in schema.fields}
+    assert (schema == same, hash(schema) == hash(same), schema == "n") == (True, True, False)
     assert pa.schema(schema) == schema.to_arrow()
-    assert schema.type == deltalake.DeltaTable(first).schema().type
+    with pytest.raises(AttributeError, match="no fields"):
+        _ = schema.fields[0].type.fields

@@ -1,10 +1,9 @@
-"""When a table is opened, and at which version it then stays."""
+"""At which version a table is pinned when it is made, what that asks for, and how it stays there."""
 
 from __future__ import annotations
 
 import datetime as dt
 import shutil
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +17,12 @@ from tests.table.written import MORNING, committed_at, counting_table, numbers, 
 from delta_sidecar import (
     DeltaTable,
     LogCorruptionError,
+    MissingCommitError,
     OptionError,
     ScanClosedError,
     TableNotFoundError,
     VersionNotFoundError,
+    write_deltalake,
 )
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.store import open_store
@@ -55,17 +56,102 @@ def rows_of(table: DeltaTable) -> list[int]:
     return sorted(pa.table(table.scan()).column("n").to_pylist())
 
 
-def test_a_table_that_is_made_has_asked_for_nothing(tmp_path: Path) -> None:
-    store = RecordingStore(open_store(counting_table(tmp_path)))
-    with DeltaTable(tmp_path, store=store) as table:
-        assert str(tmp_path) in table.table_uri
-        assert "version" not in repr(table)
+HINT_AND_LISTING = [("get", "_delta_log/_last_checkpoint"), ("list", "_delta_log/")]
+
+
+def asked(store: RecordingStore) -> list[tuple[str, str]]:
+    return [(attempt.kind, attempt.path) for attempt in store.attempts]
+
+
+@pytest.mark.parametrize("log", ["commits", "checkpoint", "sidecar"])
+@pytest.mark.parametrize("version", [None, 2])
+def test_a_table_that_is_made_has_asked_for_the_hint_and_the_listing(
+    tmp_path: Path, log: str, version: int | None
+) -> None:
+    counting_table(tmp_path, 2)
+    if log == "checkpoint":
+        deltalake.DeltaTable(tmp_path).create_checkpoint()
+    if log == "sidecar":
+        build_sidecar(str(tmp_path))
+    write(tmp_path, numbers(2))
+    store = RecordingStore(open_store(tmp_path))
+    with DeltaTable(tmp_path, version, store=store) as table:
+        assert (table.version(), repr(table)) == (2, f"DeltaTable('file://{tmp_path}/', version=2)")
         for name in ("delete", "merge", "vacuum", "optimize", "alter", "create_checkpoint"):
             assert getattr(table, name) is not None
         assert callable(table.optimize.compact)
-    assert store.attempts == []
-    assert table.version() == 2
-    assert store.attempts != []
+    assert asked(store) == HINT_AND_LISTING
+
+
+@pytest.mark.parametrize("log", ["commits", "checkpoint", "sidecar"])
+@pytest.mark.parametrize("version", [None, 3])
+def test_the_first_read_goes_by_the_listing_that_pinned_the_version(
+    tmp_path: Path, log: str, version: int | None
+) -> None:
+    counting_table(tmp_path, 2)
+    if log == "checkpoint":
+        deltalake.DeltaTable(tmp_path).create_checkpoint()
+    if log == "sidecar":
+        build_sidecar(str(tmp_path))
+    write(tmp_path, numbers(2))
+    write(tmp_path, numbers(3))
+    store = RecordingStore(open_store(tmp_path))
+    table = DeltaTable(tmp_path, version, store=store)
+    write(tmp_path, numbers(4))
+    assert rows_of(table) == [0, 1, 2, 3]
+    assert asked(store)[:2] == HINT_AND_LISTING
+    assert store.paths("list") == ["_delta_log/"]
+    commits = [path for path in store.paths("get") if path.endswith(".json") and path.startswith("_delta_log/0")]
+    tail = range(4) if log == "commits" else (2, 3)
+    heads = [f"_delta_log/{1:020}.json"] if log == "sidecar" else []
+    assert sorted(commits) == sorted([*heads, *(f"_delta_log/{number:020}.json" for number in tail)])
+
+
+def test_a_first_read_takes_one_trip_after_the_listing_to_open_the_table(tmp_path: Path) -> None:
+    table = TableBuilder(tmp_path)
+    appended(table, 4)
+    table.checkpoint()
+    build_sidecar(str(tmp_path))
+    appended(table, 3)
+    found = DeltaTable(tmp_path)
+    run = found.snapshot().handle.scanner()
+    assert len(list(run.scan_files())) == len(expected(table, 6))
+    handle = DeltaTable(tmp_path)
+    stream = handle.scan(limit=0)
+    # The manifest, the head of its commit and the commits after it, all together.
+    assert stream.metrics.discovery.requests.trips == 1
+    assert list(stream) == []
+
+
+@pytest.mark.parametrize("move", ["load_as_version", "update_incremental", "a time"])
+def test_moving_asks_for_the_hint_and_the_listing(tmp_path: Path, move: str) -> None:
+    counting_table(tmp_path)
+    store = RecordingStore(open_store(tmp_path))
+    table = DeltaTable(tmp_path, 0, store=store)
+    forget(store)
+    if move == "load_as_version":
+        table.load_as_version(1)
+    elif move == "update_incremental":
+        table.update_incremental()
+    else:
+        table.load_as_version(dt.datetime.now(dt.UTC))
+        # The time is searched among all commits first.
+        store.attempts = store.attempts[-2:]
+    assert asked(store) == HINT_AND_LISTING
+    assert table.version() == (1 if move == "load_as_version" else 2)
+    assert rows_of(table) == list(range(table.version() + 1))
+    assert store.paths("list") == ["_delta_log/"]
+
+
+def test_a_commit_is_followed_without_a_request(tmp_path: Path) -> None:
+    store = RecordingStore(open_store(counting_table(tmp_path)))
+    table = DeltaTable(tmp_path, store=store)
+    forget(store)
+    table.delete("n = 1")
+    write_deltalake(table, numbers(7), mode="append")
+    assert (table.version(), asked(store)) == (4, [])
+    write(tmp_path, numbers(8))
+    assert rows_of(table) == [0, 2, 7]
 
 
 @pytest.mark.parametrize("use", FIRST_USES)
@@ -124,7 +210,7 @@ def test_a_version_that_is_not_there_leaves_the_table_as_it_was(tmp_path: Path) 
     with pytest.raises(OptionError):
         table.load_as_version(1.5)  # type: ignore[arg-type]
     with pytest.raises(VersionNotFoundError):
-        table.load_as_version("1999-01-01")
+        table.load_as_version("1999-01-01T00:00:00Z")
     assert (table.version(), rows_of(table)) == (1, [0, 1])
 
 
@@ -148,55 +234,67 @@ def test_a_time_reads_the_same_version_as_in_deltalake(tmp_path: Path, time: dt.
     assert ours.version() == theirs.version() == version
 
 
-@pytest.mark.parametrize(("time", "version"), [("2026-02-10 07:59", 1), ("2026-02-10", None), ("2026-02-11", 2)])
-def test_a_text_without_a_zone_is_in_utc(tmp_path: Path, time: str, version: int | None) -> None:
+@pytest.mark.parametrize(
+    "time",
+    [
+        *("2026-02-10T07:59:00", "2026-02-10 07:59", "2026-02-10", "2026-02-10T07:59Z", "20260210T075900Z"),
+        *("2026-02-10T07:59:00z", "2026-02-10t07:59:00+05:30", "2026-02-10 07:59:00.123456789Z", "yesterday", ""),
+    ],
+)
+def test_a_text_is_a_time_where_it_is_one_in_deltalake(tmp_path: Path, time: str) -> None:
     counting_table(tmp_path)
-    committed_at(tmp_path, [MORNING + dt.timedelta(hours=hours) for hours in range(3)])
-    table = DeltaTable(tmp_path)
-    if version is None:
-        with pytest.raises(VersionNotFoundError):
-            table.load_as_version(time)
+    committed_at(tmp_path, [MORNING + dt.timedelta(hours=hours - 6) for hours in range(3)])
+    ours, theirs = DeltaTable(tmp_path), deltalake.DeltaTable(tmp_path)
+    try:
+        theirs.load_as_version(time)
+    except ValueError:
+        with pytest.raises(ValueError, match="Failed to parse datetime string"):
+            ours.load_as_version(time)
     else:
-        table.load_as_version(time)
-        assert table.version() == version
+        ours.load_as_version(time)
+    assert ours.version() == theirs.version()
 
 
-def test_an_address_without_a_table_is_told_at_the_first_use(tmp_path: Path) -> None:
-    table = DeltaTable(tmp_path / "nothing")
+def test_an_address_without_a_table_is_refused_when_it_is_made(tmp_path: Path) -> None:
     assert not DeltaTable.is_deltatable(tmp_path / "nothing")
-    for use in FIRST_USES.values():
-        with pytest.raises(TableNotFoundError, match="nothing"):
-            use(table)
+    with pytest.raises(TableNotFoundError, match="nothing"):
+        DeltaTable(tmp_path / "nothing")
     counting_table(tmp_path / "nothing")
     assert DeltaTable.is_deltatable(tmp_path / "nothing")
-    assert table.version() == 2
+    assert DeltaTable(tmp_path / "nothing").version() == 2
 
 
-def test_a_version_that_was_never_there_is_told_at_the_first_use(tmp_path: Path) -> None:
-    table = DeltaTable(counting_table(tmp_path), version=9)
+@pytest.mark.parametrize("version", [0, 9])
+def test_a_version_that_is_not_there_is_refused_when_it_is_made(tmp_path: Path, version: int) -> None:
+    counting_table(tmp_path)
+    deltalake.DeltaTable(tmp_path).create_checkpoint()
+    for cleaned in range(2):
+        (tmp_path / "_delta_log" / f"{cleaned:020}.json").unlink()
     with pytest.raises(VersionNotFoundError):
-        table.version()
-    with pytest.raises(VersionNotFoundError):
+        DeltaTable(tmp_path, version)
+
+
+def test_a_table_that_is_made_anew_is_not_taken_for_the_one_that_was_pinned(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    table = DeltaTable(counting_table(root))
+    shutil.rmtree(root)
+    counting_table(root)
+    deltalake.DeltaTable(root).create_checkpoint()
+    (root / "_delta_log" / f"{0:020}.json").unlink()
+    with pytest.raises(LogCorruptionError):
         table.scan()
 
 
 def test_threads_that_use_it_first_open_it_once(tmp_path: Path) -> None:
     counting_table(tmp_path)
-    started = threading.Event()
-
-    def commit_once(_: object) -> None:
-        # The first request lets another commit in: whoever opened the table anew would see it.
-        if not started.is_set():
-            started.set()
-            write(tmp_path, numbers(3))
-
-    store = RecordingStore(open_store(tmp_path), commit_once)
+    store = RecordingStore(open_store(tmp_path))
     table = DeltaTable(tmp_path, store=store)
+    write(tmp_path, numbers(3))
     uses = [FIRST_USES[name] for name in ("version", "scan", "file_infos", "schema")] * 4
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda use: use(table), uses))
         versions = set(pool.map(lambda _: table.version(), range(8)))
-    assert len(versions) == 1
+    assert versions == {2}
     assert store.paths("get").count("_delta_log/_last_checkpoint") == 1
 
 
@@ -231,9 +329,7 @@ def expected(table: TableBuilder, version: int) -> list[str]:
 
 def opened(table: TableBuilder, **options: object) -> tuple[DeltaTable, RecordingStore]:
     store = RecordingStore(open_store(table.root))
-    found = DeltaTable(table.root, store=store, options=options)
-    found.version()
-    return found, store
+    return DeltaTable(table.root, store=store, options=options), store
 
 
 @pytest.fixture
@@ -245,21 +341,66 @@ def checkpointed(tmp_path: Path) -> TableBuilder:
     return table
 
 
+@pytest.mark.parametrize("is_used", [True, False])
 @pytest.mark.parametrize("strategy", ["forward", "reverse"])
 def test_a_version_that_a_newer_checkpoint_still_covers_is_read_after_a_clean_up(
-    checkpointed: TableBuilder, strategy: str
+    checkpointed: TableBuilder, strategy: str, *, is_used: bool
 ) -> None:
     table, store = opened(checkpointed, strategy=strategy)
+    if is_used:
+        table.schema()
     checkpointed.checkpoint()
-    checkpointed.clean_up(inclusive=True)
+    checkpointed.clean_up()
     (checkpointed.log / f"{3:020}.checkpoint.parquet").unlink()
     appended(checkpointed, 2)
     forget(store)
+    if is_used and strategy == "reverse":
+        # Files of commit 9 are out before commit 8 is missed.
+        with pytest.raises(MissingCommitError):
+            list(table.file_infos())
+        return
     assert sorted(file.path for file in table.file_infos()) == expected(checkpointed, 9)
     assert "_delta_log/_last_checkpoint" in store.paths("get")
     assert table.version() == 9
     assert table.count() == sum(number for number in range(10) if f"f{number}.parquet" in expected(checkpointed, 9))
     assert table.get_add_actions().read_all().num_rows == len(expected(checkpointed, 9))
+
+
+@pytest.mark.parametrize("strategy", ["forward", "reverse"])
+def test_the_same_version_of_a_restored_table_is_another_one(checkpointed: TableBuilder, strategy: str) -> None:
+    """The id is the same; version 9 has other files now, and the old one cannot be read any more."""
+    table, _ = opened(checkpointed, strategy=strategy)
+    checkpointed.commit_path(9).unlink()
+    checkpointed.commits.pop()
+    checkpointed.commit([add("another.parquet", rows=[{"id": 1}]), add("one more.parquet", rows=[{"id": 2}])])
+    checkpointed.checkpoint()
+    for version in range(4, 9):
+        checkpointed.delete_commit(version)
+    with pytest.raises(LogCorruptionError):
+        list(table.file_infos())
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+@pytest.mark.parametrize("is_restored", [True, False])
+@pytest.mark.parametrize("strategy", ["forward", "reverse"])
+def test_a_version_of_which_nothing_is_left_that_was_pinned_is_not_read(
+    checkpointed: TableBuilder, strategy: str, *, is_restored: bool, is_used: bool
+) -> None:
+    """Only a new checkpoint of the version is there: it may be of another history."""
+    table, _ = opened(checkpointed, strategy=strategy)
+    if is_used:
+        table.schema()
+    if is_restored:
+        checkpointed.commits.pop()
+        checkpointed.commit_path(9).unlink()
+        checkpointed.commit([add("another.parquet", rows=[{"id": 1}])])
+    checkpointed.checkpoint()
+    checkpointed.clean_up(inclusive=True)
+    (checkpointed.log / f"{3:020}.checkpoint.parquet").unlink()
+    with pytest.raises(LogCorruptionError):
+        list(table.file_infos())
+    table.update_incremental()
+    assert sorted(file.path for file in table.file_infos()) == expected(checkpointed, 9)
 
 
 @pytest.mark.parametrize("strategy", ["forward", "reverse"])
@@ -315,10 +456,10 @@ def test_a_sidecar_that_is_gone_since_is_done_without(checkpointed: TableBuilder
 
 def test_rows_are_read_after_a_clean_up(tmp_path: Path) -> None:
     counting_table(tmp_path, 4)
-    table = DeltaTable(tmp_path)
-    table.version()
+    table = DeltaTable(tmp_path, options={"strategy": "forward"})
+    table.schema()
     deltalake.DeltaTable(tmp_path).create_checkpoint()
-    for version in range(4):
+    for version in range(3):
         (tmp_path / "_delta_log" / f"{version:020}.json").unlink()
     assert rows_of(table) == [0, 1, 2, 3]
     assert table.to_pyarrow_table(filters=[("n", ">", 1)]).num_rows == 2

@@ -52,3 +52,16 @@ def test_the_same_rows(root: Path, filters: Any) -> None:  # noqa: ANN401
 def test_what_is_no_filter_is_refused(root: Path, filters: Any) -> None:  # noqa: ANN401
     with pytest.raises(PredicateError):
         DeltaTable(root).to_pyarrow_table(filters=filters)
+
+
+@pytest.mark.parametrize("condition", ["0.1", 0.1, 0.5, "0.5"])
+@pytest.mark.parametrize("operator", ["=", "!=", "<", ">="])
+def test_a_partition_of_32_bits_is_named_by_its_value(tmp_path: Path, operator: str, condition: object) -> None:
+    rows = pa.table({"p": pa.array([0.1, 0.5, 0.75], pa.float32()), "id": [1, 2, 3]})
+    deltalake.write_deltalake(tmp_path, rows, partition_by=["p"])
+    filters = [("p", operator, condition)]
+    with pytest.warns(DeprecationWarning, match="partitions"):
+        expected = deltalake.DeltaTable(tmp_path).to_pyarrow_table(partitions=filters)
+    ours = DeltaTable(tmp_path)
+    assert sorted(ours.to_pyarrow_table(partitions=filters)["id"].to_pylist()) == sorted(expected["id"].to_pylist())
+    assert sum("p=" in each for each in ours.file_uris(filters)) == expected.num_rows

@@ -10,6 +10,8 @@ import pytest
 from tests.table.written import counting_table
 
 from delta_sidecar import DeltaTable, OptionError, write_deltalake
+from delta_sidecar.table.forwarding import Forwarded
+from delta_sidecar.table.writing import Writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,11 +21,13 @@ POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 # What differs on purpose; the guide "Coming from deltalake" tells.
-ABSENT = {"table_config": "deprecated in deltalake, where it tells of arguments that have no effect"}
 ONLY_BY_NAME = {"__init__": {"without_files", "log_buffer_size", "skip_stats"}}
 NAMESPACES = {"alter": deltalake.table.TableAlterer, "optimize": deltalake.table.TableOptimizer}
 
-NAMES = ["__init__", *(name for name in dir(deltalake.DeltaTable) if not name.startswith("_") and name not in ABSENT)]
+NAMES = [
+    *("__init__", "__datafusion_table_provider__"),
+    *(name for name in dir(deltalake.DeltaTable) if not name.startswith("_")),
+]
 METHODS = [name for name in NAMES if callable(getattr(deltalake.DeltaTable, name))]
 
 
@@ -54,7 +58,22 @@ def check(name: str, theirs: Callable[..., Any], ours: Callable[..., Any]) -> No
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_takes_what_it_takes_in_deltalake(table: DeltaTable, name: str) -> None:
-    check(name, getattr(deltalake.DeltaTable, name), getattr(table, name))
+    theirs, ours = getattr(deltalake.DeltaTable, name), getattr(DeltaTable, name)
+    check(name, theirs, getattr(table, name))
+    check(name, theirs, ours)
+    bound_in_class = ("is_deltatable", "create")
+    assert name in bound_in_class or next(iter(inspect.signature(ours).parameters)) == "self"
+    assert inspect.getdoc(ours)
+
+
+FORWARDED = [name for name, found in vars(Writing).items() if isinstance(found, Forwarded)]
+
+
+@pytest.mark.parametrize("name", FORWARDED)
+def test_what_goes_through_has_the_signature_of_deltalake(name: str) -> None:
+    theirs, ours = getattr(deltalake.DeltaTable, name), getattr(DeltaTable, name)
+    assert inspect.signature(ours) == inspect.signature(theirs)
+    assert inspect.getdoc(ours) == inspect.getdoc(theirs)
 
 
 @pytest.mark.parametrize(
@@ -66,17 +85,14 @@ def test_a_method_below_a_name_takes_what_it_takes_in_deltalake(table: DeltaTabl
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in METHODS])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_property_is_there(table: DeltaTable, name: str) -> None:
+    assert isinstance(getattr(DeltaTable, name), property)
     assert getattr(table, name) is not None
 
 
 def test_writing_takes_what_it_takes_in_deltalake() -> None:
     check("write_deltalake", deltalake.write_deltalake, write_deltalake)
-
-
-def test_what_is_left_out_is_still_in_deltalake() -> None:
-    assert all(hasattr(deltalake.DeltaTable, name) for name in ABSENT)
-    assert not any(hasattr(DeltaTable, name) for name in ABSENT)
 
 
 def test_the_fourth_argument_is_not_what_it_is_in_deltalake(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
@@ -247,7 +248,7 @@ def test_the_search_ends_with_the_last_path(tmp_path: Path) -> None:
     store = RecordingStore(open_store(tmp_path))
     options = {"strategy": "reverse", "commit_read_parallelism": 2, "batch_size": 1}
     table = DeltaTable(tmp_path, store=store, options=options)
-    table.version()
+    table.snapshot()
     forget(store)
     assert [file.path for file in table.get_stats_for_files(["f39", "f38"])] == ["f39", "f38"]
     assert len(store.attempts) < 10
@@ -258,7 +259,7 @@ def test_who_stops_stops_the_requests(tmp_path: Path) -> None:
     store = RecordingStore(open_store(tmp_path))
     options = {"strategy": "reverse", "commit_read_parallelism": 2, "batch_size": 1}
     table = DeltaTable(tmp_path, store=store, options=options)
-    table.version()
+    table.snapshot()
     forget(store)
     stream = table.get_stats_for_files()
     assert next(stream).path == "f39"
@@ -269,6 +270,24 @@ def test_who_stops_stops_the_requests(tmp_path: Path) -> None:
     assert reader.read_next_batch().num_rows == 1
     del reader
     assert len(store.attempts) < 20
+
+
+def test_add_actions_are_a_stream_and_a_table_for_those_who_ask_for_columns(tmp_path: Path) -> None:
+    long_log(tmp_path)
+    table = DeltaTable(tmp_path, options={"strategy": "reverse", "batch_size": 1})
+    actions, theirs = table.get_add_actions(flatten=True), deltalake.DeltaTable(tmp_path).get_add_actions(flatten=True)
+    assert actions.read_next_batch().num_rows == 1
+    # What was taken from the stream is not missing in the table.
+    assert (actions.num_rows, len(actions), actions.column_names) == (40, 40, theirs.column_names)
+    assert sorted(actions["path"].to_pylist()) == sorted(actions.column("path").to_pylist())
+    assert sorted(actions.column(0).to_pylist()) == sorted(theirs.column(0).to_pylist())
+    assert actions.schema == pa.schema(theirs.schema)
+    assert (
+        sum(batch.num_rows for batch in actions)
+        == pa.table(actions).num_rows
+        == actions.to_reader().read_all().num_rows
+    )
+    assert not hasattr(actions, "nothing")
 
 
 # --- what they come to ----------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         VersionNotFoundError: The table has no such version.
         DeltaProtocolError: The table asks its readers for more than this library can do.
         LogCorruptionError: The log cannot be read.
+        BuildError: The table was replaced or restored meanwhile, or nothing that is there proves its version.
         TemporaryFileError: A temporary file cannot be written.
         StorageError: The store did not do what was asked.
     """
@@ -127,7 +128,10 @@ class _Build(Course):
             )
             pieces = assembly.pieces(sample, folder)
             self._progress(BuildProgress("publishing", pieces.num_rows, pieces.num_rows))
-            facts = replace(plan.facts, num_files=pieces.num_rows, stats_format=sample.stats_format)
+            facts = replace(
+                plan.facts, num_files=pieces.num_rows, totals=pieces.totals, stats_format=sample.stats_format
+            )
+            self._check_unchanged(plan)
             published = publish(self._store, pieces, layout, facts, options.levels)
         return Made(published, pieces.index_bytes, pieces.stats_bytes, pieces.kept_texts)
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 from delta_sidecar.build.existing import Existing, find_existing
 from delta_sidecar.build.layout import PlannedLayout, lay_out
-from delta_sidecar.build.manifest_facts import commit_mark, manifest_facts
+from delta_sidecar.build.manifest_facts import manifest_facts, version_proof
 from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
+from delta_sidecar.errors import BuildError, SidecarError
 from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.options import SCAN_OPTIONS, resolve
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from delta_sidecar.build.publishing import Published
     from delta_sidecar.build.settings import BuildOptions
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.replay.witnesses import VersionProof
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store
 
@@ -129,9 +131,12 @@ class Course(ABC):
         snapshot = self._open(executor)
         self._version = snapshot.version
         layout = lay_out(snapshot, bucket=self._bucket(snapshot), sort=options.sort, summaries=options.summaries)
-        facts = manifest_facts(snapshot, layout, commit_mark(self._store, snapshot.version))
+        proof = version_proof(self._store, snapshot)
+        facts = manifest_facts(snapshot, layout, proof)
+        self._check_proof(facts, proof)
         there = find_existing(self._store, facts, options.group_rows(layout), options.levels, self._piece_check())
         if there is not None:
+            there.renew(self._store, proof)
             return self._summary(layout, snapshot, there)
         return self._summary(layout, snapshot, self._make(Plan(snapshot, layout, facts, executor)))
 
@@ -146,6 +151,21 @@ class Course(ABC):
             events=self._events,
         )
         return StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+
+    def _check_unchanged(self, plan: Plan) -> None:
+        """Looks once more before anything is published: the table may have been replaced or restored meanwhile.
+
+        Raises:
+            BuildError: It was.
+        """
+        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
+
+    def _check_proof(self, facts: Manifest, proof: VersionProof) -> None:
+        try:
+            proof.check(facts)
+        except SidecarError as error:
+            msg = f"{self._store.url}: no metadata sidecar of version {facts.version} would be trusted: {error}"
+            raise BuildError(msg) from error
 
     def _bucket(self, snapshot: Snapshot) -> str:
         given = {"bucket_column": self._options.bucket_column}

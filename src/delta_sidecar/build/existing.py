@@ -7,11 +7,14 @@ not be told that there is nothing to do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from delta_sidecar._digest import xxh3_128
+from delta_sidecar.build.publishing import publish_manifest
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, SidecarError
 from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.replay.witnesses import VersionProof
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.manifest import decode_manifest
 from delta_sidecar.sidecar.names import manifest_name
@@ -38,6 +41,12 @@ class Existing:
         self.manifest = manifest
         self.manifest_bytes = manifest_bytes
         self.index_bytes = self.stats_bytes = 0
+
+    def renew(self, store: Store, proof: VersionProof) -> None:
+        """Adds witnesses that were not there when it was built, such as a checkpoint that was made since."""
+        if not set(proof.witnesses) <= set(self.manifest.witness):
+            renewed = publish_manifest(store, replace(self.manifest, witness=proof.witnesses))
+            self.manifest, self.manifest_bytes = renewed.manifest, renewed.manifest_bytes
 
 
 class PieceRange(NamedTuple):
@@ -103,7 +112,13 @@ def find_existing(
         fetched = store.get(SIDECAR_FOLDER + manifest_name(facts.version), max_bytes=LARGEST_DOCUMENT + 1)
         manifest = decode_manifest(bytes(fetched.data), version=facts.version)
         is_flat = manifest.segments_file is None
-        if not _is_laid_out_as(manifest, facts) or (is_flat and manifest.num_row_groups > levels.most_row_groups):
+        VersionProof(facts.commit, facts.witness).check(manifest)
+        is_counted = manifest.totals is not None
+        if (
+            not is_counted
+            or not _is_laid_out_as(manifest, facts)
+            or (is_flat and manifest.num_row_groups > levels.most_row_groups)
+        ):
             return None
         found = Existing(manifest, fetched.size)
         for each in manifest.files:
@@ -118,7 +133,6 @@ def find_existing(
 def _is_laid_out_as(manifest: Manifest, facts: Manifest) -> bool:
     same = (
         "schema_hash",
-        "commit",
         "protocol",
         "metadata",
         "bucket_column",
@@ -127,7 +141,7 @@ def _is_laid_out_as(manifest: Manifest, facts: Manifest) -> bool:
         "summaries",
         "statistics",
     )
-    return all(getattr(manifest, name) == getattr(facts, name) for name in same)
+    return manifest.totals is not None and all(getattr(manifest, name) == getattr(facts, name) for name in same)
 
 
 def _pieces(store: Store, found: Existing, rows_per_group: int) -> Iterator[PieceRange]:

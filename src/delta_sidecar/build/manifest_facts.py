@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from delta_sidecar._digest import xxh3_128
 from delta_sidecar.errors import ObjectNotFoundError
+from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.hints import read_checksum
-from delta_sidecar.log.names import checksum_path, commit_path
-from delta_sidecar.plan import HEAD_BYTES
-from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn
+from delta_sidecar.log.names import checksum_path
+from delta_sidecar.plan import ReadFiles
+from delta_sidecar.replay.witnesses import ProofFiles, VersionProof, by_path
+from delta_sidecar.sidecar.manifest import Manifest, SidecarFile, SortColumn
 from delta_sidecar.sidecar.names import sidecar_name
 from delta_sidecar.sidecar.schema import type_name
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 _CHECKSUM_BYTES = 4 << 20
 
 
-def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, commit: CommitMark | None) -> Manifest:
+def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProof) -> Manifest:
     """The manifest of a sidecar, but for what only the files tell."""
     schema, order = layout.schema, layout.order
     return Manifest(
@@ -29,7 +31,8 @@ def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, commit: CommitMark
         files=(SidecarFile(sidecar_name(snapshot.version), 0),),
         num_files=0,
         schema_hash=schema.schema_hash,
-        commit=commit,
+        commit=proof.commit,
+        witness=proof.witnesses,
         protocol=snapshot.protocol.to_action(),
         metadata=snapshot.metadata.to_action(),
         bucket_column=schema.bucket,
@@ -41,13 +44,15 @@ def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, commit: CommitMark
     )
 
 
-def commit_mark(store: Store, version: int) -> CommitMark | None:
-    """What tells commit N from another one under its name; None where it is not there."""
-    try:
-        fetched = store.get(commit_path(version), max_bytes=HEAD_BYTES)
-    except ObjectNotFoundError:
-        return None
-    return CommitMark(fetched.size, xxh3_128(fetched.data))
+def version_proof(store: Store, snapshot: Snapshot) -> VersionProof:
+    """What proves the table's version now: its commit, its checkpoints and its checksum file, as far as there are any.
+
+    Nothing that was read before counts.
+    """
+    files = ProofFiles.of(snapshot.choice.segment, snapshot.version)
+    plan = ReadFiles((), heads=files.heads, tails=files.tails)
+    with closing(LocalExecutor(store)) as executor, closing(executor.execute(plan)) as read:
+        return files.proof(by_path(read))
 
 
 def expected_files(store: Store, snapshot: Snapshot) -> int | None:

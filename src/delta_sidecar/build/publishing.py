@@ -73,7 +73,7 @@ def publish(store: Store, pieces: Pieces, layout: PlannedLayout, facts: Manifest
         levels: When the manifest gets a second level.
     """
     body = _with_groups(store, pieces.path.parent, pieces.groups, layout, facts, levels)
-    return _published(store, _put_data(store, pieces, layout, body))
+    return publish_manifest(store, _put_data(store, pieces, layout, body))
 
 
 def publish_parts(
@@ -89,10 +89,11 @@ def publish_parts(
         facts: Its manifest, with the names and sizes of its parts, but without row groups and segments.
         levels: When the manifest gets a second level.
     """
-    return _published(store, _with_groups(store, folder, groups, layout, facts, levels))
+    return publish_manifest(store, _with_groups(store, folder, groups, layout, facts, levels))
 
 
-def _published(store: Store, manifest: Manifest) -> Published:
+def publish_manifest(store: Store, manifest: Manifest) -> Published:
+    """Puts a manifest into the table whose files are there already."""
     data = encode_manifest(manifest)
     _put_manifest(store, manifest.version, data)
     return Published(manifest, len(data))

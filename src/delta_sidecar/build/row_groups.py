@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, numbers_of, scalar, valid_mask
+from delta_sidecar._arrow import bits_of, int64s, numbers_of, scalar, valid_mask
 from delta_sidecar.replay.sidecar_order import partition_column
 from delta_sidecar.replay.sidecar_stats import bound_column
-from delta_sidecar.sidecar.groups import Bounds
+from delta_sidecar.sidecar.groups import LARGEST, Bounds
+from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class GroupFacts:
         null_buckets: Rows whose bucket is null.
         odd_buckets: Rows whose bucket is no value of its type, or not told.
         columns: Bounds of the summary columns, by name; none where a row lacks one.
+        totals: What its files have in all.
     """
 
     num_rows: int
@@ -77,6 +79,7 @@ class GroupFacts:
     null_buckets: int
     odd_buckets: int
     columns: dict[str, Bounds]
+    totals: Totals
 
 
 def facts_of(group: pa.RecordBatch, layout: PlannedLayout) -> GroupFacts:
@@ -92,6 +95,7 @@ def facts_of(group: pa.RecordBatch, layout: PlannedLayout) -> GroupFacts:
         null_buckets=nulls,
         odd_buckets=odd,
         columns=_summaries(group, layout),
+        totals=_totals(group),
     )
 
 
@@ -111,6 +115,28 @@ def json_value(value: pa.Scalar) -> JsonScalar | None:
         return Decimal(repr(found))
     result: JsonScalar = found
     return result
+
+
+def _totals(group: pa.RecordBatch) -> Totals:
+    size, records, deleted = (group.column(name) for name in ("size", "num_records", "dv.cardinality"))
+    totals = Totals(*_sum_and_largest(size), *_sum_and_largest(records))
+    has_vector = valid_mask(group.column("dv.storageType"))
+    if totals.rows is None or not has_vector.any():
+        return totals
+    hidden = numbers_of(pc.fill_null(deleted, scalar(0, pa.int64())))
+    is_told = bool((valid_mask(deleted) | ~has_vector).all()) and hidden.min() >= 0
+    rows = _sum_and_largest(int64s(numbers_of(records) - hidden)) if is_told else (None, None)
+    return Totals(totals.bytes, totals.largest, *rows)
+
+
+def _sum_and_largest(column: pa.Array) -> tuple[int | None, int | None]:
+    """Nones where a value is missing, or none that it can be."""
+    values = numbers_of(column) if not column.null_count else None
+    if values is None or (len(values) and values.min() < 0):
+        return None, None
+    # In halves, for the sum of numbers that are no sizes at all may not fit.
+    total = (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+    return (total if total <= LARGEST else None), int(values.max(initial=0))
 
 
 def _of_one_kind(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,6 @@
 """Rows of a metadata sidecar, straight from `add` actions.
 
-The text of statistics becomes native columns; where it cannot be rebuilt from those to the letter, it is kept.
+The text of statistics becomes native columns; where they do not say all of it, it is kept.
 """
 
 from __future__ import annotations

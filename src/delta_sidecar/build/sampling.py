@@ -48,7 +48,7 @@ def _sample_of(actions: pa.RecordBatch, snapshot: Snapshot, layout: PlannedLayou
     texts = texts.drop_null()
     stats_format = DEFAULT_STATS_FORMAT
     if len(texts):
-        stats_format = choose_stats_format(texts, read_statistics(texts, statistics))
+        stats_format = choose_stats_format(texts, read_statistics(texts, statistics), statistics)
     rows = RowMaker(layout, instants, stats_format).rows(actions)
     # In a row of DuckDB's a text takes 16 bytes besides its own, and so do offsets and nulls here.
     overhead = 16 * sum(pa.types.is_string(field.type) for field in rows.schema)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from delta_sidecar.errors import OptionError, TemporaryFileError
+from delta_sidecar.errors import OptionError, TemporaryFileError, to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +64,7 @@ def require_duckdb() -> None:
     try:
         import duckdb  # noqa: F401
     except ImportError:
-        msg = "a metadata sidecar is sorted by DuckDB, which is not installed: pip install 'delta-sidecar[build]'"
+        msg = f"a metadata sidecar is sorted by DuckDB, which is not installed: {to_install('build')}"
         raise OptionError(msg) from None
 
 
@@ -150,7 +150,7 @@ def _pulled(
         if failures:
             raise failures[0] from None
         msg = f"the rows could not be sorted: {_first_line(error)}"
-        if isinstance(error, duckdb.OutOfMemoryException):
+        if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
             msg = f"{msg}. Give it a larger memory_limit"
             raise SortMemoryError(msg) from error
         raise TemporaryFileError(msg) from error

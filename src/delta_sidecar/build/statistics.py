@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, valid_mask
 from delta_sidecar.log.alike_stats import guess_statistics
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
+from delta_sidecar.log.stats_meaning import say_the_same
 from delta_sidecar.replay.sidecar_stats import rebuilt_texts
 
 if TYPE_CHECKING:
@@ -35,18 +36,18 @@ def native_statistics(
         guess: Whether they look alike, so that guessing is worth while. What comes out is the same.
 
     Returns:
-        The statistics, and the texts that cannot be rebuilt from them to the letter.
+        The statistics, and the texts that say more than can be rebuilt from them.
     """
     guessed = _guessed(texts, kinds, stats_format) if guess and texts.null_count < len(texts) else None
     if guessed is None:
         found = read_statistics(texts, kinds)
-        return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format))
+        return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format), kinds)
     known, found = guessed
     if known.all():
         return found, pa.nulls(len(texts), pa.string())
     rest = texts.filter(booleans(~known))
     others = read_statistics(rest, kinds)
-    kept = _kept(rest, rebuilt_texts(others, len(rest), stats_format))
+    kept = _kept(rest, rebuilt_texts(others, len(rest), stats_format), kinds)
     merge = _merging(known)
     return _merged(found, others, merge), merge(pa.nulls(len(texts) - len(rest), pa.string()), kept)
 
@@ -114,9 +115,12 @@ class _Nulls:
         return self._known[kind]
 
 
-def _kept(texts: pa.StringArray, rebuilt: pa.StringArray) -> pa.StringArray:
-    """The texts that are not rebuilt to the letter."""
+def _kept(texts: pa.StringArray, rebuilt: pa.StringArray, kinds: Kinds) -> pa.StringArray:
+    """The texts that say something else than what is rebuilt."""
     kept = valid_mask(texts) & ~bits_of(pc.equal(texts, rebuilt))
+    if kept.any():
+        differing = booleans(kept)
+        kept[kept] = ~say_the_same(texts.filter(differing), rebuilt.filter(differing), kinds)
     if not kept.any():
         return pa.nulls(len(texts), pa.string())
     # Taking copies what is kept and nothing else.

@@ -132,7 +132,8 @@ class _Vacuum:
 
     def _decision(self, inventory: LogInventory, terms: Terms, executor: LocalExecutor, requests: Requests) -> Decision:
         # A table that cannot be read by Delta's own files, or not by this library, may need ours in unknown ways.
-        opening = Opening(self._store.url, speculation=0, sidecars=False)
+        # All of the log is listed, for what proves an old metadata sidecar is as old.
+        opening = Opening(self._store.url, speculation=0, sidecars=False, listed_from=-1)
         snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
         evidence = Evidence(self._store, requests, executor, snapshot)
         checkpoints = inventory.checkpoints

@@ -12,7 +12,6 @@ from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, Side
 from delta_sidecar.execute.footer import read_footer_within
 from delta_sidecar.plan import StateMachineIterator, StateMachinePhase, Terminus
 from delta_sidecar.replay.bases import Base, TrustContinuation
-from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.listed_sidecars import ListedSidecar
 from delta_sidecar.replay.sidecar import SidecarBase
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
@@ -80,8 +79,7 @@ class Evidence:
         if version > self.snapshot.version:
             return f"the table has no version {version}"
         segment = self.snapshot.choice.segment
-        witnesses = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
-        base = SidecarBase.of(ListedSidecar(version, 2 if by_footer else 1), segment, witnesses)
+        base = SidecarBase.of(ListedSidecar(version, 2 if by_footer else 1), segment)
         if base.name not in segment.sidecars:
             return "it is gone"
         chain = base.trust(_Verdict(), with_table=False)
@@ -108,7 +106,7 @@ class Evidence:
             footer = read_footer_within(self.store, file.path, file.size, None)
         except (ObjectNotFoundError, ObjectTruncatedError):
             return "it changed or went meanwhile"
-        except StorageError:
+        except (MemoryError, StorageError):
             raise
         except (pa.ArrowException, OSError, ValueError):
             return "it cannot be read as a Parquet file"

@@ -18,7 +18,7 @@ from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.sidecar.footers import MAGIC
 from delta_sidecar.sidecar.groups import RowGroup
 from delta_sidecar.sidecar.joining import GroupFooters, join_footers
-from delta_sidecar.sidecar.manifest import FOOTER_KEY
+from delta_sidecar.sidecar.manifest import FOOTER_KEY, Totals
 from delta_sidecar.sidecar.pieces import encode_piece, piece_footer
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Pieces:
         stats_bytes: Bytes of all statistics pieces.
         num_rows: Rows of all of them.
         kept_texts: Rows whose statistics are kept as text.
+        totals: What the files of all rows have.
     """
 
     path: Path
@@ -56,6 +57,7 @@ class Pieces:
     stats_bytes: int
     num_rows: int
     kept_texts: int
+    totals: Totals
 
 
 def write_pieces(
@@ -140,6 +142,7 @@ def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
         first.stats_bytes + second.stats_bytes,
         first.num_rows + second.num_rows,
         first.kept_texts + second.kept_texts,
+        first.totals + second.totals,
     )
 
 
@@ -206,6 +209,7 @@ class _Spool:
         self._index, self._statistics = index, statistics
         self._index_footers: list[int] = []
         self._index_bytes = self._stats_bytes = self._kept_texts = 0
+        self._totals = Totals()
 
     def add(self, made: _Made) -> None:
         self._index.write(made.index)
@@ -238,6 +242,7 @@ class _Spool:
         self._stats_bytes += len(made.statistics)
         self.num_rows += facts.num_rows
         self._kept_texts += made.kept_texts
+        self._totals += facts.totals
 
     def pieces(self, path: Path) -> Pieces:
         moved = [replace(group, stats_offset=self._index_bytes + group.stats_offset) for group in self.groups]
@@ -249,6 +254,7 @@ class _Spool:
             self._stats_bytes,
             self.num_rows,
             self._kept_texts,
+            self._totals,
         )
 
 

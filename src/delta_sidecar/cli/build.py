@@ -18,7 +18,7 @@ from delta_sidecar.cli.options import (
     table_argument,
     version_option,
 )
-from delta_sidecar.cli.rendering import counted, human_size, printable
+from delta_sidecar.cli.rendering import counted, human_size, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +41,11 @@ Examples:
 @click.command(context_settings=ONE_TABLE, epilog=_EXAMPLES, short_help="Build the metadata sidecar of a Delta table.")
 @table_argument
 @version_option
+@click.option(
+    "--bucket-column",
+    metavar="COLUMN",
+    help="The partition column that holds the time bucket, by which files are sorted. [default: _event_hour]",
+)
 @click.option(
     "--sort",
     metavar="COLUMN",
@@ -93,6 +98,7 @@ def build(  # noqa: PLR0913 - the flags of the command
     *,
     table: str,
     version: int | None,
+    bucket_column: str | None,
     sort: str | None,
     summaries: tuple[str, ...],
     rows_per_group: int | None,
@@ -113,7 +119,8 @@ def build(  # noqa: PLR0913 - the flags of the command
     local: dict[str, Any] = {"memory_limit": memory_limit, "temp_directory": temp_directory}
     distributed: dict[str, Any] = {"rows_per_part": rows_per_part, "master": master}
     _refuse(distributed if engine == "local" else local, engine)
-    asked: dict[str, Any] = {"version": version, "sort": sort, "summaries": summaries, "rows_per_group": rows_per_group}
+    asked: dict[str, Any] = {"version": version, "bucket_column": bucket_column, "sort": sort, "summaries": summaries}
+    asked["rows_per_group"] = rows_per_group
     with ending():
         from delta_sidecar.cli.build_progress import build_progress
 
@@ -195,4 +202,4 @@ def _statistics(summary: BuildSummary) -> str:
 
 
 def _line(label: str, text: str) -> str:
-    return f"{label:<{_LABEL}}{printable(text)}"
+    return labelled(label, text, _LABEL)

@@ -21,7 +21,7 @@ from delta_sidecar.cli.options import (
     version_option,
     where_option,
 )
-from delta_sidecar.cli.rendering import counted, human_size, printable
+from delta_sidecar.cli.rendering import counted, human_size, labelled, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from delta_sidecar.store import RequestCounts
 
 _LABEL = 10
+_CELL = 13
+_WIDE = _LABEL + 5 * _CELL
 
 # The mark keeps the lines as they are.
 _EXAMPLES = """\b
@@ -91,7 +93,7 @@ def _lines(told: Explanation) -> Iterator[str]:
     wanted = told.predicate or "all files"
     yield _line("wanted", wanted if told.limit is None else f"{wanted}, at most {told.limit:,}")
     yield _line("strategy", f"{told.strategy}: {told.reason}")
-    yield _line("order", _ORDERS[told.order])
+    yield _line("order", _order(told))
     for name, reason in told.passed_over:
         yield _line("unusable", f"{name}: {reason}")
     yield ""
@@ -106,10 +108,18 @@ def _lines(told: Explanation) -> Iterator[str]:
         yield from _actual(told, told.actual)
 
 
-_ORDERS = {
-    "recent": "recent: newest commits first, then time buckets downward",
-    "any": "any: as is cheapest",
-}
+def _order(told: Explanation) -> str:
+    base = told.base
+    if told.order == "any":
+        return "any: as is cheapest"
+    first = "recent: newest commits first"
+    if base.version < 0:
+        return first
+    if base.tier == _CHECKPOINT:
+        return f"{first}, then the checkpoint as it lies"
+    if not base.newest_by:
+        return f"{first}, then the sidecar from its end, which is in no order of time"
+    return f"{first}, then the sidecar downward by {', '.join(base.newest_by)}"
 
 
 def _tail(told: Explanation) -> str:
@@ -179,20 +189,26 @@ def _expected(told: Explanation) -> str:
     groups = counted(expected.row_groups_at_most, "row group")
     most = f"at most {counted(told.commits, 'commit')}, {groups} and {human_size(expected.bytes_at_most)}"
     about = f"{counted(expected.requests_about, 'request')} and {counted(expected.trips_about, 'trip')}"
-    if told.order == "recent":
-        most += " a pass over the base"
     return f"{most}; about {about}" if told.limit is None else f"{most}; less where the limit is reached before"
 
 
 def _actual(told: Explanation, actual: ScanMetrics) -> Iterator[str]:
     entries = actual.entries
     yield ""
-    yield click.style(_row("", "met", "dead", "partition", "statistics", "left"), bold=True)
-    left = entries.commit_adds - entries.commit_hidden - entries.commit_pruned
-    yield _row("tail", entries.commit_adds, entries.commit_hidden, None, entries.commit_pruned, left)
+    tail = entries.commit_adds - entries.commit_hidden - entries.commit_pruned
     early, late = entries.base_pruned_early, entries.base_pruned
-    left = entries.base_adds - entries.base_hidden - early - late
-    yield _row("base", entries.base_adds, entries.base_hidden, early, late, left)
+    base = entries.base_adds - entries.base_hidden - early - late
+    rows = [
+        ("", "met", "dead", "partition", "statistics", "left"),
+        ("tail", *map(_number, (entries.commit_adds, entries.commit_hidden, None, entries.commit_pruned, tail))),
+        ("base", *map(_number, (entries.base_adds, entries.base_hidden, early, late, base))),
+    ]
+    widths = [
+        _CELL if (terminal_width() or _WIDE) >= _WIDE else 2 + max(map(len, texts)) for texts in zip(*rows, strict=True)
+    ]
+    for label, *texts in rows:
+        line = f"{label:<{_LABEL}}" + "".join(f"{text:>{size}}" for text, size in zip(texts, widths[1:], strict=True))
+        yield line if label else click.style(line, bold=True)
     yield ""
     first = (
         "" if actual.trips_to_first_file is None else f", the first after {counted(actual.trips_to_first_file, 'trip')}"
@@ -206,13 +222,12 @@ def _actual(told: Explanation, actual: ScanMetrics) -> Iterator[str]:
         yield _line("fallback", "strict mode tripped, and the scan went on in the standard chain")
 
 
-def _row(label: str, *cells: int | str | None) -> str:
-    texts = (cell if isinstance(cell, str) else "-" if cell is None else f"{cell:,}" for cell in cells)
-    return f"{label:<{_LABEL}}" + "".join(f"{text:>13}" for text in texts)
+def _number(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
 
 
 def _line(label: str, text: str) -> str:
-    return f"{label:<{_LABEL}}{printable(text)}"
+    return labelled(label, text, _LABEL)
 
 
 def _requests(counts: RequestCounts) -> str:

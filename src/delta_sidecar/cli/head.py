@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -80,13 +81,14 @@ def head(  # noqa: PLR0913 - the flags of the command
         from delta_sidecar.cli.opening import open_table
         from delta_sidecar.cli.progress import progress_of
         from delta_sidecar.cli.row_progress import RowsTold
+        from delta_sidecar.data.query import RowQuery
 
         told = RowsTold(rows, is_filtered=where is not None)
         with (
-            open_table(table, version, timestamp, storage_options) as opened,
+            closing(open_table(table, version, timestamp, storage_options)) as opened,
             progress_of(told, summary=summary, beside_data=stdout.isatty()) as progress,
             # Closing stops the scan's requests, however this ends.
-            told.of(opened.scan(columns, where, rows)) as found,
+            told.of(opened.rows(RowQuery(columns, where, limit=rows))) as found,
         ):
             write_batches(found, row_rendering(output), stdout, progress)
 

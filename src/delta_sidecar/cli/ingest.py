@@ -13,7 +13,7 @@ from delta_sidecar.cli.background import in_background
 from delta_sidecar.cli.ending import ending, is_colourless
 from delta_sidecar.cli.ingest_progress import Tally, ingest_progress
 from delta_sidecar.cli.options import output_option, storage_option, table_argument
-from delta_sidecar.cli.rendering import counted, human_size, printable
+from delta_sidecar.cli.rendering import counted, human_size, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -323,4 +323,4 @@ def _show(output: str, lines: Iterator[str], told: dict[str, Any]) -> None:
 
 
 def _line(label: str, text: str) -> str:
-    return f"{label:<{_LABEL}}{printable(text)}"
+    return labelled(label, text, _LABEL)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from delta_sidecar.table.delta_table import DeltaTable
+    from delta_sidecar.table.handle import TableHandle
 
 
 def open_table(
@@ -15,17 +15,17 @@ def open_table(
     version: int | None,
     timestamp: str | None,
     storage_options: Mapping[str, str],
-) -> DeltaTable:
-    """A table at a version, at a time, or as it is now. Only a time makes it be opened at once.
+) -> TableHandle:
+    """A table at a version, at a time, or as it is at its first use. Only a time is looked up at once.
 
     Raises:
         OptionError: A version and a time are given, or what is no time.
     """
     from delta_sidecar.scan.config import LazyScanConfig
-    from delta_sidecar.table.delta_table import DeltaTable
+    from delta_sidecar.table.handle import TableHandle
 
     wanted = LazyScanConfig(version=version, timestamp=timestamp)
-    table = DeltaTable(address, version, storage_options)
+    table = TableHandle.of(address, version, storage_options)
     if wanted.timestamp is not None:
-        table.load_as_version(wanted.timestamp)
+        table.pin(timestamp=wanted.timestamp)
     return table

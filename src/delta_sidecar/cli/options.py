@@ -95,7 +95,8 @@ strategy_option = click.option(
 order_option = click.option(
     "--order",
     type=click.Choice(["recent", "any"]),
-    help="Newest commits first and then time buckets downward, or as is cheapest. [default: recent with --limit]",
+    help="Newest commits first and then a metadata sidecar from its newest end, or as is cheapest. "
+    "[default: recent with --limit]",
 )
 
 version_option = click.option(

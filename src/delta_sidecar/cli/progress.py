@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import click
 
 from delta_sidecar.cli.ending import is_colourless
+from delta_sidecar.cli.rendering import folded, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,8 +60,10 @@ def progress_of(told: Told, *, summary: bool | None, beside_data: bool) -> Itera
     else:
         yield _NoLine()
     if summary or (summary is None and on_terminal):
-        text = told.summary(time.monotonic() - started)
-        click.echo(click.style(text, dim=True), err=True, color=False if is_colourless() else None)
+        first, *others = told.summary(time.monotonic() - started).split("\n")
+        # What follows is to be copied: it stays in one line.
+        for text in (*folded(first, terminal_width(err=True)), *others):
+            click.echo(click.style(text, dim=True), err=True, color=False if is_colourless() else None)
 
 
 class _NoLine:

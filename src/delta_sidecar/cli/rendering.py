@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import struct
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -120,6 +123,53 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def terminal_width(*, err: bool = False) -> int | None:
+    """How wide the terminal is that stdout, or stderr, goes to; None where that is a file or a pipe."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        return None
+    with suppress(ValueError, OSError):
+        return int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(stream.fileno()).columns or _USUAL_WIDTH
+    return _USUAL_WIDTH
+
+
+def labelled(label: str, text: str, indent: int) -> str:
+    """A fact with its name in front; on a terminal in lines that end between words, below each other."""
+    lines = folded(printable(text), terminal_width(), indent)
+    return f"{label:<{indent}}" + ("\n" + " " * indent).join(lines)
+
+
+def folded(text: str, width: int | None, indent: int = 0) -> list[str]:
+    """A text in lines that end between words; a word is whole, however long it is.
+
+    Args:
+        text: The text, of one line.
+        width: How wide the terminal is; None for one line.
+        indent: How much of each line is taken already.
+    """
+    if width is None:
+        return [text]
+    lines, room = [""], -1
+    for word in text.split(" "):
+        room -= 1 + cells(word)
+        if room >= 0:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+            room = width - indent - cells(word)
+    return lines[1:]
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+_USUAL_WIDTH = 80
 _STEP = 1000
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.cli.rendering import Rendering
     from delta_sidecar.connect.duckdb_query import QueryRows
-    from delta_sidecar.table.delta_table import DeltaTable
+    from delta_sidecar.table.handle import TableHandle
 
 # The mark keeps the lines as they are.
 _EXAMPLES = """\b
@@ -151,7 +151,7 @@ def _check(ctx: click.Context, tables: Mapping[str, str], named: Mapping[str, ob
         raise click.UsageError(msg, ctx)
 
 
-def _duckdb() -> Callable[[str, Mapping[str, DeltaTable]], AbstractContextManager[QueryRows]]:
+def _duckdb() -> Callable[[str, Mapping[str, TableHandle]], AbstractContextManager[QueryRows]]:
     """What runs queries.
 
     Raises:

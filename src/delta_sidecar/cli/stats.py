@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,10 +76,9 @@ def stats(
 
         told = FilesTold()
         with (
-            open_table(table, version, timestamp, storage_options) as opened,
+            closing(open_table(table, version, timestamp, storage_options)) as handle,
             progress_of(told, summary=None, beside_data=sys.stdout.isatty()) as progress,
         ):
-            handle = opened.snapshot().handle
             watched: Any = _Watched(handle, told)
             summary = fold_stats(watched, columns or None, where)
             show = stats_json if output == "json" else stats_text

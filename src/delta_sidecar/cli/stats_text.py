@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import shutil
-import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from math import inf
@@ -14,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from delta_sidecar.cli.rendering import counted, human_size, printable
-from delta_sidecar.cli.text_table import Measured, cells, cut, cut_within, fitted
+from delta_sidecar.cli.rendering import cells, counted, folded, human_size, labelled, printable, terminal_width
+from delta_sidecar.cli.text_table import Measured, cut, cut_within, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +36,8 @@ def stats_text(table: str, summary: TableSummary) -> str:
         lines += ["", *_columns(summary)]
     notes = [note for is_needed, note in _notes(summary) if is_needed]
     if notes:
-        lines += ["", *(click.style(note, dim=True) for note in notes)]
+        width = terminal_width()
+        lines += ["", *(click.style(line, dim=True) for note in notes for line in folded(note, width))]
     return "\n".join(lines)
 
 
@@ -128,21 +127,38 @@ def _columns(summary: TableSummary) -> Iterator[str]:
     ]
     if any(column.files_without for column in summary.columns):
         columns.append(_Column("no bounds in", [_without(column) for column in summary.columns]))
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal_width()
     widths = _widths(columns, width)
-    if len(widths) < len(columns):
-        # Types can be missed sooner than numbers. Where that does not help, lines are as long as they are.
-        del columns[1]
-        widths = _widths(columns, width)
-        if len(widths) < len(columns):
-            widths = _widths(columns, None)
-    shown = [column.placed(size, may_cut=width is not None) for column, size in zip(columns, widths, strict=True)]
-    yield click.style(
-        _GAP.join(column.name.ljust(size) for column, size in zip(columns, widths, strict=True)), bold=True
-    )
+    if len(widths) == len(columns):
+        yield from _table(columns, widths, may_cut=width is not None)
+    else:
+        yield from _stacked(columns, width or 0)
+
+
+def _table(columns: list[_Column], widths: list[int], *, may_cut: bool) -> Iterator[str]:
+    shown = [column.placed(size, may_cut=may_cut) for column, size in zip(columns, widths, strict=True)]
+    names = [column.name.ljust(size) for column, size in zip(columns, widths, strict=True)]
+    yield click.style(_GAP.join(names).rstrip(), bold=True)
     yield click.style(_GAP.join("─" * size for size in widths), dim=True)
     for row in zip(*shown, strict=True):
         yield _GAP.join(row).rstrip()
+
+
+def _stacked(columns: list[_Column], width: int) -> Iterator[str]:
+    """The columns for a narrow terminal: bounds are below the line of their column, side by side where they fit."""
+    others = [column for column in columns if column.name not in {"min", "max"}]
+    bounds = [column for column in columns if column.name in {"min", "max"}]
+    widths = _widths(others, width)
+    if len(widths) < len(others):
+        widths = _widths(others, None)
+    lines = _table(others, widths, may_cut=True)
+    yield next(lines)
+    yield next(lines)
+    for at, line in enumerate(lines):
+        yield line
+        shown = [f"{_GAP}{column.name} {column.within(at, width - len(_GAP) - 4)}" for column in bounds]
+        both = "".join(shown)
+        yield from [both] if cells(both) <= width else shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +180,10 @@ class _Column:
         for at, text in enumerate(self.texts):
             size.take(int(min(cells(text), widest)), is_whole=at not in self.parts)
         return size
+
+    def within(self, at: int, width: int) -> str:
+        """A line of it in so much room, unless a piece would say something else."""
+        return cut_within(self.texts[at], width) if at in self.parts else self.texts[at]
 
     def placed(self, width: int, *, may_cut: bool) -> list[str]:
         placed = [cut_within(text, width) if may_cut else text for text in self.texts]
@@ -265,4 +285,4 @@ def _json(value: Any, indent: str) -> str:  # noqa: ANN401 - anything that JSON 
 
 
 def _line(label: str, text: str) -> str:
-    return f"{label:<{_LABEL}}{printable(text)}"
+    return labelled(label, text, _LABEL)

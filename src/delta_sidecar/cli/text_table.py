@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
-from delta_sidecar.cli.rendering import counted, printable
+from delta_sidecar.cli.rendering import cells, counted, printable
 from delta_sidecar.cli.row_rendering import parts_of
 from delta_sidecar.cli.values import plain_texts
 
@@ -194,15 +194,6 @@ def fitted(columns: Sequence[Measured], width: int | None) -> list[int]:
 
 def _line_width(columns: Sequence[Measured], most: int) -> int:
     return sum(column.within(most) for column in columns) + len(_GAP) * (len(columns) - 1)
-
-
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
 
 
 def cut(text: str, width: int) -> str:

@@ -11,7 +11,7 @@ import click
 
 from delta_sidecar.cli.ending import ending, is_colourless
 from delta_sidecar.cli.options import ONE_TABLE, only_one_table, storage_option, table_argument
-from delta_sidecar.cli.rendering import counted, human_size, printable
+from delta_sidecar.cli.rendering import counted, folded, human_size, printable, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,8 +100,9 @@ def vacuum(
         else:
             for line in deletion_lines(summary):
                 click.echo(line)
-        for line in summary_lines(summary):
-            click.echo(line, err=True, color=False if is_colourless() else None)
+        for text in summary_lines(summary):
+            for line in folded(text, terminal_width(err=True)):
+                click.echo(line, err=True, color=False if is_colourless() else None)
 
 
 def deletion_lines(summary: VacuumSummary) -> Iterator[str]:

@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, Any
 try:
     import datafusion
 except ImportError as error:
-    msg = "reading with DataFusion needs the package datafusion: pip install 'delta-sidecar[datafusion]'"
+    from delta_sidecar.errors import to_install
+
+    msg = f"reading with DataFusion needs the package datafusion: {to_install('datafusion')}"
     raise ImportError(msg) from error
 
 from delta_sidecar.connect.datafusion_filters import as_meant

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 try:
     import duckdb
 except ImportError as error:
-    msg = "reading with DuckDB needs the package duckdb: pip install 'delta-sidecar[duckdb]'"
+    from delta_sidecar.errors import to_install
+
+    msg = f"reading with DuckDB needs the package duckdb: {to_install('duckdb')}"
     raise ImportError(msg) from error
 
 from delta_sidecar.connect.tables import open_handle

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from delta_sidecar.data.scan import RowMetrics
     from delta_sidecar.data.stream import RowStream
     from delta_sidecar.table.delta_table import DeltaTable
+    from delta_sidecar.table.handle import TableHandle
 
 _ROWS_PER_BATCH = 8_192
 # How long a query that is no longer wanted has to end.
@@ -61,7 +62,7 @@ class QueryError(DeltaSidecarError):
 
 
 @contextmanager
-def running(sql: str, tables: Mapping[str, DeltaTable]) -> Iterator[QueryRows]:
+def running(sql: str, tables: Mapping[str, DeltaTable | TableHandle]) -> Iterator[QueryRows]:
     """Runs a query, once its schema or its rows are asked for.
 
     Args:
@@ -83,7 +84,9 @@ class QueryRows:
         rows: How many were given out.
     """
 
-    def __init__(self, sql: str, tables: Mapping[str, DeltaTable], connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, sql: str, tables: Mapping[str, DeltaTable | TableHandle], connection: duckdb.DuckDBPyConnection
+    ) -> None:
         self.rows = 0
         self._sql = sql
         self._connection = connection

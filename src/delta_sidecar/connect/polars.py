@@ -13,9 +13,10 @@ still being found, in both of Polars' engines.
 from __future__ import annotations
 
 import atexit
+import datetime as dt
+import os
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -23,7 +24,9 @@ try:
     import polars as pl
     from polars.io.plugins import register_io_source
 except ImportError as error:
-    msg = "reading with Polars needs the package polars: pip install 'delta-sidecar[polars]'"
+    from delta_sidecar.errors import to_install
+
+    msg = f"reading with Polars needs the package polars: {to_install('polars')}"
     raise ImportError(msg) from error
 
 from delta_sidecar.connect.polars_predicates import prunable
@@ -31,23 +34,28 @@ from delta_sidecar.data.columns import row_schema
 from delta_sidecar.data.query import RowQuery
 from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate import FALSE
-from delta_sidecar.store.address import parse_address
+from delta_sidecar.store.address import settled
 from delta_sidecar.table.delta_table import DeltaTable
+from delta_sidecar.table.handle import TableHandle
+from delta_sidecar.table.partition_filters import partition_predicate
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Generator, Iterable, Mapping
 
     from delta_sidecar.events import Listener
     from delta_sidecar.store import TokenCredential
-    from delta_sidecar.table.handle import TableHandle
+    from delta_sidecar.table.partition_filters import Filters
 
 
-def scan_delta(
-    table: str | os.PathLike[str] | DeltaTable,
+def scan_delta(  # noqa: PLR0913 - the first are Polars'
+    source: Any,  # noqa: ANN401 - one of deltalake's, too, which may not be there
     *,
-    version: int | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    version: int | str | dt.datetime | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    credential_provider: object = "auto",
+    delta_table_options: Mapping[str, Any] | None = None,
+    use_pyarrow: bool = False,
+    pyarrow_options: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     credential: TokenCredential | None = None,
     listeners: Iterable[Listener] = (),
@@ -57,9 +65,17 @@ def scan_delta(
     The table is opened, so that its columns are known; of its data nothing is read before the frame is collected.
 
     Args:
-        table: A path, an address, or a table; of a table, the version that it is at now.
-        version: The version to read; None for the newest, or the table's own.
-        storage_options: Credentials and settings, as object_store names them.
+        source: A path, an address, or a table of this library or of deltalake; of a table, the version that it is at
+            now.
+        version: The version to read: its number, or a time as datetime or ISO 8601 text; None for the newest, or the
+            table's own.
+        storage_options: Credentials and settings, as object_store names them. Of Polars' own, those about retries
+            count.
+        credential_provider: As in Polars, "auto" or None: credentials are those of the storage options and the
+            environment. A function is refused.
+        delta_table_options: Further arguments of `DeltaTable`.
+        use_pyarrow: As in Polars, where it says who reads the files: here it has no effect.
+        pyarrow_options: As in Polars, together with `use_pyarrow`: `partitions` is taken, others are refused.
         options: How files are found and rows are read, by name; the page "Options" has them all.
         credential: For Azure, an object that gives tokens, such as one of azure-identity's.
         listeners: Each is told what happens, as the events of `delta_sidecar.events`.
@@ -72,31 +88,39 @@ def scan_delta(
         TableNotFoundError: There is no table.
         VersionNotFoundError: There is no such version.
     """
+    if callable(credential_provider):
+        msg = (
+            "credential_provider: give credentials as storage_options, in the environment, or for Azure as credential="
+        )
+        raise OptionError(msg)
     opening: dict[str, Any] = {
-        "storage_options": storage_options,
+        "storage_options": _without_polars(storage_options),
         "options": options,
         "credential": credential,
         "listeners": tuple(listeners),
+        **{name: value for name, value in (delta_table_options or {}).items() if name not in _WITHOUT_EFFECT},
     }
-    if not isinstance(table, DeltaTable):
-        source = _opened(table, version, opening)
-    elif given := [name for name, value in opening.items() if value not in (None, ())]:
+    partitions = _partitions(pyarrow_options) if use_pyarrow else None
+    given = [name for name, value in opening.items() if value not in (None, ())]
+    if isinstance(source, str | os.PathLike):
+        rows = _opened(source, version, opening, partitions)
+    elif not isinstance(source, DeltaTable):
+        opening["storage_options"] = {**(source._storage_options or {}), **(opening["storage_options"] or {})}  # noqa: SLF001 - as Polars does
+        rows = _opened(source.table_uri, source.version() if version is None else version, opening, partitions)
+    elif given:
         msg = f"a DeltaTable has its own {', '.join(given)}: give them to it, or give its address here"
         raise OptionError(msg)
     else:
-        handle = table.snapshot().handle.frozen()
-        if version is not None:
-            handle.pin(version=version)
-        source = _Source(handle, None)
-    snapshot = source.handle.snapshot()
+        rows = _Source(_pinned(source, version), partitions, None)
+    snapshot = rows.handle.snapshot()
     return register_io_source(
-        source,
+        rows,
         schema=pl.Schema(row_schema(snapshot.schema)),
         validate_schema=True,
         # The same rows whenever it is asked: a plan that has the frame twice may read it once.
         is_pure=True,
         explain_name="DELTA",
-        explain_detail=f"{source.handle.store.url} version {snapshot.version}",
+        explain_detail=f"{rows.handle.store.url} version {snapshot.version}",
     )
 
 
@@ -105,11 +129,13 @@ class _Source:
 
     Args:
         handle: Scans the table; nobody else moves it to another version.
-        address: The table's address, its version and how it is opened; None if it may not be opened anew.
+        partitions: Only some partitions; None for all.
+        address: The arguments of `_opened`; None if it may not be opened anew.
     """
 
-    def __init__(self, handle: TableHandle, address: tuple[Any, int, dict[str, Any]] | None) -> None:
+    def __init__(self, handle: TableHandle, partitions: Filters | None, address: tuple[Any, ...] | None) -> None:
         self.handle = handle
+        self._predicate = partition_predicate(partitions, handle.snapshot().columns)
         self._address = address
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -152,7 +178,7 @@ class _Source:
         prunes = None if predicate is None or n_rows is not None else prunable(predicate, schema)
         if prunes == FALSE:
             return
-        with self.handle.rows(RowQuery(columns, prunes=prunes, limit=n_rows)) as stream:
+        with self.handle.rows(RowQuery(columns, self._predicate, prunes=prunes, limit=n_rows)) as stream:
             for batch in stream:
                 frame = pl.DataFrame(batch)
                 if predicate is not None:
@@ -162,12 +188,59 @@ class _Source:
                 yield frame
 
 
-def _opened(table: str | os.PathLike[str], version: int | None, opening: dict[str, Any]) -> _Source:
-    found = DeltaTable(table, version, **opening).snapshot()
-    address = parse_address(table)
+def _opened(
+    table: str | os.PathLike[str],
+    version: int | str | dt.datetime | None,
+    opening: dict[str, Any],
+    partitions: Filters | None = None,
+) -> _Source:
     # Wherever a frame is taken, and whatever folder is the current one there, it is this table.
-    place = Path(address.url) if address.kind == "local" else table
-    return _Source(found.handle.frozen(), (place, found.version, opening))
+    place = settled(table)
+    if isinstance(version, str | dt.datetime):
+        handle = TableHandle.of(place, **opening)
+        handle.pin(timestamp=version)
+    else:
+        handle = TableHandle.of(place, version, **opening)
+    frozen = handle.frozen()
+    return _Source(frozen, partitions, (place, frozen.snapshot().version, opening, partitions))
+
+
+def _pinned(table: DeltaTable, version: int | str | dt.datetime | None) -> TableHandle:
+    """Scans a table at the version that it has now, or at another one: the table itself stays where it is."""
+    handle = table.snapshot().handle.frozen()
+    if isinstance(version, int):
+        handle.pin(version=version)
+    elif version is not None:
+        handle.pin(timestamp=version)
+    return handle
+
+
+def _without_polars(options: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Storage options by the names that they have here, without those of Polars' own client."""
+    if options is None:
+        return None
+    return {
+        name.removesuffix("_ms"): f"{value}ms" if name in _IN_MILLISECONDS else value
+        for name, value in options.items()
+        if name not in _POLARS
+    }
+
+
+_WITHOUT_EFFECT = {"without_files", "log_buffer_size", "skip_stats"}
+_IN_MILLISECONDS = {"retry_timeout_ms", "retry_init_backoff_ms", "retry_max_backoff_ms"}
+_POLARS = {
+    "file_cache_ttl",
+    "retry_base_multiplier",
+    *(f"rate_{kind}_{what}" for kind in ("read", "write") for what in ("init", "floor", "ceiling")),
+}
+
+
+def _partitions(options: Mapping[str, Any] | None) -> Filters | None:
+    others = [name for name, value in (options or {}).items() if name != "partitions" and value is not None]
+    if others:
+        msg = f"pyarrow_options: {', '.join(others)} is not supported: leave it out"
+        raise OptionError(msg)
+    return (options or {}).get("partitions")
 
 
 _under_way: WeakSet[Generator[pl.DataFrame, None, None]] = WeakSet()

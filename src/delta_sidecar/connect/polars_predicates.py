@@ -21,6 +21,7 @@ import pyarrow as pa
 from delta_sidecar.connect.polars_literals import kind_and_body, listed, literal
 from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate import TRUE, Column, Comparison, In, IsNull, Like, Not, Predicate, bind
+from delta_sidecar.predicate.binding import SchemaFields
 from delta_sidecar.predicate.domain import Kind, kind_of
 from delta_sidecar.predicate.expression import MIRRORED, NEGATED, Operator, leaves
 from delta_sidecar.predicate.translated import EVERYWHERE, GIVEN_UP, NOWHERE, Translated, where_all, where_any
@@ -80,7 +81,7 @@ class _Translation:
     """Says the nodes of an expression as predicates on the columns of a table."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+        self._schema = SchemaFields(schema)
 
     def where(self, node: Node, *, truth: bool) -> Translated:
         """Tells where a node is true, or where it is false."""

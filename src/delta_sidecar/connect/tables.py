@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.table.delta_table import DeltaTable
+from delta_sidecar.table.handle import TableHandle
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from delta_sidecar.table.handle import TableHandle
-
-AnyTable: TypeAlias = "DeltaTable | str | os.PathLike[str]"
+AnyTable: TypeAlias = "DeltaTable | TableHandle | str | os.PathLike[str]"
 
 
 def open_handle(
@@ -36,14 +35,17 @@ def open_handle(
         TableNotFoundError: There is no table.
         VersionNotFoundError: There is no such version.
     """
-    if not isinstance(table, DeltaTable):
-        return DeltaTable(table, version, storage_options, options).snapshot().handle
+    if not isinstance(table, DeltaTable | TableHandle):
+        handle = TableHandle.of(table, version, storage_options, options)
+        # Opened in one go: a version that is pinned first takes one trip more.
+        handle.snapshot()
+        return handle
     named = {"storage_options": storage_options, "options": options}
     given = [name for name, value in named.items() if value is not None]
     if given:
         msg = f"a DeltaTable has its own {' and '.join(given)}: give them to it, or give its address here"
         raise OptionError(msg)
-    handle = table.snapshot().handle
+    handle = table if isinstance(table, TableHandle) else table.snapshot().handle
     if version is not None:
         # The table itself stays where it is.
         handle = copy(handle)

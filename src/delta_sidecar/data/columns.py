@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ import pyarrow as pa
 
 from delta_sidecar.data.conversion import nullable_type
 from delta_sidecar.errors import OptionError, UnsupportedFeatureError
+from delta_sidecar.execute.plain_types import plain_field
 from delta_sidecar.log.schema import UNKNOWN_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from delta_sidecar.log.schema import TableSchema
 
@@ -81,12 +83,13 @@ def row_columns(table: TableSchema, columns: Sequence[str] | None, looked_at: It
     if isinstance(columns, str):
         msg = f"columns is a list of names: [{columns!r}]; a condition on rows is a predicate"
         raise OptionError(msg)
-    names = table.logical.names if columns is None else [_found(name, table.logical) for name in columns]
-    if len(set(names)) < len(names):
-        msg = f"a column is asked for twice: {', '.join(sorted({name for name in names if names.count(name) > 1}))}"
+    names = table.logical.names if columns is None else _found(columns, table.logical)
+    asked = Counter(names)
+    if len(asked) < len(names):
+        msg = f"a column is asked for twice: {', '.join(sorted(name for name in asked if asked[name] > 1))}"
         raise OptionError(msg)
-    others = [name for name in dict.fromkeys(looked_at) if name not in names]
-    needed = tuple(_column(name, table) for name in (*names, *others))
+    partitions = frozenset(table.partition_columns)
+    needed = tuple(_column(name, table, partitions) for name in dict.fromkeys((*names, *looked_at)))
     return RowColumns(needed, len(names), table.column_mapping == "id", table.column_mapping == "none")
 
 
@@ -95,7 +98,51 @@ def row_schema(fields: Iterable[pa.Field]) -> pa.Schema:
     return pa.schema([pa.field(field.name, nullable_type(field.type)) for field in fields])
 
 
-def _column(name: str, table: TableSchema) -> RowColumn:
+def as_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:
+    """Rows whose columns are declared as the table's schema has them: not null where that says so and no row is.
+
+    Args:
+        rows: The rows, whose columns may all be null by their schema.
+        declared: The table's schema.
+    """
+    fields = [plain_field(declared.field(name)) for name in rows.column_names]
+    kept = [
+        field if all(_fits(chunk, field) for chunk in column.chunks) else own
+        for own, field, column in zip(rows.schema, fields, rows.columns, strict=True)
+    ]
+    schema = pa.schema(kept)
+    if schema == rows.schema:
+        return rows
+    return pa.Table.from_batches([pa.record_batch(_Redeclared(batch, schema)) for batch in rows.to_batches()], schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Redeclared:
+    """A batch under a schema that differs in what may be null: casts of Arrow refuse that inside of structs."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        del requested_schema
+        _, array = self.batch.__arrow_c_array__()
+        return self.schema.__arrow_c_schema__(), array
+
+
+def _fits(array: pa.Array, field: pa.Field) -> bool:
+    """Whether no value is null that must not be."""
+    kind = field.type
+    if not field.nullable and array.null_count:
+        return False
+    if pa.types.is_struct(kind):
+        there = array.filter(array.is_valid()) if array.null_count else array
+        return all(_fits(there.field(at), inner) for at, inner in enumerate(kind))
+    if pa.types.is_list(kind):
+        return _fits(array.flatten(), kind.value_field)
+    return not pa.types.is_map(kind) or _fits(array.items, kind.item_field)
+
+
+def _column(name: str, table: TableSchema, partitions: frozenset[str]) -> RowColumn:
     at = table.logical.get_field_index(name)
     logical = table.logical.field(at)
     unknown = (logical.metadata or {}).get(UNKNOWN_TYPE) or _unknown_inside(logical.type)
@@ -105,7 +152,7 @@ def _column(name: str, table: TableSchema) -> RowColumn:
             "delta-sidecar"
         )
         raise UnsupportedFeatureError(msg, (unknown.decode(),))
-    return RowColumn(logical, table.physical.field(at), name in table.partition_columns)
+    return RowColumn(logical, table.physical.field(at), name in partitions)
 
 
 def _unknown_inside(kind: pa.DataType) -> bytes | None:
@@ -120,16 +167,24 @@ def _unknown_inside(kind: pa.DataType) -> bytes | None:
     return next((name for name in found if name is not None), None)
 
 
-def _found(name: str, schema: pa.Schema) -> str:
-    if not isinstance(name, str):
-        msg = f"columns are given by their names, not by {name!r}"
-        raise OptionError(msg)
-    if name in schema.names:
-        return name
-    folded: list[str] = [other for other in schema.names if other.casefold() == name.casefold()]
-    if len(folded) == 1:
-        return folded[0]
-    near = difflib.get_close_matches(name, schema.names, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(schema.names[:10])}"
+def _found(names: Sequence[str], schema: pa.Schema) -> list[str]:
+    known = schema.names
+    own = frozenset(known)
+    folded: dict[str, list[str]] = {}
+    for name in known:
+        folded.setdefault(name.casefold(), []).append(name)
+    for name in names:
+        if not isinstance(name, str):
+            msg = f"columns are given by their names, not by {name!r}"
+            raise OptionError(msg)
+    return [name if name in own else _in_another_case(name, folded, known) for name in names]
+
+
+def _in_another_case(name: str, folded: Mapping[str, list[str]], known: list[str]) -> str:
+    found = folded.get(name.casefold(), [])
+    if len(found) == 1:
+        return found[0]
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(known[:10])}"
     msg = f"there is no column {name!r}; {hint}"
     raise OptionError(msg)

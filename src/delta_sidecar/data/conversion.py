@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -42,20 +44,6 @@ class Matching:
     folds: bool
     file: str
 
-    def find(self, wanted: pa.Field, among: Iterable[pa.Field]) -> int | None:
-        """The place of a field of the table among those of a file; None where the file does not have it.
-
-        Raises:
-            UnreadableFileError: The file has it more than once, or has no ids to find it by.
-        """
-        fields = list(among)
-        if self.by_id:
-            return self._one(wanted, self._with_id(wanted, fields))
-        found = [at for at, field in enumerate(fields) if field.name == wanted.name]
-        if not found and self.folds:
-            found = [at for at, field in enumerate(fields) if field.name.lower() == wanted.name.lower()]
-        return self._one(wanted, found)
-
     def inside(self, field: pa.Field) -> Matching:
         """How the fields of a struct are found: what a variant is made of has names of its own, and no ids.
 
@@ -64,23 +52,97 @@ class Matching:
         """
         return replace(self, by_id=False) if is_variant(field) else self
 
-    def _with_id(self, wanted: pa.Field, fields: list[pa.Field]) -> list[int]:
-        ids = [(field.metadata or {}).get(FIELD_ID) for field in fields]
-        if not any(ids):
-            names = ", ".join(field.name for field in fields[:_SHOWN]) or "nothing"
-            msg = (
-                f"the table finds columns by their ids (delta.columnMapping.mode is id), and {self.file} has none at "
-                f"{names}: its values cannot be told apart, so that it is not read"
-            )
-            raise UnreadableFileError(msg, self.file)
-        number = (wanted.metadata or {}).get(FIELD_ID)
-        return [] if number is None else [at for at, found in enumerate(ids) if found == number]
+
+class FileFields:
+    """The fields of a file, or of a struct in it, where those of a table are looked up.
+
+    Args:
+        fields: The fields, in order.
+        matching: How they are found.
+    """
+
+    def __init__(self, fields: Iterable[pa.Field], matching: Matching) -> None:
+        self.fields = tuple(fields)
+        self._matching = matching
+        self._places = self._by(_id if matching.by_id else _name)
+        self._inside: dict[tuple[int, bool], FileFields] = {}
+
+    def find(self, wanted: pa.Field) -> int | None:
+        """The place of a field of the table among those of the file; None where the file does not have it.
+
+        Raises:
+            UnreadableFileError: The file has it more than once, or has no ids to find it by.
+        """
+        if self._matching.by_id:
+            self._check_ids()
+            number = _id(wanted)
+            return self._one(wanted, self._places.get(number, []) if number is not None else [])
+        found = self._places.get(wanted.name, [])
+        if not found and self._matching.folds:
+            found = self._folded.get(wanted.name.lower(), [])
+        return self._one(wanted, found)
+
+    def inside(self, at: int, matching: Matching) -> FileFields:
+        """The fields of a struct among them.
+
+        Args:
+            at: Its place.
+            matching: How its fields are found.
+        """
+        key = (at, matching.by_id)
+        if key not in self._inside:
+            self._inside[key] = FileFields(self.fields[at].type, matching)
+        return self._inside[key]
+
+    @cached_property
+    def first_leaves(self) -> tuple[int, ...]:
+        """For each field, how many columns of Parquet those in front of it are made of."""
+        return tuple(accumulate((_leaves(field.type) for field in self.fields), initial=0))
+
+    @cached_property
+    def _folded(self) -> dict[object, list[int]]:
+        return self._by(lambda field: field.name.lower())
+
+    def _by(self, key: Callable[[pa.Field], object]) -> dict[object, list[int]]:
+        places: dict[object, list[int]] = {}
+        for at, field in enumerate(self.fields):
+            places.setdefault(key(field), []).append(at)
+        return places
+
+    def _check_ids(self) -> None:
+        if len(self._places) > (None in self._places):
+            return
+        names = ", ".join(field.name for field in self.fields[:_SHOWN]) or "nothing"
+        file = self._matching.file
+        msg = (
+            f"the table finds columns by their ids (delta.columnMapping.mode is id), and {file} has none at "
+            f"{names}: its values cannot be told apart, so that it is not read"
+        )
+        raise UnreadableFileError(msg, file)
 
     def _one(self, wanted: pa.Field, found: list[int]) -> int | None:
         if len(found) > 1:
-            msg = f"{self.file} has {len(found)} columns that are {wanted.name!r}: it cannot be told which one counts"
-            raise UnreadableFileError(msg, self.file)
+            file = self._matching.file
+            msg = f"{file} has {len(found)} columns that are {wanted.name!r}: it cannot be told which one counts"
+            raise UnreadableFileError(msg, file)
         return found[0] if found else None
+
+
+def _id(field: pa.Field) -> bytes | None:
+    return (field.metadata or {}).get(FIELD_ID)
+
+
+def _name(field: pa.Field) -> str:
+    return str(field.name)
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """How many columns of Parquet a column of Arrow is made of."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves(kind.storage_type)
+    if not pa.types.is_nested(kind):
+        return 1
+    return sum(_leaves(kind.field(at).type) for at in range(kind.num_fields))
 
 
 _SHOWN = 3
@@ -153,19 +215,19 @@ def _storage(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def _struct_converter(
     kind: pa.StructType, physical: pa.StructType, held: pa.StructType, matching: Matching, name: str
 ) -> Convert:
-    children: list[tuple[pa.DataType, int, Convert] | pa.DataType] = []
-    for child, inner in zip(kind, physical, strict=True):
-        at = matching.find(inner, held)
-        if at is None:
-            children.append(nullable_type(child.type))
-        else:
-            convert = converter(child, inner, held.field(at), matching, f"{name}.{child.name}")
-            children.append((nullable_type(child.type), at, convert))
+    there = FileFields(held, matching)
     fields = list(nullable_type(kind))
+    children: list[tuple[int, Convert] | pa.DataType] = []
+    for child, inner, made in zip(kind, physical, fields, strict=True):
+        at = there.find(inner)
+        if at is None:
+            children.append(made.type)
+        else:
+            children.append((at, converter(child, inner, there.fields[at], matching, f"{name}.{child.name}")))
 
     def convert_struct(array: pa.StructArray) -> pa.StructArray:
         parts = [
-            child[2](array.field(child[1])) if isinstance(child, tuple) else pa.nulls(len(array), child)
+            child[1](array.field(child[0])) if isinstance(child, tuple) else pa.nulls(len(array), child)
             for child in children
         ]
         mask = array.is_null() if array.null_count else None

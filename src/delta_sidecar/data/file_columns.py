@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from delta_sidecar.data.conversion import Convert, Matching, converter, nullable_type
+from delta_sidecar.data.conversion import Convert, FileFields, Matching, converter, nullable_type
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.execute.footer import Layout, leaf_paths
 from delta_sidecar.execute.plain_types import plain_type
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow.parquet as pq
 
-    from delta_sidecar.data.columns import RowColumns
+    from delta_sidecar.data.columns import RowColumn, RowColumns
     from delta_sidecar.execute.times import TimeRules
 
 Place: TypeAlias = tuple[int, ...]
@@ -28,7 +31,9 @@ class FileColumnsFound:
 
     Attributes:
         columns: What is wanted.
+        by_name: The needed columns by the names that users see.
         held: The file's own schema.
+        there: Its fields, to find a column among them.
         matching: How fields are found.
         names: The file's top-level columns that have to be read.
         converters: For each needed column the place of its file column in `names` and the way from there; None where
@@ -37,7 +42,9 @@ class FileColumnsFound:
     """
 
     columns: RowColumns
+    by_name: Mapping[str, RowColumn]
     held: pa.Schema
+    there: FileFields
     matching: Matching
     names: tuple[str, ...]
     converters: tuple[tuple[str, Convert] | None, ...]
@@ -45,35 +52,36 @@ class FileColumnsFound:
 
     def place(self, path: tuple[str, ...]) -> Place | None:
         """Where a column is among the file's fields: nowhere where it is not in it. None where that is not known."""
-        column = next((column for column in self.columns.needed if column.logical.name == path[0]), None)
+        column = self.by_name.get(path[0])
         if column is None or column.is_partition:
             return None
-        logical, physical, fields, matching = column.logical, column.physical, list(self.held), self.matching
+        logical, physical, there, matching = column.logical, column.physical, self.there, self.matching
         place: list[int] = []
         for name in (*path[1:], None):
-            at = matching.find(physical, fields)
+            at = there.find(physical)
             if at is None:
                 return ()
             place.append(at)
             if name is None:
                 break
-            kind = fields[at].type
             inner = logical.type.get_field_index(name) if pa.types.is_struct(logical.type) else -1
-            if inner < 0 or not pa.types.is_struct(kind):
+            if inner < 0 or not pa.types.is_struct(there.fields[at].type):
                 return None
             matching = matching.inside(logical)
-            logical, physical, fields = logical.type.field(inner), physical.type.field(inner), list(kind)
+            there = there.inside(at, matching)
+            logical, physical = logical.type.field(inner), physical.type.field(inner)
         return tuple(place)
 
     def leaf(self, place: Place) -> int | None:
         """The number of the leaf column at a place; None where it is no leaf, or that is not sure."""
-        number, names, fields = 0, [], list(self.held)
+        number, names, there = 0, [], self.there
         kind: pa.DataType = pa.null()
         for at in place:
-            number += sum(_leaves(field.type) for field in fields[:at])
-            names.append(fields[at].name)
-            kind = fields[at].type
-            fields = list(kind) if pa.types.is_struct(kind) else []
+            number += there.first_leaves[at]
+            names.append(there.fields[at].name)
+            kind = there.fields[at].type
+            if pa.types.is_struct(kind):
+                there = there.inside(at, self.matching)
         if pa.types.is_nested(kind):
             # A list that is nothing but repeated has its own name for a leaf, which counts its empty lists as nulls.
             return None
@@ -103,22 +111,26 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str, rule
     """
     held = metadata.schema.to_arrow_schema()
     matching = Matching(columns.by_id, columns.folds, file)
+    there = FileFields(held, matching)
+    repeated = {name for name, times in Counter(held.names).items() if times > 1}
     names: dict[str, None] = {}
     converters: list[tuple[str, Convert] | None] = []
     for column in columns.needed:
-        at = None if column.is_partition else matching.find(column.physical, held)
+        at = None if column.is_partition else there.find(column.physical)
         if at is None:
             converters.append(None)
             continue
-        found = _plain(held.field(at))
-        if held.names.count(found.name) > 1:
+        found = _plain(there.fields[at])
+        if found.name in repeated:
             msg = f"{file} has more than one column {found.name!r}: it cannot be told which one counts"
             raise UnreadableFileError(msg, file)
         names[found.name] = None
         converters.append(
             (found.name, converter(column.logical, column.physical, found, matching, column.logical.name))
         )
-    return FileColumnsFound(columns, held, matching, tuple(names), tuple(converters), Layout.of(metadata, rules))
+    by_name = {column.logical.name: column for column in columns.needed}
+    layout = Layout.of(metadata, rules)
+    return FileColumnsFound(columns, by_name, held, there, matching, tuple(names), tuple(converters), layout)
 
 
 class KnownColumns:
@@ -184,12 +196,3 @@ def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
         return pa.list_(_plain(kind.value_field))
     return plain_type(kind)
-
-
-def _leaves(kind: pa.DataType) -> int:
-    """How many columns of Parquet a column of Arrow is made of."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _leaves(kind.storage_type)
-    if not pa.types.is_nested(kind):
-        return 1
-    return sum(_leaves(kind.field(at).type) for at in range(kind.num_fields))

@@ -15,10 +15,18 @@ from delta_sidecar.data.deletions import kept_rows, load_deleted_rows
 from delta_sidecar.data.file_columns import KnownColumns, missing
 from delta_sidecar.data.partition_columns import PartitionColumns
 from delta_sidecar.data.row_groups import groups_that_may_match
-from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError, UnreadableFileError
+from delta_sidecar.errors import (
+    MissingDataFileError,
+    NotEnoughMemoryError,
+    ObjectNotFoundError,
+    ObjectTruncatedError,
+    StorageError,
+    UnreadableFileError,
+)
 from delta_sidecar.execute.footer import Footer, read_footer
 from delta_sidecar.execute.parquet_file import BatchSize, ParquetRows
 from delta_sidecar.execute.times import TimeRules
+from delta_sidecar.execute.work import out_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,22 +146,13 @@ class FileReader:
         Raises:
             DeletionVectorError: It cannot be told which rows are deleted.
             UnreadableFileError: The file is not there, damaged, or not what the table's schema says.
+            NotEnoughMemoryError: There is no memory for it.
         """
         self.counts.add(files_opened=1)
         try:
             yield from self._batches(file)
-        except ObjectNotFoundError as error:
-            msg = (
-                f"data file {file.path} of the table is not there: {error}. A vacuum may have deleted it after the "
-                "version was superseded; read a newer version"
-            )
-            raise UnreadableFileError(msg, file.path) from error
-        except MemoryError:
-            # Arrow's is one of its own, and says nothing of the file.
-            raise
-        except (pa.ArrowException, StorageError, OSError, UnicodeDecodeError) as error:
-            msg = f"data file {file.path} cannot be read: {error}"
-            raise UnreadableFileError(msg, file.path) from error
+        except (pa.ArrowException, MemoryError, StorageError, OSError, UnicodeDecodeError) as error:
+            raise unreadable(file.path, error) from error
         self.counts.add(files_read=1)
 
     def _batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
@@ -242,6 +241,20 @@ def _held_batches(
 def _without(batch: pa.RecordBatch, deleted: NDArray[np.int64], first: int) -> pa.RecordBatch:
     kept = kept_rows(deleted, first, batch.num_rows)
     return batch if kept is None else filtered(batch, kept)
+
+
+def unreadable(path: str, error: Exception) -> UnreadableFileError | NotEnoughMemoryError:
+    """The error for a data file that cannot be read."""
+    no_room = out_of_memory(path, error)
+    if no_room is not None:
+        return no_room
+    if isinstance(error, ObjectNotFoundError):
+        msg = (
+            f"data file {path} of the table is not there: {error}. A vacuum may have deleted it after the version was "
+            "superseded; read a newer version"
+        )
+        return MissingDataFileError(msg, path)
+    return UnreadableFileError(f"data file {path} cannot be read: {error}", path)
 
 
 def find_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> Footer:

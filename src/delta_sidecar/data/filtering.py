@@ -108,6 +108,9 @@ class _Keeps:
             if self.order:
                 return batch.select(list(self.order)).filter(self.expression).select(batch.schema.names)
             return batch.filter(self.expression)
+        except MemoryError:
+            # Arrow's is one of its own, and says nothing of the filter.
+            raise
         except pa.ArrowException as error:
             msg = f"the filter {self.expression} cannot be evaluated: {error}"
             raise PredicateError(msg) from error

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import pyarrow as pa
 
 from delta_sidecar.data.columns import row_columns
-from delta_sidecar.data.file_rows import FileReader, find_footer
+from delta_sidecar.data.file_rows import FileReader, find_footer, unreadable
 from delta_sidecar.data.filtering import select_rows
 from delta_sidecar.data.places import Places
-from delta_sidecar.errors import ScanClosedError, StorageError, UnreadableFileError
+from delta_sidecar.errors import ScanClosedError, StorageError
 from delta_sidecar.store import RequestLog, ScanCancelledError
 
 if TYPE_CHECKING:
@@ -113,6 +113,5 @@ def file_schema(table: ReadableTable, file: DeltaFile) -> pa.Schema:
         with ThreadPoolExecutor(1) as pool:
             metadata = find_footer(store, path, file.size, pool).metadata
             return metadata.schema.to_arrow_schema()
-    except (pa.ArrowException, StorageError, OSError, UnicodeDecodeError) as error:
-        msg = f"data file {file.path} cannot be read: {error}"
-        raise UnreadableFileError(msg, file.path) from error
+    except (pa.ArrowException, MemoryError, StorageError, OSError, UnicodeDecodeError) as error:
+        raise unreadable(file.path, error) from error

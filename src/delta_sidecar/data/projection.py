@@ -40,7 +40,7 @@ class Projection:
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of the columns that are read, as it comes out."""
         if self.made is None:
-            return batch
+            return batch if len(self.schema) == batch.num_columns else batch.select(self.schema.names)
         if not batch.num_columns:
             # Constants alone: Arrow would forget how many rows there are.
             batch = pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], names=["rows"])
@@ -57,7 +57,7 @@ def project(columns: Columns, table: TableSchema) -> Projection:
         table: The table's columns.
 
     Raises:
-        OptionError: There is no such column, or it is named twice.
+        OptionError: There is no such column.
         UnsupportedFeatureError: A column is of a type that is not known here.
     """
     if isinstance(columns, Mapping):
@@ -67,8 +67,12 @@ def project(columns: Columns, table: TableSchema) -> Projection:
             if not isinstance(name, str):
                 msg = f"columns is a list of names, or expressions by name: {{'x': {name}}}"
                 raise OptionError(msg)
-    found = row_columns(table, columns)
-    return Projection(None if columns is None else tuple(found.schema.names), found.schema)
+    if columns is None or isinstance(columns, str):
+        return Projection(None, row_columns(table, columns).schema)
+    # Each is read once, however often it comes out.
+    once = {name: at for at, name in enumerate(dict.fromkeys(columns))}
+    found = row_columns(table, tuple(once)).schema
+    return Projection(tuple(found.names), pa.schema([found.field(once[name]) for name in columns]))
 
 
 def top_level_names(expressions: Iterable[pc.Expression], schema: pa.Schema) -> tuple[str, ...]:

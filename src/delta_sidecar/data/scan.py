@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from delta_sidecar.data.places import Access
     from delta_sidecar.data.query import RowOptions, RowQuery
     from delta_sidecar.events import Listener, Outcome
+    from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig
 
@@ -61,6 +62,7 @@ class RowScan:
         options: How rows are read.
         listeners: Are told what happens.
         snapshot: The table, where it is open already; the configuration then names its version.
+        segment: Its log, where that is listed already; likewise.
         progress: Is called after each batch and at the end, by the thread that takes the batches.
     """
 
@@ -73,6 +75,7 @@ class RowScan:
         *,
         listeners: Iterable[Listener] = (),
         snapshot: Snapshot | None = None,
+        segment: LogSegment | None = None,
         progress: Callable[[RowMetrics], None] | None = None,
     ) -> None:
         self._access = access
@@ -90,6 +93,7 @@ class RowScan:
             replace(config, predicate=prunes, limit=None, batch_size=_FILES_AT_ONCE, strategy=strategy),
             listeners,
             snapshot,
+            segment=segment,
             recent_if_cheap=is_prompt,
         )
         self._requests = RequestLog()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from delta_sidecar.errors import ObjectNotFoundError
 from delta_sidecar.plan import HEAD_BYTES
-from delta_sidecar.store import Fetched, Store, TripClock, run_in
+from delta_sidecar.store import Fetched, Store, TripClock, TripQueue, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,28 +29,30 @@ class Fetcher:
     is taken. A file that was absent when asked for ahead is asked for again. All calls come from the consumer's thread.
     """
 
-    def __init__(self, store: Store, pool: ThreadPoolExecutor, clock: TripClock) -> None:
+    def __init__(self, store: Store, pool: ThreadPoolExecutor, clock: TripClock, queue: TripQueue) -> None:
         self._store = store
         self._pool = pool
+        self._queue = queue
         self._clock = clock
         self._ahead: dict[str, Pending] = {}
         self._heads: dict[str, Pending] = {}
         self._kept: dict[str, _Kept] = {}
         self._kept_bytes = 0
 
-    def use(self, pool: ThreadPoolExecutor) -> None:
+    def use(self, pool: ThreadPoolExecutor, queue: TripQueue) -> None:
         """Asks through another pool from now on."""
         self._pool = pool
+        self._queue = queue
 
     def ahead(self, path: str) -> None:
         """Asks for a file that is likely to be needed."""
         if path not in self._kept and path not in self._ahead:
-            self._ahead[path] = self._submit(path, AHEAD_BYTES)
+            self._ahead[path] = self._submit(path, AHEAD_BYTES, speculative=True)
 
     def ahead_head(self, path: str) -> None:
         """Asks for the head of a file that is likely to be needed."""
         if path not in self._kept and path not in self._heads:
-            self._heads[path] = self._submit(path, HEAD_BYTES)
+            self._heads[path] = self._submit(path, HEAD_BYTES, speculative=True)
 
     def start_head(self, path: str) -> Pending:
         """Asks for the head of a file, unless it is on its way."""
@@ -67,13 +69,15 @@ class Fetcher:
         try:
             return pending.result(self._clock)
         except ObjectNotFoundError:
+            if not pending.speculative:
+                raise
             return self._submit(pending.path, HEAD_BYTES).result(self._clock)
 
-    def start(self, path: str, first_bytes: int = FIRST_BYTES) -> Pending:
-        """Asks for the first bytes of a file, unless it is on its way."""
+    def start(self, path: str, first_bytes: int | None = None) -> Pending:
+        """Asks for the first bytes of a file, as many as are read at once by default, unless it is on its way."""
         if (kept := self._kept.get(path)) is not None:
             return Pending(path, self._clock, kept=kept)
-        return self._ahead.pop(path, None) or self._submit(path, first_bytes)
+        return self._ahead.pop(path, None) or self._submit(path, FIRST_BYTES if first_bytes is None else first_bytes)
 
     def take(self, pending: Pending, *, keep: bool = False) -> Fetched:
         """Waits for a file that was started.
@@ -133,10 +137,10 @@ class Fetcher:
         self._ahead.clear()
         self._heads.clear()
 
-    def _submit(self, path: str, max_bytes: int) -> Pending:
-        clock = TripClock(self._clock.depth)
+    def _submit(self, path: str, max_bytes: int, *, speculative: bool = False) -> Pending:
+        clock = self._queue.fork(self._clock)
         future = self._pool.submit(run_in, clock, lambda: self._store.get(path, max_bytes=max_bytes))
-        return Pending(path, clock, future, speculative=max_bytes == AHEAD_BYTES)
+        return Pending(path, clock, future, speculative=speculative)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,23 +23,36 @@ BLOCK_BYTES = 8 << 20
 PARSED_BYTES = 2 << 20
 """How much of it is parsed at once: that takes several times as much memory."""
 
+MOST_LINE_BYTES = 256 << 20
+"""A longer line is not parsed: that would take several times as much memory."""
+
 Bytes = bytes | memoryview
 
 
 def line_blocks(chunks: Iterator[Bytes]) -> Iterator[bytes]:
-    """Cuts the content of a file, chunk by chunk, into blocks of whole lines that are not much larger than needed."""
-    rest = b""
+    """Cuts the content of a file, chunk by chunk, into blocks of whole lines that are not much larger than needed.
+
+    Raises:
+        pa.ArrowMemoryError: A line is too long.
+    """
+    held: list[bytes] = []
     for chunk in chunks:
         for start in range(0, len(chunk), PARSED_BYTES):
-            data = b"".join((rest, memoryview(chunk)[start : start + PARSED_BYTES]))
+            data = bytes(memoryview(chunk)[start : start + PARSED_BYTES])
             end = data.rfind(b"\n") + 1
-            block, rest = data[:end], data[end:]
-            del data
-            if block:
+            if end:
+                block = b"".join((*held, data[:end]))
+                held.clear()
                 yield block
+                del block
+            held.append(data[end:])
+            del data
+            if sum(map(len, held)) > MOST_LINE_BYTES:
+                msg = f"a line has more than {MOST_LINE_BYTES:,} bytes"
+                raise pa.ArrowMemoryError(msg)
         del chunk
-    if rest:
-        yield rest
+    if any(held):
+        yield b"".join(held)
 
 
 def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> pa.RecordBatch | None:

@@ -60,7 +60,7 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
             if is_empty:
                 msg = "there is no JSON object in it"
                 raise pa.ArrowInvalid(msg)
-        except (pa.ArrowException, StorageError) as error:
+        except (pa.ArrowException, MemoryError, StorageError) as error:
             raise unreadable(ref, error) from error
     tidiness.restore()
 

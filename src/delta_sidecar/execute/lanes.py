@@ -44,7 +44,7 @@ def in_lanes(
         workers: How many streams run at once.
         clock: The consumer's clock of dependent round trips.
         makers: Each makes one stream.
-        ahead: How many streams may be under way or wait for a thread; a function is asked each time.
+        ahead: How many streams may be under way or wait for a thread, one at least; a function is asked each time.
         budget: How much may wait to be taken, over all streams. One item of the first stream always may.
         weigh: How much an item counts.
     """
@@ -54,8 +54,7 @@ def in_lanes(
     remaining = iter(makers)
     try:
         while True:
-            most = ahead if isinstance(ahead, int) else ahead()
-            while len(waiting) < most and (maker := next(remaining, None)) is not None:
+            while len(waiting) < _most(ahead) and (maker := next(remaining, None)) is not None:
                 waiting.append(Lane(maker, scale, weigh, clock.fork()))
                 crew.put(waiting[-1])
             if not waiting:
@@ -69,6 +68,10 @@ def in_lanes(
             waiting.popleft()
     finally:
         crew.stop()
+
+
+def _most(ahead: int | Callable[[], int]) -> int:
+    return ahead if isinstance(ahead, int) else max(1, ahead())
 
 
 class Crew(Generic[T]):

@@ -6,13 +6,14 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import binaries, int64s, strings
-from delta_sidecar.errors import ObjectNotFoundError, StorageError
+from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.execute.fetcher import FIRST_BYTES, Fetcher
 from delta_sidecar.execute.footer import FOOTER_BYTES, read_footer
 from delta_sidecar.execute.json_scan import AHEAD_BYTES, scan_json, within
@@ -21,10 +22,10 @@ from delta_sidecar.execute.piece_scan import PieceScan
 from delta_sidecar.execute.work import ExecutionCounts, Work, unreadable
 from delta_sidecar.plan import (
     HEAD_BYTES,
+    TAIL_BYTES,
     Batches,
     Filter,
     FilterOrdered,
-    Given,
     ListFiles,
     Place,
     Plan,
@@ -36,12 +37,14 @@ from delta_sidecar.plan import (
     ScanParquet,
     ScanPieces,
 )
-from delta_sidecar.store import Fetched, Store, TripClock
+from delta_sidecar.store import Fetched, Store, TripClock, TripQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from delta_sidecar.plan import FileRef
 
 
 class LocalExecutor:
@@ -62,8 +65,9 @@ class LocalExecutor:
         self.counts = ExecutionCounts()
         pool = _threads(file_parallelism)
         self._pools = [pool]
-        self._work = Work(store, pool, TripClock(), self.counts, file_parallelism)
-        self._fetcher = Fetcher(store, pool, self._work.clock)
+        queue = TripQueue(_most_requests(file_parallelism))
+        self._work = Work(store, pool, TripClock(), self.counts, file_parallelism, queue)
+        self._fetcher = Fetcher(store, pool, self._work.clock, queue)
         self._parquet = ParquetScan(self._work, row_groups_ahead)
         self._pieces = PieceScan(self._work)
 
@@ -82,8 +86,9 @@ class LocalExecutor:
         if file_parallelism != self._work.file_parallelism:
             pool = _threads(file_parallelism)
             self._pools.append(pool)
-            self._work = replace(self._work, pool=pool, file_parallelism=file_parallelism)
-            self._fetcher.use(pool)
+            queue = TripQueue(_most_requests(file_parallelism))
+            self._work = replace(self._work, pool=pool, file_parallelism=file_parallelism, queue=queue)
+            self._fetcher.use(pool, queue)
         self._parquet.use(self._work, row_groups_ahead)
         self._pieces.use(self._work)
 
@@ -128,8 +133,6 @@ class LocalExecutor:
             return self._parquet.run(plan)
         if isinstance(plan, ScanPieces):
             return self._pieces.run(plan)
-        if isinstance(plan, Given):
-            return self._given(plan)
         return self._read(plan)
 
     def _read(self, plan: ListFiles | ReadFiles | ReadFooters | ReadKeyValue | ReadRanges) -> Batches:
@@ -142,11 +145,6 @@ class LocalExecutor:
         if isinstance(plan, ReadRanges):
             return self._read_ranges(plan)
         return self._list_files(plan)
-
-    def _given(self, plan: Given) -> Batches:
-        for batch in plan.batches:
-            self._work.progress.place = None
-            yield batch
 
     def _filtered(self, plan: Filter | FilterOrdered) -> Batches:
         with closing(self.execute(plan.source)) as batches:
@@ -179,6 +177,7 @@ class LocalExecutor:
         first_bytes = min(plan.max_bytes, FIRST_BYTES) if plan.beginning else FIRST_BYTES
         started = [self._fetcher.start(path, first_bytes) for path in plan.paths]
         heads = [self._fetcher.start_head(path) for path in plan.heads]
+        tails = [(ref, self._work.submit(partial(_tail, self._work.store, ref))) for ref in plan.tails]
         for ref in within(plan.ahead, AHEAD_BYTES):
             self._fetcher.ahead(ref.path)
         for pending in started:
@@ -196,6 +195,12 @@ class LocalExecutor:
                 continue
             data = bytes(fetched.data[:HEAD_BYTES])
             yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
+        for ref, asked in tails:
+            try:
+                data = self._work.take(asked)
+            except (ObjectNotFoundError, ObjectTruncatedError):
+                continue
+            yield _batch(path=strings([ref.path]), size=int64s(_integers([ref.size or 0])), data=binaries([data]))
 
     def _whole(self, path: str, first: Fetched, plan: ReadFiles) -> bytes | None:
         """All of a file, of which the first bytes are there; None where that is too much."""
@@ -212,7 +217,7 @@ class LocalExecutor:
         store, ref = self._work.store, plan.file
         try:
             found = self._work.take(self._work.submit(lambda: store.get_ranges(ref.path, plan.ranges)))
-        except (StorageError, OSError) as error:
+        except (MemoryError, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
         for number, data in enumerate(found):
             yield _batch(number=int64s(_integers([number])), data=binaries([bytes(data)]))
@@ -227,14 +232,23 @@ class LocalExecutor:
 
         try:
             value = work.take(work.submit(read))
-        except (pa.ArrowException, StorageError, OSError) as error:
+        except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
         yield _batch(value=binaries([value]))
 
 
+def _tail(store: Store, ref: FileRef) -> bytes:
+    size = ref.size or 0
+    return bytes(store.get_range(ref.path, max(0, size - TAIL_BYTES), size))
+
+
 def _threads(file_parallelism: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_most_requests(file_parallelism), thread_name_prefix="delta-sidecar-io")
+
+
+def _most_requests(file_parallelism: int) -> int:
     # Besides the commits, a listing, a checksum file, a manifest and a head are asked for at the same time.
-    return ThreadPoolExecutor(file_parallelism + 4, thread_name_prefix="delta-sidecar-io")
+    return file_parallelism + 4
 
 
 def _batch(**columns: pa.Array) -> pa.RecordBatch:

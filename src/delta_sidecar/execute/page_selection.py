@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,6 +126,20 @@ class PageReader:
             elif header.kind in (DATA_PAGE, DATA_PAGE_V2):
                 self._page = header, at
         return self._page
+
+
+def first_headers(sparse: SparseFile, place: Range, most: int | None) -> list[PageHeader]:
+    """Headers of the pages of a column chunk, up to the first that cannot be read.
+
+    Args:
+        sparse: The file.
+        place: Where the chunk is.
+        most: So many at most; None for all.
+    """
+    found: list[PageHeader] = []
+    with suppress(UnusualPagesError):
+        found.extend(header for header, _ in islice(_pages(sparse, place), most))
+    return found
 
 
 def _pages(sparse: SparseFile, place: Range) -> Iterator[tuple[PageHeader, int]]:

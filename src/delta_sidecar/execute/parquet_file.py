@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from delta_sidecar.execute.footer import Footer, Layout
 from delta_sidecar.execute.int96 import with_fixed_bytes
-from delta_sidecar.execute.page_selection import PageReader, excerpt_of
+from delta_sidecar.execute.page_selection import PageReader, excerpt_of, first_headers
 from delta_sidecar.execute.plain_types import plain_batch
 from delta_sidecar.execute.sparse_file import Range, SparseFile, Window
 from delta_sidecar.execute.swelling import longest_texts, put_together, rows_of_a_step
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
+    from delta_sidecar.execute.page_headers import PageHeader
     from delta_sidecar.store import Store
 
 BATCH_BYTES = 1 << 20
 HELD_BYTES = 8 << 20
+MOST_PAGE_BYTES = 256 << 20
+"""A larger page of a checkpoint is not decoded; writers make pages of a megabyte or so."""
+
 _MOST_ROWS = 16_384
 _FEWEST_ROWS = 1_024
 
@@ -65,12 +69,12 @@ class ParquetRows:
         self._leaves = self._layout.leaves
         self._fixed_bytes: pq.FileMetaData | None = None
         self._lock = threading.Lock()
+        self._steps: dict[tuple[int, tuple[int, ...]], int] = {}
 
     def leaves(self, columns: Sequence[str]) -> list[int]:
         """Indices of the file's leaf columns that are these columns or below them."""
-        prefixes = tuple(f"{name}." for name in columns)
         names = frozenset(columns)
-        return [i for i, leaf in enumerate(self._leaves) if leaf in names or leaf.startswith(prefixes)]
+        return [i for i, leaf in enumerate(self._leaves) if _is_among(leaf, names)]
 
     def row_groups(self, non_null: Sequence[str]) -> list[int]:
         """The row groups where one of some columns has a value, as far as statistics tell."""
@@ -89,6 +93,12 @@ class ParquetRows:
         """Whether a column, or one below it, has a value in a row group, as far as statistics tell."""
         row_group = self._footer.metadata.row_group(group)
         return any(_has_values(row_group, leaf) for leaf in self.leaves([column]))
+
+    def most_values(self, group: int, columns: Sequence[str]) -> int:
+        """How many rows of a row group have a value in one of some columns, at most; without columns, all."""
+        row_group = self._footer.metadata.row_group(group)
+        counts = [_values(row_group, leaf) for leaf in self.leaves(columns)]
+        return min(sum(counts), self.num_rows(group)) if counts else self.num_rows(group)
 
     def has_fewer_values(self, group: int, column: str, beside: str) -> bool:
         """Whether a column has more nulls than another in a row group, or it cannot be told."""
@@ -150,17 +160,24 @@ class ParquetRows:
         source = partial(pa.BufferReader, whole) if sparse is None else partial(pa.PythonFile, sparse, mode="r")
         try:
             rows = self.batch_rows(group, columns)
-            if fetched is not None:
-                yield from self._decoded(source, group, leaves, rows)
-            else:
-                step = self._step(source, group, leaves, rows)
-                decoded = self._decoded(source, group, leaves, step)
-                yield from decoded if step == rows else put_together(decoded, rows, self._size.bytes)
+            step = self._step(source, group, leaves, rows) if fetched is None else self._step_of(group, leaves, fetched)
+            decoded = self._decoded(source, group, leaves, step)
+            yield from decoded if step == rows else put_together(decoded, rows, self._size.bytes)
         finally:
             if fetched is None and sparse is not None:
                 sparse.close()
             if is_large:
                 pa.default_memory_pool().release_unused()
+
+    def swells(self, group: int, columns: Sequence[str], fetched: SparseFile) -> bool:
+        """Whether the rows of a batch may take far more room than the footer says.
+
+        Args:
+            group: The row group.
+            columns: Dotted names.
+            fetched: The file with these columns fetched.
+        """
+        return self._step_of(group, self.leaves(columns), fetched) < self.batch_rows(group, columns)
 
     def _decoded(
         self, source: Callable[[], pa.NativeFile], group: int, leaves: Sequence[int], rows: int
@@ -197,6 +214,44 @@ class ParquetRows:
         most = 2 * self._size.bytes
         if self._layout.is_flat and row_group.num_rows * (row_group.total_byte_size + 8 * len(leaves)) <= most:
             return rows
+        longest = self._longest(source, group)
+        return rows_of_a_step(self._footer.metadata, group, leaves, rows, most, longest)
+
+    def _step_of(self, group: int, leaves: Sequence[int], fetched: SparseFile) -> int:
+        """The same for columns that were fetched before: what a footer says of their size is not relied on."""
+        key = group, tuple(leaves)
+        step = self._steps.get(key)
+        if step is None:
+            longest = self._longest(partial(pa.PythonFile, fetched, mode="r"), group)
+            pages = partial(self._pages, group, fetched)
+            rows = self.batch_rows(group, self._paths(leaves))
+            expected = rows * self.uncompressed_bytes(group, self._paths(leaves)) // max(1, self.num_rows(group))
+            most = min(MOST_PAGE_BYTES, max(_DECODED_BYTES, 2 * expected))
+            step = rows_of_a_step(self._footer.metadata, group, leaves, rows, most, longest, pages)
+            # A row group with fewer rows than a batch takes one step.
+            step = self._steps[key] = rows if step >= self.num_rows(group) else step
+        return step
+
+    def _pages(self, group: int, fetched: SparseFile, leaf: int) -> list[PageHeader]:
+        """Headers of the pages of a column: all where they may decompress to much, else the first.
+
+        Raises:
+            pa.ArrowMemoryError: A page is too large.
+        """
+        chunk = self._footer.metadata.row_group(group).column(leaf)
+        place = _chunk_range(chunk)
+        most = _MOST_TIMES.get(chunk.compression, _ANY_TIMES) * chunk.total_compressed_size
+        # A window that was moved on would be fetched again.
+        some = None if most > _DECODED_BYTES and not fetched.has_windows else 1
+        headers = first_headers(fetched, place, some)
+        largest = max((header.uncompressed for header in headers), default=0)
+        if largest > MOST_PAGE_BYTES:
+            msg = f"column {self._leaves[leaf]} has a page of {largest:,} bytes; at most {MOST_PAGE_BYTES:,} are read"
+            raise pa.ArrowMemoryError(msg)
+        return headers
+
+    def _longest(self, source: Callable[[], pa.NativeFile], group: int) -> Callable[[Sequence[int]], list[int]]:
+        """Tells how long the longest texts in the dictionaries of some columns are."""
 
         def longest(doubtful: Sequence[int]) -> list[int]:
             paths = self._paths(doubtful)
@@ -210,7 +265,7 @@ class ParquetRows:
             first = next(file.iter_batches(1, row_groups=[group], columns=paths, use_threads=False), None)
             return [0] * len(paths) if first is None else longest_texts(first)
 
-        return rows_of_a_step(self._footer.metadata, group, leaves, rows, most, longest)
+        return longest
 
     def _paths(self, leaves: Sequence[int]) -> list[str]:
         return [self._leaves[leaf] for leaf in leaves]
@@ -265,6 +320,10 @@ class ParquetRows:
         return [_chunk_range(chunk) for leaf, chunk in chunks.items() if leaf not in first], windows
 
 
+# Decompression makes so many times as much of some bytes, at most; of others there is no telling.
+_MOST_TIMES = {"UNCOMPRESSED": 1, "SNAPPY": 22}
+_ANY_TIMES = 1 << 40
+_DECODED_BYTES = 32 << 20
 _LARGE = 256 << 10
 _NARROWEST = 32 << 10
 _SLICE_BYTES = 256 << 10
@@ -287,11 +346,25 @@ def _beginnings(chunks: Mapping[int, pq.ColumnChunkMetaData], share: float) -> d
     return {leaf: int(size * scale) + page for leaf, size in needed.items()}
 
 
+def _is_among(leaf: str, names: frozenset[str]) -> bool:
+    """Whether a leaf column is one of some columns, or below one; where a name has dots is not known."""
+    end = len(leaf)
+    while end >= 0:
+        if leaf[:end] in names:
+            return True
+        end = leaf.rfind(".", 0, end)
+    return False
+
+
 def _has_values(row_group: pq.RowGroupMetaData, leaf: int) -> bool:
+    return _values(row_group, leaf) > 0
+
+
+def _values(row_group: pq.RowGroupMetaData, leaf: int) -> int:
+    """How many values a column has, at most."""
     statistics = row_group.column(leaf).statistics
-    if statistics is None or not statistics.has_null_count:
-        return True
-    return bool(statistics.null_count < row_group.num_rows)
+    nulls = statistics.null_count if statistics is not None and statistics.has_null_count else 0
+    return int(row_group.num_rows - nulls)
 
 
 def _chunk_range(chunk: pq.ColumnChunkMetaData) -> Range:

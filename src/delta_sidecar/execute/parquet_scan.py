@@ -66,11 +66,12 @@ class ParquetScan:
         if plan.check:
             plan = replace(plan, files=self._checked(plan))
         if plan.columns:
+            waves = _Waves(plan.enough)
             decoded = in_lanes(
                 decoders(),
                 self._work.clock,
-                self._tasks(plan, functions),
-                ahead=self._row_groups_ahead,
+                self._tasks(plan, functions, waves),
+                ahead=lambda: self._row_groups_ahead if waves.is_open else 1,
                 budget=_DECODED_BYTES,
                 weigh=_weight,
             )
@@ -148,7 +149,9 @@ class ParquetScan:
         is_wanted = keep or (plan.columns and self._rows(ref, footer).row_groups(plan.non_null))
         return footer if is_wanted else None, summary
 
-    def _tasks(self, plan: ScanParquet, functions: Functions) -> Iterator[Callable[[], Iterator[_Placed]]]:
+    def _tasks(
+        self, plan: ScanParquet, functions: Functions, waves: _Waves
+    ) -> Iterator[Callable[[], Iterator[_Placed]]]:
         room = _Room(_FETCHED_BYTES)
         is_first = True
         for ref, footer in self._read_footers(plan.files, keep=plan.check):
@@ -159,6 +162,7 @@ class ParquetScan:
             if not plan.check:
                 self._work.counts.add(skipped=footer.metadata.num_row_groups - len(groups))
             for group in groups:
+                waves.take(rows.most_values(group, plan.non_null))
                 selected = SelectedRows(rows, group, plan, is_first=is_first)
                 yield _RowGroupTask(self._work, ref, selected, functions, room, counted=not plan.check)
                 is_first = False
@@ -202,7 +206,7 @@ class ParquetScan:
     def _take(self, ref: FileRef, asked: Asked[T]) -> T:
         try:
             return self._work.take(asked)
-        except (pa.ArrowException, StorageError, OSError) as error:
+        except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
 
     def _rows(self, ref: FileRef, footer: Footer) -> ParquetRows:
@@ -211,6 +215,31 @@ class ParquetScan:
 
 def _weight(placed: _Placed) -> int:
     return placed[1].get_total_buffer_size()  # type: ignore[no-any-return]
+
+
+class _Waves:
+    """How many row groups are asked for together, where few are likely to be enough.
+
+    First as many as hold the rows that are wanted; each time that this proves too few, twice as many as before.
+    """
+
+    def __init__(self, enough: int | None) -> None:
+        self._rows = enough
+        self._groups = self._taken = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another row group is asked for before the last ones are given."""
+        return self._rows is None or self._rows > 0 or self._groups > 0
+
+    def take(self, rows: int) -> None:
+        """Another row group is asked for, with so many rows."""
+        if self._rows is None:
+            return
+        if not self.is_open:
+            self._groups = 2 * self._taken
+        self._taken += 1
+        self._rows, self._groups = max(0, self._rows - rows), max(0, self._groups - 1)
 
 
 class _Room:
@@ -270,7 +299,7 @@ class _RowGroupTask:
                     pa.default_memory_pool().release_unused()
                     yield place, kept
                 del kept
-        except (pa.ArrowException, StorageError, OSError) as error:
+        except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
             raise unreadable(self._ref, error) from error
         finally:
             if fetched is not None:

@@ -127,7 +127,7 @@ class _GroupTask:
             self.work.counts.add(read=1, batches=1, of_pieces=True)
             for function in self.functions:
                 batch = function(batch) if batch is not None and batch.num_rows else None
-        except (pa.ArrowException, SidecarError, StorageError, OSError) as error:
+        except (pa.ArrowException, MemoryError, SidecarError, StorageError, OSError) as error:
             raise unreadable(FileRef(path, label=group.number), error) from error
         if group.number % self.plan.at_once == 0:
             # Arrow's allocator keeps what a thread frees; over many row groups that adds up.

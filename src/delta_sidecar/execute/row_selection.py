@@ -123,15 +123,24 @@ class ChosenRows:
         self._files = [fetched] if fetched is not None else []
         self._dense: _InOrder | None = None
         self._sparse: _ByPage | None = None
+        self._swells = False
 
     def take(self, start: int, keep: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Reads rows from one on: those that are chosen."""
-        if keep.sum() <= len(keep) * _SPARSE:
-            self._sparse = self._sparse or _ByPage(self._rows, self.group, self._columns, self._file())
-            yield self._sparse.take(start, keep)
+        if keep.sum() <= len(keep) * _SPARSE and (sparse := self._by_page()) is not None:
+            yield sparse.take(start, keep)
         else:
             self._dense = self._dense or _InOrder(self._rows.batches(self.group, self._columns, self._file()))
             yield from self._dense.take(start, keep)
+
+    def _by_page(self) -> _ByPage | None:
+        """Reads by page; None where rows may take much room, for by page those of a strip come in one batch."""
+        if self._sparse is None and not self._swells:
+            file = self._file()
+            self._swells = self._rows.swells(self.group, self._columns, file)
+            if not self._swells:
+                self._sparse = _ByPage(self._rows, self.group, self._columns, file)
+        return self._sparse
 
     def finish(self) -> None:
         """Checks what was read by page.

@@ -7,7 +7,7 @@ window that moves ahead of the reader. Anything else is fetched when it is touch
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,7 @@ class SparseFile:
         self._clock = current_clock()
         self._position = 0
         self._loaded: list[tuple[int, Bytes]] = []
+        self._longest = 0
         self._windows: list[_Window] = []
         self._lock = threading.RLock()
 
@@ -85,8 +86,8 @@ class SparseFile:
     def keep(self, start: int, data: Bytes) -> None:
         """Takes bytes that are already here."""
         with self._lock:
-            self._loaded.append((start, data))
-            self._loaded.sort(key=lambda entry: entry[0])
+            insort(self._loaded, (start, data), key=_start)
+            self._longest = max(self._longest, len(data))
 
     def release(self) -> None:
         """Forgets everything that was loaded."""
@@ -147,11 +148,14 @@ class SparseFile:
         return self._find(start, end) is not None
 
     def _find(self, start: int, end: int) -> Bytes | None:
-        index = bisect_right(self._loaded, start, key=lambda entry: entry[0]) - 1
+        index = bisect_right(self._loaded, start, key=_start) - 1
         while index >= 0:
             at, data = self._loaded[index]
             if end <= at + len(data):
                 return memoryview(data)[start - at : end - at]
+            if end > at + self._longest:
+                # What begins further in front does not reach as far.
+                return None
             index -= 1
         return None
 
@@ -179,6 +183,10 @@ class SparseFile:
 
     def _fetch(self, start: int, end: int) -> Bytes:
         return run_in(self._clock, lambda: self._store.get_range(self.path, start, end))
+
+
+def _start(entry: tuple[int, Bytes]) -> int:
+    return entry[0]
 
 
 class _Window:

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_sidecar.execute.page_headers import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
+    from delta_sidecar.execute.page_headers import PageHeader
+
     Longest = Callable[[Sequence[int]], Sequence[int]]
+    Pages = Callable[[int], Sequence[PageHeader]]
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
 _WIDTH = 8
@@ -27,7 +32,13 @@ _SHARING, _SHARING_ROWS = "DELTA_BYTE_ARRAY", 128
 
 
 def rows_of_a_step(
-    metadata: pq.FileMetaData, group: int, leaves: Sequence[int], rows: int, most_bytes: int, longest: Longest
+    metadata: pq.FileMetaData,
+    group: int,
+    leaves: Sequence[int],
+    rows: int,
+    most_bytes: int,
+    longest: Longest,
+    pages: Pages | None = None,
 ) -> int:
     """How many rows can be decoded at once, so that they take no more than some bytes.
 
@@ -38,6 +49,7 @@ def rows_of_a_step(
         rows: So many at most.
         most_bytes: So many bytes, roughly; a single row may take more.
         longest: Tells how long the longest texts in the dictionaries of some columns are.
+        pages: Gives headers of the pages of a column; None where the footer is believed.
     """
     row_group = metadata.row_group(group)
     rows = min(rows, max(1, row_group.num_rows))
@@ -47,7 +59,15 @@ def rows_of_a_step(
         values = max(1.0, chunk.num_values / max(1, row_group.num_rows))
         is_text = chunk.physical_type == "BYTE_ARRAY"
         of_a_row += values * max(metadata.schema.column(leaf).length, _WIDTHS.get(chunk.physical_type, _WIDTH))
-        if is_text and chunk.has_dictionary_page and rows * values * chunk.total_uncompressed_size > most_bytes:
+        size, is_shared = chunk.total_uncompressed_size, chunk.has_dictionary_page
+        of_a_value = 0.0
+        for page in pages(leaf) if pages is not None else ():
+            if page.kind == DICTIONARY_PAGE:
+                size, is_shared = page.uncompressed, True
+            elif is_text and page.kind in (DATA_PAGE, DATA_PAGE_V2):
+                of_a_value = max(of_a_value, page.uncompressed / max(1, page.values))
+        of_a_row += values * of_a_value
+        if is_text and is_shared and rows * values * size > most_bytes:
             doubtful.append((leaf, values))
         elif is_text and _SHARING in chunk.encodings:
             rows = min(rows, _SHARING_ROWS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from delta_sidecar.errors import UnreadableFileError
-from delta_sidecar.store import TripClock, run_in
+import pyarrow as pa
+
+from delta_sidecar.errors import NotEnoughMemoryError, UnreadableFileError
+from delta_sidecar.store import TripClock, TripQueue, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +92,7 @@ class Work:
         clock: The consumer's clock of dependent round trips.
         counts: What it comes to.
         file_parallelism: How many small files are fetched at once.
+        queue: Tells which trips the requests of the pool are part of.
         progress: How it goes.
     """
 
@@ -97,11 +101,12 @@ class Work:
     clock: TripClock
     counts: ExecutionCounts
     file_parallelism: int
+    queue: TripQueue
     progress: Progress = field(default_factory=Progress)
 
     def submit(self, request: Callable[[], T]) -> Asked[T]:
         """Asks something of the store in a thread of the pool."""
-        clock = self.clock.fork()
+        clock = self.queue.fork(self.clock)
         return Asked(clock, self.pool.submit(run_in, clock, request))
 
     def take(self, asked: Asked[T]) -> T:
@@ -119,6 +124,20 @@ class Asked(Generic[T]):
     future: Future[T]
 
 
-def unreadable(ref: FileRef, error: Exception) -> UnreadableFileError:
+def unreadable(ref: FileRef, error: Exception) -> UnreadableFileError | NotEnoughMemoryError:
     """The error for a file of a plan that cannot be fetched or decoded."""
-    return UnreadableFileError(f"{ref.path}: {error}", ref.path, ref.label)
+    return out_of_memory(ref.path, error) or UnreadableFileError(f"{ref.path}: {error}", ref.path, ref.label)
+
+
+def out_of_memory(path: str, error: Exception) -> NotEnoughMemoryError | None:
+    """The error for a file whose content does not fit into memory; None where that is not what happened.
+
+    It says nothing of whether the file is whole.
+    """
+    is_no_room = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    if not isinstance(error, MemoryError | pa.ArrowCapacityError) and not is_no_room:
+        return None
+    if isinstance(error, NotEnoughMemoryError):
+        return error
+    why = str(error) or "there is none left"
+    return NotEnoughMemoryError(f"{path} takes more memory than there is, or than is allowed: {why}", path)

@@ -22,7 +22,12 @@ MANY_COMMITS = 100
 
 _MOST_NAMED = 5
 _BUILD = "Run `delta-sidecar build`, best after each checkpoint."
-_OTHERS = frozenset({"other_commit", "other_table"})
+_ADVICE = {
+    "other_commit": "It belongs to another table that was here, or to a commit that was replaced. Run `delta-sidecar "
+    "build`; `delta-sidecar vacuum` removes the old one later.",
+    "unproven": "It may be of another table that was here, or of a history that a restore has replaced. Run "
+    "`delta-sidecar build`; `delta-sidecar vacuum` removes the old one later.",
+}
 
 
 def sidecar_findings(
@@ -55,15 +60,11 @@ def _unusable(sidecars: SidecarsReport) -> Iterator[Finding]:
     # Without its manifest one is tried again by its footer: what was wrong first says most.
     first = {found.version: found for found in reversed(sidecars.unusable)}
     for found in sorted(first.values(), key=lambda found: -found.version):
-        is_another = found.code in _OTHERS
         yield Finding(
             "sidecar-unusable",
             "warning",
             f"Metadata sidecar {found.name} cannot be used ({found.code}): {found.reason.rstrip('.')}.",
-            "It belongs to another table that was here, or to a commit that was replaced. Run `delta-sidecar build`; "
-            "`delta-sidecar vacuum` removes the old one later."
-            if is_another
-            else "Readers take the next base, which costs them more. Run `delta-sidecar build`.",
+            _ADVICE.get(found.code, "Readers take the next base, which costs them more. Run `delta-sidecar build`."),
         )
 
 

@@ -45,22 +45,19 @@ def decode_rows(data: bytes | memoryview, cardinality: int | None = None, num_ro
     """
     parts: list[Numbers] = []
     found = 0
-    try:
-        for bitmap in _bitmaps(data):
-            found += int(bitmap.counts.sum())
-            if cardinality is not None and found > cardinality:
-                _refuse(f"it says to hold {found} rows or more; there have to be {cardinality}")
-            # Looked at before a bitmap is decoded: there may be many, in files of more than 2**32 rows.
-            if num_rows is not None and bitmap.bases[-1] >= num_rows:
-                _refuse(f"it holds row {bitmap.bases[-1]} or a later one; the file has {num_rows} rows")
-            parts.append(_rows(bitmap))
-            if num_rows is not None and parts[-1][-1] >= num_rows:
-                _refuse(f"it holds row {parts[-1][-1]}; the file has {num_rows} rows")
-        if cardinality is not None and found != cardinality:
-            _refuse(f"it holds {found} rows; there have to be {cardinality}")
-        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *parts])
-    except MemoryError:
-        _refuse(f"there is no memory for its {found} rows")
+    for bitmap in _bitmaps(data):
+        found += int(bitmap.counts.sum())
+        if cardinality is not None and found > cardinality:
+            _refuse(f"it says to hold {found} rows or more; there have to be {cardinality}")
+        # Looked at before a bitmap is decoded: there may be many, in files of more than 2**32 rows.
+        if num_rows is not None and bitmap.bases[-1] >= num_rows:
+            _refuse(f"it holds row {bitmap.bases[-1]} or a later one; the file has {num_rows} rows")
+        parts.append(_rows(bitmap))
+        if num_rows is not None and parts[-1][-1] >= num_rows:
+            _refuse(f"it holds row {parts[-1][-1]}; the file has {num_rows} rows")
+    if cardinality is not None and found != cardinality:
+        _refuse(f"it holds {found} rows; there have to be {cardinality}")
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 _NO_RUNS, _WITH_RUNS = 12346, 12347  # the cookies

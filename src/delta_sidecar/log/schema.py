@@ -177,9 +177,10 @@ class _Walk:
         if node["type"] == "map":
             key, key_physical, extra = self._inner("key", node["keyType"])
             value, value_physical, more = self._inner("value", node["valueType"])
+            nullable = bool(node.get("valueContainsNull", True)) or pa.types.is_null(value.type)
             return (
-                pa.map_(key.with_nullable(nullable=False), value),
-                pa.map_(key_physical.with_nullable(nullable=False), value_physical),
+                pa.map_(key.with_nullable(nullable=False), value.with_nullable(nullable)),
+                pa.map_(key_physical.with_nullable(nullable=False), value_physical.with_nullable(nullable)),
                 extra | more,
             )
         return self._type(str(node["type"]), logical, physical)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, parse_log_name
+from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, commit_path, parse_log_name
 from delta_sidecar.log.tail import WINDOW, CommitRange, ListedCommits, Tail
 
 if TYPE_CHECKING:
@@ -87,9 +87,30 @@ class LogSegment:
     e_tag: str | None = None
     superseded: int | None = None
 
+    def is_same_history(self, other: LogSegment) -> bool:
+        """Whether another listing proves to be of the same history.
+
+        It does where both show the version's own commit, or a checkpoint of it, with the same contents: a clean-up
+        leaves the commit of its checkpoint there.
+        """
+        own, others = self._own_files(), other._own_files()
+        common = own.keys() & others.keys()
+        return bool(common) and all(own[path] == others[path] for path in common)
+
     def tail(self, base_version: int) -> Tail:
         """The commits after a base, newest first."""
         return Tail(self.commits, self.version, base_version)
+
+    def _own_files(self) -> dict[str, str]:
+        """The version's own commit and checkpoints: what identifies the contents of each, by path."""
+        found = {}
+        if self.version in self.commits:
+            size, time = self.commits.size(self.version), self.commits.time(self.version)
+            found[commit_path(self.version)] = self.e_tag or f"{size} {time}"
+        for checkpoint in self.checkpoints:
+            if checkpoint.version == self.version:
+                found |= {file.path: file.e_tag or f"{file.size} {file.last_modified}" for file in checkpoint.files}
+        return found
 
 
 @dataclass(slots=True)

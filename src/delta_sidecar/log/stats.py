@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +58,25 @@ def parse_statistics(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataT
     except pa.ArrowInvalid:
         parsed = _parse_each(text, schema)
     return struct_statistics(parsed, columns)
+
+
+def parse_members(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.StructArray:
+    """Reads JSON texts that are statistics of the columns and nothing else.
+
+    Timestamps and dates are texts, as they stand there. The fields are the same for the same columns. A column of no
+    type (None) may have null for bounds, and nothing else.
+
+    Raises:
+        pa.ArrowInvalid: A text is no object, has a member that is no statistic of the columns or is there twice, or a
+            value of another type than its column has.
+    """
+    if not pc.all(_begins(text), min_count=0).as_py():
+        msg = "a text is no JSON object"
+        raise pa.ArrowInvalid(msg)
+    schema = _json_schema(columns)
+    absent = [name for name in ("minValues", "maxValues", "nullCount") if name not in schema.names]
+    # Arrow does not look into what it refuses, so that no text can nest too deep for it.
+    return _parse_all(text, pa.schema([*schema, *(pa.field(name, pa.struct([])) for name in absent)]), others="error")
 
 
 def parse_num_records(text: pa.StringArray) -> pa.Int64Array:
@@ -149,11 +168,12 @@ def _cast_each(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
-def _json_schema(columns: Mapping[ColumnPath, pa.DataType]) -> pa.Schema:
+def _json_schema(columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.Schema:
+    """The schema of statistics texts; a column of no type (None) has bounds that can only be null."""
     bounds: dict[str, Any] = {}
     counts: dict[str, Any] = {}
     for path, kind in columns.items():
-        as_json = _json_type(kind)
+        as_json = pa.null() if kind is None else _json_type(kind)
         if as_json is not None:
             _insert(bounds, path, as_json)
         _insert(counts, path, pa.int64())
@@ -188,7 +208,9 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
     return pa.struct([pa.field(name, _struct(kind) if isinstance(kind, dict) else kind) for name, kind in tree.items()])
 
 
-def _parse_all(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
+def _parse_all(
+    text: pa.StringArray, schema: pa.Schema, others: Literal["ignore", "error"] = "ignore"
+) -> pa.StructArray:
     if not len(text):
         return pa.nulls(0, pa.struct(list(schema)))
     filled = _objects(text)
@@ -201,7 +223,7 @@ def _parse_all(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
         pa.BufferReader(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
         parse_options=pj.ParseOptions(
-            explicit_schema=schema, newlines_in_values=several_lines, unexpected_field_behavior="ignore"
+            explicit_schema=schema, newlines_in_values=several_lines, unexpected_field_behavior=others
         ),
     ).read_all()
     if table.num_rows != len(text):
@@ -217,10 +239,13 @@ def _objects(text: pa.StringArray) -> pa.StringArray:
     """
     nothing = scalar("{}", pa.string())
     filled = pc.fill_null(text, nothing)
-    begins = pc.starts_with(filled, pattern="{")
-    if not pc.all(begins).as_py():
-        begins = pc.starts_with(pc.utf8_ltrim_whitespace(filled), pattern="{")
-    return pc.if_else(begins, filled, nothing)
+    return pc.if_else(_begins(filled), filled, nothing)
+
+
+def _begins(text: pa.StringArray) -> pa.BooleanArray:
+    """Which texts begin an object."""
+    begins = pc.starts_with(text, pattern="{")
+    return begins if pc.all(begins).as_py() else pc.starts_with(pc.utf8_ltrim_whitespace(text), pattern="{")
 
 
 def _parse_each(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:

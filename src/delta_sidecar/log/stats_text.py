@@ -2,8 +2,9 @@
 
     {"numRecords":3,"minValues":{"a":1},"maxValues":{"a":7},"nullCount":{"a":0},"tightBounds":true}
 
-Writers agree on the members and differ in how they write values, and in whether an object without members is there. A
-*layout* is one writer's way. A text that no layout gives back is not rebuilt: it has to be kept.
+Writers agree on the members and differ in their order, in how they write values, and in whether an object without
+members is there. A *layout* is one writer's way, with the members in the order of the table's schema. A text that says
+something else than its layout gives back is not rebuilt: it has to be kept.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import scalar
+from delta_sidecar._arrow import bits_of, booleans, scalar
+from delta_sidecar.log.stats_meaning import in_form, say_the_same
 from delta_sidecar.log.value_text import ARROW, JAVA, RUST, ValueStyle, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.log.stats import FileStatistics
 
 
@@ -44,7 +48,7 @@ STATS_FORMATS = {
     "deltalake": StatsLayout(RUST, empty_objects=True),
 }
 """Layouts by name: Delta on Spark; the same without empty objects; what `log.json_text` makes of the structs of a
-checkpoint; deltalake, where an object has one member (it writes more of them in any order)."""
+checkpoint; deltalake, whose members come in any order."""
 
 DEFAULT_STATS_FORMAT = "spark"
 
@@ -73,20 +77,33 @@ def statistics_text(stats: FileStatistics, rows: int, stats_format: str) -> pa.S
     return _Object(layout, {name: value for name, value in document.items() if value is not None}).text(rows)
 
 
-def choose_stats_format(texts: pa.StringArray, stats: FileStatistics) -> str:
-    """The layout that gives most texts back; the first of those that do so equally.
+def choose_stats_format(
+    texts: pa.StringArray, stats: FileStatistics, columns: Mapping[ColumnPath, pa.DataType | None]
+) -> str:
+    """The layout that gives back what most texts say, by the letter or at their length if it can; else the first.
 
     Args:
         texts: The writers' texts.
         stats: What they say.
+        columns: Type of each column by its path, None for one that has no bounds.
     """
-    rows = len(texts)
-    same = {name: _same(texts, statistics_text(stats, rows, name)) for name in STATS_FORMATS}
-    return max(same, key=lambda name: same[name])
-
-
-def _same(left: pa.StringArray, right: pa.StringArray) -> int:
-    return pc.sum(pc.equal(left, right)).as_py() or 0
+    best, most = DEFAULT_STATS_FORMAT, (-1, -1, -1)
+    comparable = in_form(texts, columns)
+    chosen = booleans(comparable)
+    for name in STATS_FORMATS:
+        rebuilt = statistics_text(stats, len(texts), name)
+        letters, lengths = (
+            bits_of(equal)
+            for equal in (pc.equal(texts, rebuilt), pc.equal(pc.binary_length(texts), pc.binary_length(rebuilt)))
+        )
+        if letters.all():
+            return name
+        says = letters.copy()
+        says[comparable] |= say_the_same(texts.filter(chosen), rebuilt.filter(chosen), columns)
+        found = int(np.count_nonzero(says)), int(np.count_nonzero(letters)), int(np.count_nonzero(lengths))
+        if found > most:
+            best, most = name, found
+    return best
 
 
 def _insert(tree: dict[str, Any], path: Sequence[str], values: pa.Array) -> None:

@@ -16,6 +16,9 @@ FILE_LABEL = "__file"
 HEAD_BYTES = 4096
 """How much of the beginning of a file is its head."""
 
+TAIL_BYTES = 64 << 10
+"""How much of the end of a file is its tail; it is all of a smaller file."""
+
 WHOLE_PIECE_BYTES = 1 << 20
 """Larger pieces are read by columns, where not all of them are wanted."""
 
@@ -138,6 +141,7 @@ class ReadFiles:
         beginning: Whether a larger file gives as many bytes of its beginning.
         keep: Whether a later plan may read them again, so that they are worth keeping.
         heads: Files of which `HEAD_BYTES` are read, after the others.
+        tails: Files of known size of which `TAIL_BYTES` of the end are read, after those.
         ahead: Files that are likely to be read next; they are asked for at the same time and may be absent.
         footers: Parquet files that are read next; their footers are asked for at the same time.
         pieces: Pieces that are read next, likewise.
@@ -148,6 +152,7 @@ class ReadFiles:
     beginning: bool = False
     keep: bool = True
     heads: tuple[str, ...] = ()
+    tails: tuple[FileRef, ...] = ()
     ahead: tuple[FileRef, ...] = ()
     footers: tuple[FileRef, ...] = ()
     pieces: tuple[Piece, ...] = ()
@@ -240,6 +245,8 @@ class ScanParquet:
         check: Whether every file must prove to be whole (there, with a footer) before the first row.
         content: Tells then whether they are what they should be; None: they are. Only with `check`.
         start: Number of the first row group of the first file that is wanted.
+        enough: So many rows are likely to be enough: row groups beyond those that hold them are not asked for before
+            these are given. None: all rows are wanted.
     """
 
     files: tuple[FileRef, ...]
@@ -251,6 +258,7 @@ class ScanParquet:
     check: bool = False
     content: FooterTest | None = None
     start: int = 0
+    enough: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,13 +351,6 @@ class FilterOrdered:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """Batches that are there already."""
-
-    batches: tuple[pa.RecordBatch, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Place:
     """Where in the files of a plan a batch comes from. Places of one plan follow each other in the plan's order.
 
@@ -373,5 +374,4 @@ Plan = (
     | ReadFooters
     | Filter
     | FilterOrdered
-    | Given
 )

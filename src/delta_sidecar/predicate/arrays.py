@@ -27,9 +27,7 @@ def plain_type(type: pa.DataType) -> pa.DataType:  # noqa: A002 - the Arrow word
         return pa.string()
     if pa.types.is_binary_view(type) or (kind_of(type) is Kind.BINARY and pa.types.is_fixed_size_binary(type)):
         return pa.binary()
-    if pa.types.is_float16(type):
-        return pa.float32()
-    return type
+    return pa.float64() if pa.types.is_floating(type) else type
 
 
 def of(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
@@ -39,7 +37,7 @@ def of(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
     if kind is Kind.BOOLEAN:
         return _arrow.booleans(np.array(values, dtype=np.bool_))
     if kind is Kind.FLOATING:
-        return _over(np.array(values, dtype=f"f{plain.bit_width // 8}"), plain)
+        return _over(np.array(values, dtype=np.float64), plain)
     if kind is Kind.DECIMAL:
         return _arrow.strings(
             format(value, "f") if isinstance(value, Decimal) else str(value) for value in values

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.predicate import arrow_literals
 from delta_sidecar.predicate.arrow_tree import Call, Field, Literal, Node
-from delta_sidecar.predicate.binding import bind
+from delta_sidecar.predicate.binding import SchemaFields, bind
 from delta_sidecar.predicate.domain import Kind, kind_of
 from delta_sidecar.predicate.expression import (
     MIRRORED,
@@ -56,7 +56,7 @@ class Leaves:
     """
 
     def __init__(self, schema: pa.Schema | None) -> None:
-        self._schema = schema
+        self._schema = None if schema is None else SchemaFields(schema)
 
     def flag(self, field: Field, *, truth: bool) -> Translated:
         """A column of booleans."""

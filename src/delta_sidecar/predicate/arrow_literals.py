@@ -2,8 +2,8 @@
 
 Arrow brings a column and a literal of different types into a common type before it compares them; a predicate
 compares by value. These are the same where that type holds both exactly, or where Arrow raises an error when it
-does not. They differ for a decimal beside a float, which Arrow compares as two rounded doubles, and for a double
-beside a column of a narrower float, to which a predicate rounds it.
+does not. They differ for a decimal beside a float, which Arrow compares as two rounded doubles, and for a list of
+doubles beside a column of a narrower float, to which Arrow rounds them.
 """
 
 from __future__ import annotations
@@ -89,12 +89,6 @@ def beside(op: Operator, scalar: pa.Scalar, column: pa.DataType) -> tuple[Operat
     value = value_of(scalar)
     if value is None or not is_by_value(scalar.type, column):
         return None
-    if kind_of(column) is Kind.FLOATING and isinstance(value, int | Decimal) and not _is_held(value, column):
-        # No value of the column lies between its neighbours, so = and != are settled; no predicate says how.
-        if op in {"=", "!="} or float(value) != scalar.as_py():
-            return None
-        under, over = _neighbours(float(value))
-        return ("<=", under) if op in {"<", "<="} else (">=", over)
     return op, value
 
 
@@ -145,12 +139,3 @@ def _is_held(number: int | Decimal, column: pa.DataType) -> bool:
         return False
     with np.errstate(over="ignore"):
         return pa.types.is_float64(column) or float(np.float32(double)) == double
-
-
-def _neighbours(number: float) -> tuple[float, float]:
-    """Gives the nearest values of 32 bits below and above a number that is none."""
-    with np.errstate(over="ignore"):
-        near = np.float32(number)
-        is_under = float(near) < number
-        other = np.nextafter(near, np.float32(np.inf if is_under else -np.inf))
-    return (float(near), float(other)) if is_under else (float(other), float(near))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,12 +15,12 @@ from delta_sidecar.predicate.expression import And, Column, Comparison, In, IsNu
 from delta_sidecar.predicate.place import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _MOST_SHOWN = 10
 
 
-def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
+def bind(predicate: Predicate, schema: pa.Schema | SchemaFields) -> Predicate:
     """Binds a predicate to a schema.
 
     A name is looked up as written, then without regard to case, as Delta's names are. A dotted name whose
@@ -27,18 +28,61 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
 
     Args:
         predicate: As `parse` gives it; a bound one may be bound again.
-        schema: The logical schema of the table.
+        schema: The logical schema of the table, or its fields where many predicates are bound to it.
 
     Raises:
         PredicateError: If a column is not in the schema, is of a type that cannot be compared, or is compared
             with a literal of another kind.
     """
+    return _bound(predicate, schema if isinstance(schema, SchemaFields) else SchemaFields(schema))
+
+
+class SchemaFields:
+    """The fields of a schema or of a struct, by name; what is inside of one is looked through when it is asked for."""
+
+    def __init__(self, fields: Iterable[pa.Field]) -> None:
+        self.all = tuple(fields)
+        self._named = self._by(str)
+        self._inside: dict[str, SchemaFields] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._named
+
+    def find(self, name: str, column: Column) -> pa.Field | None:
+        """The field of a name as written, then without regard to case; None where there is none."""
+        for matching in (self._named.get(name, ()), self._folded.get(name.casefold(), ())):
+            if len(matching) == 1:
+                return matching[0]
+            if matching:
+                listed = ", ".join(names.written((field.name,)) for field in matching)
+                msg = f"the name {column} stands for more than one column: {listed}"
+                raise refusal(msg, column.place)
+        return None
+
+    def inside(self, field: pa.Field, kind: pa.StructType) -> SchemaFields:
+        """The fields of a struct among them."""
+        if field.name not in self._inside:
+            self._inside[field.name] = SchemaFields(kind)
+        return self._inside[field.name]
+
+    @cached_property
+    def _folded(self) -> dict[str, list[pa.Field]]:
+        return self._by(str.casefold)
+
+    def _by(self, key: Callable[[str], str]) -> dict[str, list[pa.Field]]:
+        found: dict[str, list[pa.Field]] = {}
+        for field in self.all:
+            found.setdefault(key(field.name), []).append(field)
+        return found
+
+
+def _bound(predicate: Predicate, schema: SchemaFields) -> Predicate:
     if isinstance(predicate, And):
-        return And(tuple(bind(term, schema) for term in predicate.terms))
+        return And(tuple(_bound(term, schema) for term in predicate.terms))
     if isinstance(predicate, Or):
-        return Or(tuple(bind(term, schema) for term in predicate.terms))
+        return Or(tuple(_bound(term, schema) for term in predicate.terms))
     if isinstance(predicate, Not):
-        return Not(bind(predicate.term, schema))
+        return Not(_bound(predicate.term, schema))
     if isinstance(predicate, IsNull):
         return replace(predicate, column=_found(predicate.column, schema))
     if isinstance(predicate, Comparison):
@@ -77,9 +121,9 @@ def _comparable(column: Column) -> Column:
     return column
 
 
-def _found(column: Column, schema: pa.Schema) -> Column:
+def _found(column: Column, schema: SchemaFields) -> Column:
     whole = ".".join(column.path)
-    if len(column.path) > 1 and whole in schema.names and column.path[0] not in schema.names:
+    if len(column.path) > 1 and whole in schema and column.path[0] not in schema:
         column = replace(column, path=(whole,))
     found = _walked(column, schema)
     if found is None:
@@ -88,19 +132,19 @@ def _found(column: Column, schema: pa.Schema) -> Column:
     return found
 
 
-def _walked(column: Column, schema: pa.Schema) -> Column | None:
-    fields: Iterable[pa.Field] = schema
+def _walked(column: Column, fields: SchemaFields) -> Column | None:
     path: list[str] = []
+    match: pa.Field | None = None
     found: pa.DataType | None = None
     for name in column.path:
-        if found is not None:
+        if match is not None:
             if not isinstance(found, pa.StructType):
                 inside = Column(tuple(path))
                 kind = "list or map" if pa.types.is_nested(found) else "column of single values"
                 msg = f"{column} cannot be used: {inside} has type {found}, and a {kind} has no fields to name"
                 raise refusal(msg, column.place)
-            fields = list(found)
-        match = _one_of(name, fields, column)
+            fields = fields.inside(match, found)
+        match = fields.find(name, column)
         if match is None:
             return None
         path.append(match.name)
@@ -108,22 +152,8 @@ def _walked(column: Column, schema: pa.Schema) -> Column | None:
     return Column(tuple(path), found, column.place)
 
 
-def _one_of(name: str, fields: Iterable[pa.Field], column: Column) -> pa.Field | None:
-    for matching in (
-        [field for field in fields if field.name == name],
-        [field for field in fields if field.name.casefold() == name.casefold()],
-    ):
-        if len(matching) == 1:
-            return matching[0]
-        if matching:
-            listed = ", ".join(names.written((field.name,)) for field in matching)
-            msg = f"the name {column} stands for more than one column: {listed}"
-            raise refusal(msg, column.place)
-    return None
-
-
-def _suggestion(column: Column, schema: pa.Schema) -> str:
-    known = {names.written(path): names.written(path).casefold() for path in _paths(schema, ())}
+def _suggestion(column: Column, schema: SchemaFields) -> str:
+    known = {names.written(path): names.written(path).casefold() for path in _paths(schema.all, ())}
     wanted = str(column).casefold()
     near = difflib.get_close_matches(wanted, known.values(), n=3)
     # The last name alone is what someone means who does not know which struct holds it.

@@ -7,7 +7,8 @@ null).
 - A timestamp without a zone is in UTC; a date beside a timestamp is its midnight in UTC.
 - A string beside a number, date, timestamp or boolean column is read as such a value; beside any other column
   it is a string. A number beside a string column is an error: it is not clear which order is meant.
-- A number beside a floating column is rounded to the nearest value of that column's type, as everywhere.
+- A number beside a floating column is a double, and so is each value of the column, also of a narrower one: `x = 0.1`
+  finds no 32-bit float, for none of them is that double.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from delta_sidecar.predicate import domain
 from delta_sidecar.predicate.domain import STEPPED, Kind, kind_of
@@ -38,8 +37,6 @@ from delta_sidecar.predicate.place import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pyarrow as pa
 
     from delta_sidecar.predicate.place import Place
 
@@ -135,9 +132,9 @@ def _stepped(op: Operator, column: Column, value: Value, place: Place | None) ->
 def _floating(op: Operator, column: Column, value: Value, place: Place | None) -> Predicate:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
         raise _mismatch(column, value, place)
-    rounded = _rounded(value, column.type)
+    rounded = _as_double(value)
     if math.isinf(rounded) and not (isinstance(value, float) and math.isinf(value)):
-        # Finite, yet beyond every finite value of the type: only an infinity can lie on its far side.
+        # Finite, yet beyond every finite double: only an infinity can lie on its far side.
         if op in {"=", "!="}:
             return _never(column) if op == "=" else _always(column)
         op = (_ABOVE_ALL if rounded > 0 else _BELOW_ALL)[op]
@@ -148,15 +145,11 @@ _ABOVE_ALL: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">
 _BELOW_ALL: dict[Operator, Operator] = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 
 
-def _rounded(value: float | Decimal, type: pa.DataType) -> float:  # noqa: A002 - the Arrow word
+def _as_double(value: float | Decimal) -> float:
     try:
-        near = float(value)
+        return float(value)
     except OverflowError:
-        near = math.copysign(math.inf, value)
-    if type.bit_width < np.dtype(np.float64).itemsize * 8:
-        with np.errstate(over="ignore"):
-            near = float(np.float32(near))
-    return near
+        return math.copysign(math.inf, value)
 
 
 def _never(column: Column) -> Predicate:

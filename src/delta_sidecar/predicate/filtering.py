@@ -57,28 +57,28 @@ def matches(predicate: Predicate, table: pa.Table | pa.RecordBatch) -> pa.Boolea
     Raises:
         PredicateError: If a column is not there or not of the type that the predicate is bound to.
     """
-    return _arrow.booleans(_arrow.bits_of(_truth(predicate, table)))
+    return _arrow.booleans(_arrow.bits_of(_truth(predicate, _Rows(table))))
 
 
-def _truth(node: Predicate, table: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
+def _truth(node: Predicate, rows: _Rows) -> pa.Array | pa.ChunkedArray:
     if isinstance(node, And | Or):
         join = pc.and_kleene if isinstance(node, And) else pc.or_kleene
-        return reduce(join, (_truth(term, table) for term in node.terms))
+        return reduce(join, (_truth(term, rows) for term in node.terms))
     if isinstance(node, Not):
-        return pc.invert(_truth(node.term, table))
+        return pc.invert(_truth(node.term, rows))
     if isinstance(node, Constant):
         if node.value is None:
-            return pa.nulls(table.num_rows, pa.bool_())
-        return _arrow.booleans(np.full(table.num_rows, node.value))
+            return pa.nulls(rows.table.num_rows, pa.bool_())
+        return _arrow.booleans(np.full(rows.table.num_rows, node.value))
     if isinstance(node, IsNull):
-        data = _column(node.column, table)
+        data = rows.column(node.column)
         return pc.is_valid(data) if node.negated else pc.is_null(data)
     if isinstance(node, Comparison):
-        return _COMPARE[node.op](_typed(node.column, table), arrays.one(node.value, node.column.type))
+        return _COMPARE[node.op](_typed(node.column, rows), arrays.one(node.value, node.column.type))
     if isinstance(node, In):
-        return _among(node, _typed(node.column, table))
+        return _among(node, _typed(node.column, rows))
     if isinstance(node, Like):
-        return like.fits(_typed(node.column, table), node.pattern)
+        return like.fits(_typed(node.column, rows), node.pattern)
     msg = f"not a predicate: {node!r}"
     raise PredicateError(msg)
 
@@ -92,11 +92,11 @@ def _among(node: In, data: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedA
     return pc.if_else(pc.is_valid(data), found, _arrow.scalar(None, pa.bool_()))
 
 
-def _typed(column: Column, table: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
+def _typed(column: Column, rows: _Rows) -> pa.Array | pa.ChunkedArray:
     if column.type is None:
         msg = f"the predicate on {column} has to be bound to a schema first"
         raise PredicateError(msg)
-    data = _column(column, table)
+    data = rows.column(column)
     wanted = arrays.plain_type(column.type)
     if data.type == wanted:
         return data
@@ -107,28 +107,52 @@ def _typed(column: Column, table: pa.Table | pa.RecordBatch) -> pa.Array | pa.Ch
         raise PredicateError(msg) from None
 
 
-def _column(column: Column, table: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
-    first, *inner = column.path
-    data = table.column(_position(first, table.schema.names, column))
-    steps: list[int] = []
-    inside = data.type
-    for name in inner:
-        if not isinstance(inside, pa.StructType):
-            msg = f"column {column} is not in the data: {inside} has no fields"
+class _Rows:
+    """Rows by their columns. Where a struct is null is found out once, however many of its fields are needed."""
+
+    def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
+        self.table = table
+        self._structs: dict[tuple[str, ...], tuple[pa.StructArray, pa.BooleanArray | None]] = {}
+
+    def column(self, column: Column) -> pa.Array | pa.ChunkedArray:
+        """The values of a column; those in a struct that is null are null."""
+        *above, name = column.path
+        if not above:
+            return self.table.column(_position(name, self.table.schema, column))
+        struct, present = self._struct(tuple(above), column)
+        at = _position(name, struct.type, column)
+        if isinstance(struct, pa.ChunkedArray):
+            return pc.struct_field(struct, [at])
+        values = struct.field(at)
+        return values if present is None else pc.if_else(present, values, _arrow.scalar(None, values.type))
+
+    def _struct(self, path: tuple[str, ...], column: Column) -> tuple[pa.StructArray, pa.BooleanArray | None]:
+        if path in self._structs:
+            return self._structs[path]
+        *above, name = path
+        present: pa.BooleanArray | None = None
+        if above:
+            outer, present = self._struct(tuple(above), column)
+            at = _position(name, outer.type, column)
+            found = pc.struct_field(outer, [at]) if isinstance(outer, pa.ChunkedArray) else outer.field(at)
+        else:
+            found = self.table.column(_position(name, self.table.schema, column))
+        if not isinstance(found.type, pa.StructType):
+            msg = f"column {column} is not in the data: {found.type} has no fields"
             raise PredicateError(msg)
-        fields = list(inside)
-        steps.append(_position(name, [field.name for field in fields], column))
-        inside = fields[steps[-1]].type
-    return pc.struct_field(data, steps) if steps else data
+        if isinstance(found, pa.Array) and found.null_count:
+            present = found.is_valid() if present is None else pc.and_(present, found.is_valid())
+        self._structs[path] = found, present
+        return found, present
 
 
-def _position(name: str, among: list[str], column: Column) -> int:
-    for matching in (
-        [i for i, other in enumerate(among) if other == name],
-        [i for i, other in enumerate(among) if other.casefold() == name.casefold()],
-    ):
-        if len(matching) == 1:
-            return matching[0]
-    listed = ", ".join(names.written((other,)) for other in among[:10])
+def _position(name: str, among: pa.Schema | pa.StructType, column: Column) -> int:
+    matching = among.get_all_field_indices(name)
+    if len(matching) != 1:
+        fields = [field.name for field in among]
+        matching = [i for i, other in enumerate(fields) if other.casefold() == name.casefold()]
+    if len(matching) == 1:
+        return int(matching[0])
+    listed = ", ".join(names.written((other,)) for other in fields[:10])
     msg = f"column {column} is not in the data, or more than once; it has {listed}"
     raise PredicateError(msg)

@@ -91,19 +91,20 @@ def moment(text: str, place: Place | None = None) -> dt.date | dt.datetime | Non
     match = _MOMENT.match(text)
     if match is None:
         return None
+    fraction = (match["fraction"] or "").ljust(9, "0")
     try:
         day = dt.date(int(match["year"]), int(match["month"]), int(match["day"]))
         if match["hour"] is None:
             return day
-        fraction = (match["fraction"] or "").ljust(9, "0")
-        if fraction[6:] != "000":
-            msg = f"the timestamp {text!r} is finer than a microsecond"
-            raise refusal(msg, place)
         clock = dt.time(int(match["hour"]), int(match["minute"]), int(match["second"] or 0), int(fraction[:6]))
-        return dt.datetime.combine(day, clock, tzinfo=_zone(match))
+        found = dt.datetime.combine(day, clock, tzinfo=_zone(match))
     except ValueError as error:
         msg = f"{text!r} is no moment in time: {error}"
         raise refusal(msg, place) from None
+    if fraction[6:] != "000":
+        msg = f"the timestamp {text!r} is finer than a microsecond"
+        raise refusal(msg, place)
+    return found
 
 
 def sql_text(value: Value) -> str:

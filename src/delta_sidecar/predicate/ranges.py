@@ -136,8 +136,8 @@ def margins(literals: pa.Array, type: pa.DataType) -> tuple[pa.Array, pa.Array]:
     """
     if not pa.types.is_floating(type) or type.bit_width == literals.type.bit_width:
         return literals, literals
-    single = _arrow.numbers_of(literals).astype(np.float32)
     with np.errstate(over="ignore"):
+        single = _arrow.numbers_of(literals).astype(np.float32)
         around = [np.nextafter(single, np.float32(side)).astype(np.float64) for side in (-np.inf, np.inf)]
     below, above = (pa.Array.from_buffers(pa.float64(), len(each), [None, pa.py_buffer(each)]) for each in around)
     return below, above
@@ -215,8 +215,6 @@ def _typed(array: pa.Array | None, type: pa.DataType) -> pa.Array | None:  # noq
     if array is None:
         return None
     wanted = arrays.plain_type(type)
-    # Floats are compared as doubles: the way through a narrower column type would round a bound inwards.
-    wanted = pa.float64() if pa.types.is_floating(wanted) else wanted
     if array.type == wanted:
         return array
     source = kind_of(array.type.value_type if pa.types.is_dictionary(array.type) else array.type)

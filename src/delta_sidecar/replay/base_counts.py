@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import commit_schema
-from delta_sidecar.plan import Consume, ConsumePhase, FileRef, ReadFooters, ScanJson, StateMachinePhase
+from delta_sidecar.plan import Consume, ConsumePhase, FileRef, ReadFooters, ScanJson, StateMachinePhase, Terminus
 from delta_sidecar.replay.checkpoint import CheckpointBase, is_torn
 from delta_sidecar.replay.checkpoint_content import CheckpointContent
 from delta_sidecar.replay.checkpoint_rows import BaseRows
 from delta_sidecar.replay.failures import raise_unreachable
+from delta_sidecar.replay.files import FileColumns
 from delta_sidecar.replay.footer_facts import COUNTED, BaseFacts, facts_of, is_plain_checkpoint, read_footer_facts
 from delta_sidecar.replay.group_pruning import GroupPruning
 from delta_sidecar.replay.ranges import NOTHING
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.snapshot import Snapshot
 
 T = TypeVar("T")
 
@@ -46,6 +47,37 @@ class CountContinuation(ABC, Generic[T]):
     @abstractmethod
     def uncounted(self) -> StateMachinePhase[T]:
         """Goes on where there is no telling."""
+
+
+def files_in_base(snapshot: Snapshot) -> StateMachinePhase[int | None]:
+    """The start of a chain that ends in the number of files in the first base, without a request.
+
+    A manifest tells, a checksum file of the same version, or footers that were read; None where none was.
+    """
+    choice = snapshot.choice
+    if not choice.bases:
+        return Terminus(0)
+    base = choice.bases[0]
+    facts = base.facts(None)
+    if facts is not None:
+        return _Files().counted(facts, base.name)
+    if snapshot.counted is not None and snapshot.counted[0] == base.version:
+        return Terminus(snapshot.counted[1])
+    if not isinstance(base, CheckpointBase) or base.leaves is None:
+        return Terminus(None)
+    return count_base(base, FileColumns(()), None, 0, _Files())
+
+
+class _Files(CountContinuation["int | None"]):
+    """Ends in the number of files."""
+
+    def counted(self, facts: BaseFacts, source: str) -> StateMachinePhase[int | None]:
+        del source
+        files = facts.counts.files
+        return Terminus(files.lower if files.is_exact else None)
+
+    def uncounted(self) -> StateMachinePhase[int | None]:
+        return Terminus(None)
 
 
 def count_base(

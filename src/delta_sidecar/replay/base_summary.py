@@ -27,6 +27,7 @@ class BaseSummary:
         statistics: Pieces of statistics that are read, in the order of the file.
         segments: Parts of a large manifest that are read first; where there are any, pieces are not known before.
         segment_bytes: Their size.
+        newest_by: What its files are in order of time by, in words; empty where they are in no order of time.
     """
 
     name: str = ""
@@ -42,6 +43,7 @@ class BaseSummary:
     statistics: tuple[Piece, ...] = field(default=(), repr=False)
     segments: int = 0
     segment_bytes: int = 0
+    newest_by: tuple[str, ...] = ()
 
     @property
     def row_groups_left(self) -> int:

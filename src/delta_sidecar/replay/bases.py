@@ -9,7 +9,7 @@ line in `choice.bases_of`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.footer_facts import BaseFacts
     from delta_sidecar.replay.pruning import Pruning
-    from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.seen import SeenSet
 
 T = TypeVar("T")
@@ -81,6 +80,11 @@ class Base(ABC):
     def others(self) -> frozenset[str]:
         """Names of other bases that are made of the same files: what breaks off here breaks off there."""
         return frozenset()
+
+    @property
+    def entries_nbytes(self) -> int | None:
+        """The size of the files that hold its entries; None where that is not known yet."""
+        return self.nbytes
 
     def footers(self) -> tuple[FileRef, ...]:
         """Parquet files whose footers `trust` asks for first, where they are few."""
@@ -174,11 +178,12 @@ class Reading:
         columns: Makes the batches that are let through.
         pruning: Tells which files may match; None: all may.
         forward: Whether the oldest files are wanted first.
-        recent: The order that a base's files are wanted in; None for the base's own.
+        recent: Whether the newest files of a base are wanted first, as far as it is in order of time.
         start: Where in the base to begin; None for its start.
         decided: What bases decided on before they broke off.
         at_once: How many row groups of a metadata sidecar are fetched together.
-        limit: Most files that are wanted of all; None where there is no such limit.
+        limit: Most files that are wanted, with those that count as given out where `start` is; None for all.
+        enough: So many files of a base are likely to be enough; None for all.
         tally: Counts what is met.
         events: Is told what happens.
     """
@@ -188,13 +193,25 @@ class Reading:
     columns: FileColumns
     pruning: Pruning | None
     forward: bool
-    recent: Recent | None = None
+    recent: bool = False
     start: Place | None = None
     decided: tuple[Decided, ...] = ()
     at_once: int = 5
     limit: int | None = None
+    enough: int | None = None
     tally: Tally = field(default_factory=Tally, repr=False, compare=False)
     events: Events = field(default_factory=Events, repr=False, compare=False)
+
+    def of_base(self) -> Reading:
+        """What is wanted of a base, once the commits that come before it are through."""
+        enough = self.limit
+        if enough is not None:
+            counts = self.tally.counts()
+            enough = max(1, enough - (counts.commit_adds - counts.commit_hidden - counts.commit_pruned))
+        elif self.recent:
+            # Who wants the newest first often stops soon.
+            enough = 1
+        return replace(self, seen=self.seen.freeze(), enough=enough, tally=self.tally.of_base())
 
     def rest(self, plan: Plan, newest: int = -1) -> Plan:
         """A plan of files without those that are decided on.

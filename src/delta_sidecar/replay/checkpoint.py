@@ -1,7 +1,7 @@
 """Checkpoints as a base.
 
     trust:   CheckpointTopPhase -> (CheckpointLeavesPhase)
-    replay:  CheckpointReplayPhase..., or NewestFilesPhase -> FoundFilesPhase...
+    replay:  CheckpointReplayPhase...
 
 The top is read for what is not about files: the names of V2-checkpoint sidecars and, where they are asked for, protocol
 and metadata. Before the first row is used the footers of all files must parse, and be those of a checkpoint.
@@ -26,13 +26,12 @@ from delta_sidecar.errors import (
     UnreadableFileError,
 )
 from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
-from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER
+from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, LogFileKind, parse_log_name
 from delta_sidecar.plan import (
     LINE,
     Consume,
     ConsumePhase,
     FileRef,
-    Given,
     PartialResult,
     PartialResultPhase,
     Plan,
@@ -46,7 +45,6 @@ from delta_sidecar.replay.checkpoint_rows import BaseRows, base_plan
 from delta_sidecar.replay.checkpoint_summary import CheckpointSummaryPhase
 from delta_sidecar.replay.failures import raise_base_failure, raise_unreachable
 from delta_sidecar.replay.files import struct_fields
-from delta_sidecar.replay.recent import NewestFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,7 +53,6 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import Place
     from delta_sidecar.replay.base_summary import BaseSummary
     from delta_sidecar.replay.pruning import Pruning
-    from delta_sidecar.replay.recent import Recent
 
 T = TypeVar("T")
 
@@ -89,6 +86,13 @@ class CheckpointBase(Base):
         """The e_tags, or else the sizes, of its own files; those name the V2-checkpoint sidecars."""
         return {file.path.removeprefix(LOG_FOLDER): file.e_tag or f"{file.size} bytes" for file in self.files}
 
+    @property
+    def entries_nbytes(self) -> int | None:
+        """Its size where its entries are; of a V2 checkpoint that is known once it is trusted."""
+        name = parse_log_name(self.files[0].path)
+        is_told = self.leaves is not None or name is None or name.kind is not LogFileKind.V2_CHECKPOINT
+        return self.nbytes if is_told else None
+
     def footers(self) -> tuple[FileRef, ...]:
         """Those of its own files, unless they have been read."""
         tables = tuple(file for file in self.files if not file.path.endswith(".json"))
@@ -111,15 +115,13 @@ class CheckpointBase(Base):
         return Consume(CheckpointSummaryPhase(table, self.name, self.version, self.leaves or self.files))
 
     def replay(self, reading: Reading, then: ReplayContinuation[T]) -> StateMachinePhase[T]:
-        """Goes through its leaves, those in JSON first."""
+        """Goes through its leaves as they lie, those in JSON first, in whatever order files are wanted."""
         if self.leaves is None:
             msg = f"{self.name} is not trusted yet: replay what `trust` gives"
             raise RuntimeError(msg)
         texts = tuple(leaf for leaf in self.leaves if leaf.path.endswith(".json"))
         tables = tuple(leaf for leaf in self.leaves if not leaf.path.endswith(".json"))
         parts = tuple(part for part in (texts, tables) if part)
-        if reading.recent is not None:
-            return Consume(NewestFilesPhase(reading, parts, parts, NewestFiles(reading.recent), then))
         if reading.start is not None:
             parts = _from(parts, reading.start)
         return PartialResult(CheckpointReplayPhase(reading, parts, then))
@@ -170,6 +172,7 @@ class CheckpointTopPhase(ConsumePhase[T]):
         base = replace(
             self.base,
             leaves=(*self.base.files, *sidecars),
+            nbytes=sum(file.size or 0 for file in (*self.base.files, *sidecars)),
             protocol=Protocol.from_action(found["protocol"], self._source) if "protocol" in found else None,
             metadata=Metadata.from_action(found["metaData"], self._source) if "metaData" in found else None,
         )
@@ -251,7 +254,7 @@ class CheckpointReplayPhase(PartialResultPhase[T]):
         """The first kind of files that is left."""
         start = self.reading.start
         first = start.part if start is not None and self.parts[0][0].path == start.path else 0
-        return self.reading.rest(base_plan(self.parts[0], _rows(self.reading), start=first))
+        return self.reading.rest(base_plan(self.parts[0], _rows(self.reading), first, self.reading.enough))
 
     def is_parallelizable(self) -> bool:
         """Yes."""
@@ -267,70 +270,6 @@ class CheckpointReplayPhase(PartialResultPhase[T]):
         """Rows of it may have been given out: the scan fails, and the error names the file."""
         raise_base_failure(self.reading.table, error)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class NewestFilesPhase(ConsumePhase[T]):
-    """Looks for the newest live files of a checkpoint, and lets them through in order; then for those after them.
-
-    Attributes:
-        reading: What is wanted.
-        parts: The checkpoint's files, by kind.
-        left: Those that have not been looked through yet.
-        newest: Keeps what was found so far.
-        then: What goes on.
-    """
-
-    reading: Reading
-    parts: tuple[tuple[FileRef, ...], ...]
-    left: tuple[tuple[FileRef, ...], ...]
-    newest: NewestFiles = field(repr=False)
-    then: ReplayContinuation[T] = field(repr=False)
-
-    def plan(self) -> Plan:
-        """The first kind of files that is left."""
-        return self.reading.rest(base_plan(self.left[0], _rows(self.reading), self.newest))
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Keeps the newest; after the last kind of files they are let through."""
-        for batch in data:
-            self.newest.add(batch)
-        if len(self.left) > 1:
-            return Consume(replace(self, left=self.left[1:]))
-        found = self.newest.take()
-        if found is None:
-            return self.then.replayed()
-        recent = self.newest.recent
-        after = replace(recent, after=recent.key(found, found.num_rows - 1)) if self.newest.is_cut else None
-        return PartialResult(FoundFilesPhase(found, after, self))
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """Files of it may have been given out: the scan fails, and the error names the file."""
-        raise_base_failure(self.reading.table, error)
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFilesPhase(PartialResultPhase[T]):
-    """Lets files through that were found before, and looks for those after them if there are any."""
-
-    found: pa.RecordBatch = field(repr=False)
-    after: Recent | None
-    search: NewestFilesPhase[T] = field(repr=False)
-
-    def plan(self) -> Given:
-        """The files."""
-        return Given((self.found,))
-
-    def is_parallelizable(self) -> bool:
-        """No: they are in order."""
-        return False
-
-    def next(self) -> StateMachinePhase[T]:
-        """Another search, or what comes after the base."""
-        if self.after is None:
-            return self.search.then.replayed()
-        return Consume(replace(self.search, left=self.search.parts, newest=NewestFiles(self.after)))
 
 
 def is_torn(error: Exception) -> bool:

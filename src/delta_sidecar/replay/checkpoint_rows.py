@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
-    from delta_sidecar.replay.recent import NewestFiles
     from delta_sidecar.replay.seen import SeenSet
 
 _SUBSTITUTES = {
@@ -86,12 +85,10 @@ class PartitionTest:
 
     Attributes:
         pruning: Tells which files may match; None: all may.
-        newest: Tells which files may be among the newest; None: it does not matter.
         tally: Counts those that are not.
     """
 
     pruning: Pruning | None
-    newest: NewestFiles | None = None
     tally: Tally = field(default_factory=Tally, compare=False)
 
     def __call__(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
@@ -99,21 +96,19 @@ class PartitionTest:
         actions = batch.column("add")
         fields, present = struct_fields(actions), valid_mask(actions)
         keep = present if self.pruning is None else self.pruning.by_partition(fields, present)
-        if self.newest is not None:
-            keep = keep & self.newest.may_be_kept(fields, len(present))
         pruned = int(np.count_nonzero(present) - np.count_nonzero(keep))
         self.tally.add(base_adds=pruned, base_pruned_early=pruned)
         return keep
 
 
-def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows, newest: NewestFiles | None = None, start: int = 0) -> Plan:
+def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows, start: int = 0, enough: int | None = None) -> Plan:
     """What a replay of files of a checkpoint reads; they are all JSON or all Parquet.
 
     Args:
         leaf: The files.
         rows: Tells which of their rows are let through.
-        newest: Tells which may be among the newest; None where that does not matter.
         start: First row group of the first file.
+        enough: So many files are likely to be enough; None for all.
     """
     if leaf[0].path.endswith(".json"):
         physical = tuple(name for _, name in rows.columns.partition_columns)
@@ -125,15 +120,16 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows, newest: NewestFiles | N
         fields += ("stats",)
     if rows.pruning is not None:
         early += rows.pruning.struct_columns if rows.pruning.statistics else ()
-    if newest is not None or (rows.pruning is not None and rows.pruning.partitions):
+    if rows.pruning is not None and rows.pruning.partitions:
         early = ("add.partitionValues", *early)
     tables = ScanParquet(
         leaf,
         tuple(f"add.{name}" for name in fields),
         early=early,
-        test=PartitionTest(rows.pruning, newest, rows.tally) if early else None,
+        test=PartitionTest(rows.pruning, rows.tally) if early else None,
         non_null=("add.path",),
         substitutes=tuple(stands_in for name, stands_in in _SUBSTITUTES.items() if name in fields),
         start=start,
+        enough=enough,
     )
     return Filter(tables, rows)

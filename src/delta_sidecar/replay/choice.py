@@ -40,7 +40,7 @@ def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
     checkpoints = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
     reachable = segment.commits.first - 1
     listed = listed_sidecars(segment.sidecars, segment.version) if sidecars else []
-    found = (SidecarBase.of(sidecar, segment, checkpoints) for sidecar in listed if sidecar.version >= reachable)
+    found = (SidecarBase.of(sidecar, segment) for sidecar in listed if sidecar.version >= reachable)
     return (*found, *checkpoints)
 
 

@@ -141,16 +141,23 @@ def partition_texts(add: Mapping[str, pa.Array], physical: str, rows: int) -> Pa
 def _texts(values: pa.Array | None, physical: str, rows: int) -> PartitionTexts:
     if values is not None and pa.types.is_map(values.type):
         return lookup(values, physical)
-    fields = struct_fields(values) if values is not None and pa.types.is_struct(values.type) else {}
-    if values is None or physical not in fields:
+    found = _struct_field(values, physical)
+    if found is None:
         return PartitionTexts(pa.nulls(rows, pa.string()), np.zeros(rows, dtype=np.bool_))
-    return PartitionTexts(fields[physical], valid_mask(values))
+    return PartitionTexts(found, valid_mask(values))
+
+
+def _struct_field(values: pa.Array | None, name: str) -> pa.Array | None:
+    """A field of a struct column, its nulls laid over it; None where there is none."""
+    if values is None or not pa.types.is_struct(values.type):
+        return None
+    at = values.type.get_field_index(name)
+    return pc.struct_field(values, [at]) if at >= 0 else None
 
 
 def _typed_texts(values: pa.Array | None, physical: str) -> pa.StringArray | None:
     """Typed partition values as the log writes them; null does not tell whether it is the value or no value."""
-    fields = struct_fields(values) if values is not None and pa.types.is_struct(values.type) else {}
-    column = fields.get(physical)
+    column = _struct_field(values, physical)
     if column is None:
         return None
     if pa.types.is_timestamp(column.type):

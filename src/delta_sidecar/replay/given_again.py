@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from delta_sidecar.errors import PageTokenExpiredError, SidecarError
 from delta_sidecar.plan import StateMachinePhase, Terminus
 from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation, TrustContinuation
-from delta_sidecar.replay.checkpoint import CheckpointBase
 from delta_sidecar.replay.files import FileColumns
 from delta_sidecar.replay.listed_sidecars import ListedSidecar
 from delta_sidecar.replay.pruning import bind_predicate
@@ -40,8 +39,7 @@ def given_again(snapshot: Snapshot, where: BrokenOff, predicate: Predicate | Non
     segment = snapshot.choice.segment
     if where.base not in tiers or where.base not in segment.sidecars:
         raise _gone(snapshot.table, where.base, "it is gone")
-    witnesses = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
-    base = SidecarBase.of(ListedSidecar(where.version, tiers[where.base]), segment, witnesses)
+    base = SidecarBase.of(ListedSidecar(where.version, tiers[where.base]), segment)
     if where.identity not in base.identity.values():
         raise _gone(snapshot.table, where.base, "it was replaced")
     return base.trust(_Again(snapshot, where, predicate), with_table=False)
@@ -57,7 +55,8 @@ class _Again(TrustContinuation["RowTest"], ReplayContinuation["RowTest"]):
         if not isinstance(base, SidecarBase) or base.layout is None:
             raise _gone(self.snapshot.table, base.name, "it is no metadata sidecar")
         pruning = bind_predicate(self.snapshot.columns, self.predicate)
-        reading = Reading(self.snapshot.table, SeenSet(), FileColumns(()), pruning, self.where.forward)
+        where = self.where
+        reading = Reading(self.snapshot.table, SeenSet(), FileColumns(()), pruning, where.forward, recent=where.recent)
         error = SidecarError("it broke off on an earlier page")
         course = Course.of(base, base.layout, reading, self)
         return note_given(course, self.where.index, error, of_segment=self.where.of_segment)

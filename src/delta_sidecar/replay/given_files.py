@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.keys import file_keys
-from delta_sidecar.replay.recent import FileKey, Recent
 from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
 from delta_sidecar.sidecar.keys import key_scalars, within
 from delta_sidecar.sidecar.manifest import SortColumn
@@ -18,10 +15,10 @@ from delta_sidecar.sidecar.names import HIGHEST_VERSION
 from delta_sidecar.sidecar.schema import arrow_type
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.seen import SeenSet
     from delta_sidecar.sidecar.groups import Key
     from delta_sidecar.sidecar.manifest import Manifest
@@ -29,25 +26,6 @@ if TYPE_CHECKING:
 
 Logical = Mapping[str, str]
 """Logical names of partition columns, by physical name."""
-
-
-@dataclass(frozen=True, slots=True)
-class GivenUpTo:
-    """Those up to `recent.after` in the order of buckets; none without it."""
-
-    recent: Recent
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        after = self.recent.after
-        return {"up_to": None if after is None else [after.bucket, after.raw_path, after.deletion_vector]}
-
-    def __call__(self, files: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Tells of each file whether it is one of them."""
-        after = self.recent.after
-        if after is None:
-            return np.zeros(files.num_rows, dtype=np.bool_)
-        return ~self.recent.is_after(files, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +39,7 @@ class BrokenOff:
         index: Number of the row group, or first row group of the segment, that failed.
         of_segment: Whether it was the segment.
         forward: Whether it was read from its start.
+        recent: Whether it was read in order of time, the newest first.
     """
 
     base: str
@@ -69,6 +48,7 @@ class BrokenOff:
     index: int
     of_segment: bool
     forward: bool
+    recent: bool
 
     @classmethod
     def from_json(cls, fields: Any) -> BrokenOff:  # noqa: ANN401 - it is checked here
@@ -81,9 +61,8 @@ class BrokenOff:
             found = cls(**fields)
         except TypeError as error:
             raise ValueError(str(error)) from error
-        kinds = (str, int, str, int, bool, bool)
-        values = (found.base, found.version, found.identity, found.index, found.of_segment, found.forward)
-        if any(type(value) is not kind for value, kind in zip(values, kinds, strict=True)):
+        kinds = (str, int, str, int, bool, bool, bool)
+        if any(type(value) is not kind for value, kind in zip(astuple(found), kinds, strict=True)):
             msg = "a member has another type"
             raise ValueError(msg)
         if not 0 <= found.version <= HIGHEST_VERSION or found.index < 0:
@@ -177,20 +156,17 @@ def is_by_partitions(manifest: Manifest, partitions: Collection[str]) -> bool:
     )
 
 
-def given_from_json(fields: Any, logical: Logical, recent: Recent | None) -> RowTest:  # noqa: ANN401 - it is checked here
-    """Reads what `to_json` gave.
+def given_from_json(fields: Any, logical: Logical) -> KeysBetween:  # noqa: ANN401 - it is checked here
+    """Reads what `KeysBetween.to_json` gave.
 
     Args:
         fields: The JSON values.
         logical: Logical names of the table's partition columns, by physical name.
-        recent: The order of buckets, where files are wanted in it.
 
     Raises:
         ValueError: It is out of form.
     """
     try:
-        if "up_to" in fields:
-            return _given_up_to(fields["up_to"], recent)
         sort = tuple(SortColumn(kind, _path(column), type_) for kind, column, type_ in fields["sort"])
         near, far = (tuple(fields[name]) for name in ("near", "far"))
         if not all(map(is_text, (*near[-2:], *far[-2:]))):
@@ -204,18 +180,6 @@ def given_from_json(fields: Any, logical: Logical, recent: Recent | None) -> Row
         return KeysBetween(sort, near, far, logical, above=bool(fields["above"]))
     except (KeyError, TypeError, IndexError, UnicodeError, SidecarError) as error:
         raise ValueError(str(error)) from error
-
-
-def _given_up_to(key: Any, recent: Recent | None) -> GivenUpTo:  # noqa: ANN401
-    if recent is None:
-        msg = "files are not wanted in the order of buckets"
-        raise ValueError(msg)
-    if key is None:
-        return GivenUpTo(replace(recent, after=None))
-    bucket, path, vector = key
-    if type(key) is not list or not all(map(is_text, (bucket or "", path, vector))):
-        raise TypeError
-    return GivenUpTo(replace(recent, after=FileKey(bucket, path, vector)))
 
 
 def is_text(value: object) -> bool:

@@ -1,6 +1,6 @@
 """From an address to a listed log: which version, which bases, which commits.
 
-    LastCheckpointPhase -> FileListingPhase -> (MissingCommitsPhase) -> whatever `then` says
+    LastCheckpointPhase -> FileListingPhase -> (MissingCommitsPhase) -> what `then` says
 
 `_last_checkpoint` only shortens the listing. A listing that starts there and does not show a base is made again in
 full; a commit that a listing skipped is asked for by name before it counts as missing.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.events import Events
@@ -25,7 +25,7 @@ from delta_sidecar.log.names import (
     listing_start,
 )
 from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
-from delta_sidecar.plan import Consume, ConsumePhase, ListFiles, ReadFiles, StateMachinePhase
+from delta_sidecar.plan import Consume, ConsumePhase, ListFiles, ReadFiles, StateMachinePhase, Terminus
 from delta_sidecar.replay.listed_sidecars import ListedSidecar, listed_sidecars
 from delta_sidecar.sidecar.names import HIGHEST_VERSION, manifest_name
 
@@ -44,7 +44,14 @@ _LISTED = ("path", "size", "last_modified", "e_tag")
 
 
 class ListingContinuation(ABC, Generic[T]):
-    """What goes on once a log is listed."""
+    """What goes on once a log is listed.
+
+    Attributes:
+        reads_on: Whether it reads the table at once, so that what it will most likely ask for is worth fetching along
+            with the listing.
+    """
+
+    reads_on: ClassVar[bool] = True
 
     @abstractmethod
     def listed(self, segment: LogSegment) -> StateMachinePhase[T]:
@@ -70,6 +77,7 @@ class Opening:
             all the same, to be looked at and not to be scanned.
         sidecars: Whether metadata sidecars count as bases.
         wanted: What will be asked of the base, where all that matches in it will be read; None where it will not.
+        segment: The log, where it is listed already, cut at the version to read; None to list it.
         events: Is told what happens.
     """
 
@@ -82,7 +90,23 @@ class Opening:
     refuse: bool = True
     sidecars: bool = True
     wanted: Wanted | None = None
+    segment: LogSegment | None = field(default=None, repr=False)
     events: Events = field(default_factory=Events, repr=False, compare=False)
+
+
+def pin_version(opening: Opening) -> StateMachinePhase[LogSegment]:
+    """The start of the chain that ends in a listed log, cut at the version to read; nothing of the table is read."""
+    return Consume(LastCheckpointPhase(opening, _Pinned()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pinned(ListingContinuation[LogSegment]):
+    """Ends with the listing."""
+
+    reads_on: ClassVar[bool] = False
+
+    def listed(self, segment: LogSegment) -> StateMachinePhase[LogSegment]:
+        return Terminus(segment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +152,8 @@ class FileListingPhase(ConsumePhase[T]):
         """The listing, and on speculation what will most likely be read next."""
         if self.hint is None:
             return ListFiles(LOG_FOLDER)
+        if not self.then.reads_on:
+            return ListFiles(LOG_FOLDER, listing_start(self.hint))
         last = self.hint + self.opening.speculation
         if self.opening.version is not None:
             last = min(last, self.opening.version)

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import Place
     from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.predicate import Predicate
-    from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.snapshot import Snapshot
 
 
@@ -63,12 +62,12 @@ class Manner:
         strict: Whether actions of commits other than add, remove and commitInfo trip.
         fallback: Whether the scan then goes on as if it were not strict, rather than fail.
         seen_memory: Most bytes of keys in memory.
-        recent: The order that a base's files are wanted in; None for the base's own.
+        recent: Whether the newest files of a base are wanted first, as far as it is in order of time.
         start: Where to begin; None for the start. What comes before counts as given out.
         decided: What bases decided on before another scan broke off.
         columns: Makes the batches that are let through; None for batches of files.
         at_once: How many row groups of a metadata sidecar are fetched together.
-        limit: Most files that are wanted; None for all.
+        limit: Most files that are wanted, with those that count as given out where `start` is; None for all.
         account: Is kept up to date.
         events: Is told what happens.
     """
@@ -76,7 +75,7 @@ class Manner:
     strict: bool = False
     fallback: bool = True
     seen_memory: int | None = None
-    recent: Recent | None = None
+    recent: bool = False
     start: Place | None = None
     decided: tuple[Decided, ...] = ()
     columns: FileColumns | None = None
@@ -94,8 +93,7 @@ class Manner:
     @property
     def starts_in_base(self) -> bool:
         """Whether files of the base count as given out."""
-        is_after = self.recent is not None and self.recent.after is not None
-        return is_after or (self.start is not None and self.start_version is None)
+        return self.start is not None and self.start_version is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +232,7 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
     def trusted(self, base: Base) -> StateMachinePhase[Scan]:
         self.events(BaseChosen(table=self.table, base=base.name, version=base.version, tier=base.tier))
         state = replace(self, choice=self.choice.learned(base))
-        return base.replay(replace(self.reading, seen=self.reading.seen.freeze()), state)
+        return base.replay(self.reading.of_base(), state)
 
     def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[Scan]:
         """Goes on to the next base, unless files of this one count as given out."""
@@ -278,7 +276,7 @@ class _ScanState(ChoosesBase[Scan], ReplayContinuation[Scan]):
             # Lookups in the frozen set may still be under way; what comes now goes into another one.
             reading = replace(reading, seen=deepcopy(reading.seen))
         # Where an earlier scan stood counts as decided on too, so that the next base begins at its start.
-        manner = replace(self.manner, start=None, recent=None)
+        manner = replace(self.manner, start=None)
         return ChoosesBase.distrusted(replace(self, reading=reading, manner=manner), base, error)
 
     def forgetful(self) -> _ScanState:

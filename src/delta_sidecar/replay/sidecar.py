@@ -1,11 +1,10 @@
 """Metadata sidecars as a base.
 
-    trust:   ManifestPhase, or FooterPhase without a manifest -> (phases of a checkpoint, as a witness)
-    replay:  MetadataSidecarPhase..., or NewestRowsPhase -> FoundRowsPhase...   (see `sidecar_scan`)
+    trust:   ManifestPhase, or FooterPhase -> ProofPhase without a manifest
+    replay:  MetadataSidecarPhase...   (see `sidecar_scan`)
 
-A metadata sidecar is used only if its manifest is whole, belongs to the commit that is there and speaks of files that
-are there. A table that was dropped and made anew has other commits under the same names: their beginnings tell. Where
-the commit has been cleaned up, a checkpoint must name the same table.
+A metadata sidecar is used only if its manifest is whole, is proven to be of the history that is there (see
+`witnesses`) and speaks of files that are there.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from delta_sidecar._digest import xxh3_128
 from delta_sidecar.errors import DeltaSidecarError, SidecarError
 from delta_sidecar.log.actions import Metadata, Protocol
-from delta_sidecar.log.names import SIDECAR_FOLDER, commit_path
+from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.plan import Consume, ConsumePhase, FileRef, ReadFiles, ReadKeyValue, Terminus
 from delta_sidecar.replay.bases import Base, TrustContinuation
-from delta_sidecar.replay.checkpoint import CheckpointBase, is_torn
+from delta_sidecar.replay.checkpoint import is_torn
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.sidecar_layout import SidecarLayout
 from delta_sidecar.replay.sidecar_scan import first_pieces, replay_sidecar
 from delta_sidecar.replay.sidecar_summary import sidecar_facts, sidecar_summary
+from delta_sidecar.replay.witnesses import ProofFiles, by_path
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
@@ -57,23 +56,24 @@ class SidecarBase(Base):
 
     Attributes:
         listed: The listed files of the folder of sidecars, by name.
+        proof_files: The files of the log that prove its version.
         is_one_file: Whether it is read by its footer, for want of a manifest.
-        witnesses: Checkpoints that can tell which table this is.
         layout: What is where in it; None before it is trusted.
     """
 
     listed: Mapping[str, ListedFile] = field(repr=False)
+    proof_files: ProofFiles = field(repr=False)
     is_one_file: bool = False
-    witnesses: tuple[CheckpointBase, ...] = field(default=(), repr=False)
     layout: SidecarLayout | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, sidecar: ListedSidecar, segment: LogSegment, checkpoints: tuple[CheckpointBase, ...]) -> SidecarBase:
+    def of(cls, sidecar: ListedSidecar, segment: LogSegment) -> SidecarBase:
         """Makes one of what a listing shows."""
         listed = segment.sidecars
         data = listed.get(sidecar_name(sidecar.version))
         size = _size_of_parts(listed, sidecar.version) if data is None else data.size
-        return cls(sidecar.version, sidecar.name, listed, sidecar.tier > 1, checkpoints, nbytes=size)
+        proof = ProofFiles.of(segment, sidecar.version)
+        return cls(sidecar.version, sidecar.name, listed, proof, sidecar.tier > 1, nbytes=size)
 
     @property
     def tier(self) -> int:
@@ -110,7 +110,7 @@ class SidecarBase(Base):
     def trust(
         self, then: TrustContinuation[T], *, with_table: bool, ahead: tuple[FileRef, ...] = ()
     ) -> StateMachinePhase[T]:
-        """Reads its manifest and the beginning of its commit, unless that was done."""
+        """Reads its manifest and what proves its version, unless that was done."""
         del with_table
         if self.layout is not None:
             return then.trusted(self)
@@ -140,7 +140,7 @@ class SidecarBase(Base):
 
 @dataclass(frozen=True, slots=True)
 class ManifestPhase(ConsumePhase[T]):
-    """Reads the manifest of a metadata sidecar, and the beginning of the commit that it belongs to."""
+    """Reads the manifest of a metadata sidecar, and what proves its version."""
 
     base: SidecarBase
     then: TrustContinuation[T]
@@ -148,17 +148,19 @@ class ManifestPhase(ConsumePhase[T]):
 
     def plan(self) -> ReadFiles:
         """Both together."""
+        proof = self.base.proof_files.needed()
         return ReadFiles(
             (SIDECAR_FOLDER + self.base.name,),
             max_bytes=LARGEST_DOCUMENT,
             keep=False,
-            heads=(commit_path(self.base.version),),
+            heads=proof.heads,
+            tails=proof.tails,
             ahead=self.ahead,
         )
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
         """Goes on with what they say."""
-        read = _by_path(data)
+        read = by_path(data)
         size, content = read.get(SIDECAR_FOLDER + self.base.name, (0, None))
         if content is None:
             msg = "it is gone" if not size else f"it has {size} bytes, and more than a manifest may have"
@@ -167,7 +169,7 @@ class ManifestPhase(ConsumePhase[T]):
             manifest = decode_manifest(content)
         except SidecarError as error:
             return self.then.distrusted(self.base, error)
-        return _checked(self.base, manifest, read.get(commit_path(self.base.version)), self.then)
+        return _checked(self.base, manifest, read, self.then)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,7 @@ class FooterPhase(ConsumePhase[T]):
         return ReadKeyValue(FileRef(listed.path, listed.size), FOOTER_KEY)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Goes on with what it says; the commit comes next."""
+        """Goes on with what it says; what proves it comes next."""
         (value,) = (batch.column("value")[0].as_py() for batch in data)
         if value is None:
             msg = "it is no metadata sidecar: its footer does not say so"
@@ -193,7 +195,7 @@ class FooterPhase(ConsumePhase[T]):
             manifest = decode_footer_body(value, self.base.name, self.base.listed[self.base.name].size)
         except SidecarError as error:
             return self.then.distrusted(self.base, error)
-        return Consume(CommitHeadPhase(self.base, manifest, self.then, self.ahead))
+        return Consume(ProofPhase(self.base, manifest, self.then, self.ahead))
 
     def recover(self, error: Exception) -> StateMachinePhase[T] | None:
         """A torn file is no base; the store being out of reach is another matter."""
@@ -204,8 +206,8 @@ class FooterPhase(ConsumePhase[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitHeadPhase(ConsumePhase[T]):
-    """Reads the beginning of the commit that a metadata sidecar belongs to."""
+class ProofPhase(ConsumePhase[T]):
+    """Reads what proves the version of a metadata sidecar."""
 
     base: SidecarBase
     manifest: Manifest = field(repr=False)
@@ -214,59 +216,25 @@ class CommitHeadPhase(ConsumePhase[T]):
 
     def plan(self) -> ReadFiles:
         """Only that."""
-        return ReadFiles((), heads=(commit_path(self.base.version),), ahead=self.ahead)
+        proof = self.base.proof_files.needed()
+        return ReadFiles((), heads=proof.heads, tails=proof.tails, ahead=self.ahead)
 
     def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
         """Compares it."""
-        head = _by_path(data).get(commit_path(self.base.version))
-        return _checked(self.base, self.manifest, head, self.then)
-
-
-@dataclass(frozen=True, slots=True)
-class _Witness(TrustContinuation[T]):
-    """Goes on once a checkpoint has told which table this is."""
-
-    base: SidecarBase
-    left: tuple[CheckpointBase, ...]
-    then: TrustContinuation[T]
-
-    def ask(self) -> StateMachinePhase[T]:
-        if not self.left:
-            msg = "its commit has been cleaned up, and no checkpoint tells whether it belongs to this table"
-            return self.then.distrusted(self.base, SidecarError(msg, "other_table"))
-        return self.left[0].trust(replace(self, left=self.left[1:]), with_table=True)
-
-    def trusted(self, base: Base) -> StateMachinePhase[T]:
-        told, own = base.metadata, self.base.metadata
-        if told is not None and own is not None and told.id == own.id:
-            return self.then.trusted(self.base)
-        msg = "its commit has been cleaned up, and the checkpoint is of another table"
-        return self.then.distrusted(self.base, SidecarError(msg, "other_table"))
-
-    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[T]:
-        del base, error
-        return self.ask()
-
-
-def _by_path(data: Iterator[pa.RecordBatch]) -> dict[str, tuple[int, bytes | None]]:
-    return {
-        batch.column("path")[0].as_py(): (batch.column("size")[0].as_py(), batch.column("data")[0].as_py())
-        for batch in data
-    }
+        return _checked(self.base, self.manifest, by_path(data), self.then)
 
 
 def _checked(
-    base: SidecarBase, manifest: Manifest, commit: tuple[int, bytes | None] | None, then: TrustContinuation[T]
+    base: SidecarBase, manifest: Manifest, read: Mapping[str, tuple[int, bytes | None]], then: TrustContinuation[T]
 ) -> StateMachinePhase[T]:
-    """Trusts a manifest that is whole, as far as the commit and the listing agree with it."""
+    """Trusts a manifest that is whole, as far as the log and the listing agree with it."""
     try:
         _check_files(base, manifest)
         learned = _learned(base, manifest)
-        if commit is not None:
-            _check_commit(base, manifest, *commit)
+        base.proof_files.proof(read).check(manifest)
     except DeltaSidecarError as error:
         return then.distrusted(base, error)
-    return then.trusted(learned) if commit is not None else _Witness(learned, base.witnesses, then).ask()
+    return then.trusted(learned)
 
 
 def _size_of_parts(listed: Mapping[str, ListedFile], version: int) -> int:
@@ -288,16 +256,6 @@ def _check_files(base: SidecarBase, manifest: Manifest) -> None:
         if listed.size != file.size:
             msg = f"{file.name} has {listed.size} bytes where it says {file.size}"
             raise SidecarError(msg, "wrong_size")
-
-
-def _check_commit(base: SidecarBase, manifest: Manifest, size: int, head: bytes | None) -> None:
-    mark = manifest.commit
-    if mark is None:
-        msg = f"it was made without commit {base.version}, which is there now: the table may be another one"
-        raise SidecarError(msg, "other_commit")
-    if mark.size != size or mark.head != xxh3_128(head or b""):
-        msg = f"commit {base.version} is not the one that it was made from: the table was made anew, or restored"
-        raise SidecarError(msg, "other_commit")
 
 
 def _learned(base: SidecarBase, manifest: Manifest) -> SidecarBase:

@@ -16,6 +16,7 @@ from delta_sidecar.replay.failures import raise_sidecar_failure
 from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, KeysBetween, is_by_partitions, is_one_run
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.sidecar_course import Course, pieces_of
+from delta_sidecar.replay.sidecar_order import newest_first
 from delta_sidecar.replay.sidecar_rows import VECTOR_COLUMNS, WantedColumns, row_keys
 from delta_sidecar.replay.sidecar_segments import SegmentContinuation, SegmentPhase
 from delta_sidecar.sidecar.groups import RowGroup
@@ -40,14 +41,16 @@ def broken_at(
         course: What was read.
         failed: The row group or segment.
         error: Why.
-        noted: Keys of the files of incomplete rows that were let through; None where they were not noted down.
+        noted: Keys of the files that were let through: in order of time of all, else of those of incomplete rows. None
+            where they were not noted down.
     """
     if not course.is_torn(error):
         return None
     if is_one_run(course.manifest) and is_told_alike(course):
         return course.broken(error, _before(course, failed))
     if isinstance(failed, RowGroup) and noted is not None:
-        besides = _before(course, failed) if failed.first_key[0] else None
+        # In order of time all files were noted down, else those of the incomplete rows, which come first.
+        besides = _before(course, failed) if failed.first_key[0] and not course.reading.recent else None
         return course.broken(error, GivenKeys(noted.freeze(), _where(course, failed.index), besides))
     is_segment = not isinstance(failed, RowGroup)
     index = failed.index if isinstance(failed, RowGroup) else failed.first_index
@@ -76,6 +79,8 @@ def in_order(course: Course[T], groups: Sequence[_Ordered]) -> tuple[_Ordered, .
     """Row groups, or segments, in the order of reading."""
     if course.reading.forward:
         return tuple(groups)
+    if course.reading.recent:
+        return newest_first(groups, course.layout.order)
     # Incomplete rows come first, in reverse too.
     return tuple(_run(groups, is_complete=False) + _run(groups, is_complete=True))
 
@@ -150,8 +155,8 @@ def _run(groups: Sequence[_Ordered], *, is_complete: bool) -> list[_Ordered]:
 
 def _where(course: Course[T], index: int, *, of_segment: bool = False) -> BrokenOff:
     (identity,) = course.base.identity.values()
-    name, version, forward = course.base.name, course.base.version, course.reading.forward
-    return BrokenOff(name, version, identity, index, of_segment=of_segment, forward=forward)
+    base, reading = course.base, course.reading
+    return BrokenOff(base.name, base.version, identity, index, of_segment, reading.forward, reading.recent)
 
 
 def _up_to(groups: Sequence[RowGroup], index: int) -> tuple[RowGroup, ...]:

@@ -52,7 +52,8 @@ class Course(Generic[T]):
     @classmethod
     def of(cls, base: Base, layout: SidecarLayout, reading: Reading, then: ReplayContinuation[T]) -> Course[T]:
         """Makes one for what is wanted."""
-        columns = wanted_columns(layout.schema, reading.pruning, reading.columns.without)
+        newest = layout.newest_rows if reading.recent else None
+        columns = wanted_columns(layout.schema, reading.pruning, reading.columns.without, newest)
         return cls(base, layout, reading, columns, then)
 
     @property
@@ -85,15 +86,17 @@ class Course(Generic[T]):
             directory=read_piece_footer,
             skipped=skipped,
         )
-        schema, stats_format = self.layout.schema, self.manifest.stats_format
         few = reading.seen.few(_FEW_KEYS) if len(reading.seen) else None
         rows = SidecarRows(
             reading.seen,
             reading.columns,
             reading.pruning,
-            schema,
-            stats_format,
+            self.layout.schema,
+            self.manifest.stats_format,
             None if few is None else key_paths(few),
+            self.layout.newest_rows if reading.recent else None,
+            # Of the files that are decided on nobody knows how many there are in a row group.
+            None if reading.decided else reading.limit,
             reading.tally,
         )
         return reading.rest(Filter(pieces, rows))

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.stats_text import STATS_FORMATS
-from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
-from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, bounded_type, sortable_type, stats_columns
+from delta_sidecar.predicate import names
+from delta_sidecar.replay.sidecar_order import NewestRows, SidecarOrder, SortValue, partition_name
+from delta_sidecar.sidecar.names import column_name
+from delta_sidecar.sidecar.schema import (
+    SidecarSchema,
+    arrow_type,
+    bounded_type,
+    is_time_partition,
+    sortable_type,
+    stats_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +50,41 @@ class SidecarLayout:
         """The columns of its index pieces, and of its statistics pieces."""
         return self.schema.index, self.schema.statistics_schema
 
+    @property
+    def newest_rows(self) -> NewestRows:
+        """The order of the rows of a row group, where the newest are wanted first."""
+        if self.order.sort and self.order.sort[0].kind == "lower_bound":
+            return NewestRows((), ())
+        buckets = tuple(partition_name(value, self.schema) for value in self._times)
+        upper = () if self.schema.time is None else (f"max.{column_name(self.schema.time)}",)
+        return NewestRows(buckets, (*upper, "modification_time"))
+
+    @property
+    def newest_by(self) -> tuple[str, ...]:
+        """What it is in order of time by, in words; empty where it is in no order of time."""
+        logical = {physical: path for path, physical in self.table.physical_names.items()}
+
+        def name(path: ColumnPath) -> str:
+            return names.written(logical.get(path, path))
+
+        if self.order.sort and self.order.sort[0].kind == "lower_bound":
+            return (f"lower bound of {name(self.order.sort[0].path)}",)
+        found = tuple(name(value.path) for value in self._times)
+        inside = "modification time" if self.schema.time is None else f"upper bound of {name(self.schema.time)}"
+        # Row groups of one partition come one after the other: only in each of them are its files in order.
+        return (*found, f"{inside} in each row group") if found else ()
+
+    @property
+    def _times(self) -> tuple[SortValue, ...]:
+        """The first partition columns of the order, as far as they tell a time."""
+        known = dict(zip(self.table.physical_partition_columns, self.table.partition_columns, strict=True))
+
+        def tells_time(value: SortValue) -> bool:
+            is_partition = value.kind == "partition"
+            return value.kind == "bucket" or (is_partition and is_time_partition(known[value.path[0]], value.type))
+
+        return tuple(takewhile(tells_time, self.order.sort))
+
     @classmethod
     def of(cls, manifest: Manifest, table: TableSchema) -> SidecarLayout:
         """Lays a manifest out.
@@ -62,8 +107,13 @@ class SidecarLayout:
         if schema.schema_hash != manifest.schema_hash or manifest.stats_format not in STATS_FORMATS:
             msg = "its columns are not those that its schema_hash speaks of"
             raise SidecarError(msg)
+        # The log has partition values under names that may differ in case from those of the schema.
+        by_partition: dict[ColumnPath, pa.DataType | None] = {
+            (physical,): sortable_type(table.logical.field(name).type)
+            for physical, name in zip(partitions, table.partition_columns, strict=True)
+        }
         for each in sort:
-            _check_sort(each, manifest, table, types)
+            _check_sort(each, manifest, types if each.kind == "lower_bound" else by_partition)
         known = {path: kind for path, kind in summaries.items() if kind is not None}
         if len(known) < len(summaries):
             msg = "it sums up a column that has no bounds"
@@ -79,20 +129,12 @@ def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> di
     return stats_columns(columns.physical, properties, partitions, logical=columns.logical)
 
 
-def _check_sort(
-    value: SortValue, manifest: Manifest, table: TableSchema, statistics: Mapping[ColumnPath, pa.DataType | None]
-) -> None:
+def _check_sort(value: SortValue, manifest: Manifest, kinds: Mapping[ColumnPath, pa.DataType | None]) -> None:
     """Refuses an order by something that the table does not have.
 
     Raises:
         SidecarError: It is one.
     """
-    # The log has partition values under names that may differ in case from those of the schema.
-    names = zip(table.physical_partition_columns, table.partition_columns, strict=True)
-    partitions: Mapping[ColumnPath, pa.DataType] = {
-        (physical,): sortable_type(table.logical.field(name).type) for physical, name in names
-    }
-    kinds = statistics if value.kind == "lower_bound" else partitions
     is_bucket = value.path == (manifest.bucket_column,)
     if kinds.get(value.path) != value.type or (value.kind == "bucket" and not is_bucket):
         msg = f"its rows are sorted by {'.'.join(value.path)!r}, which the table does not have as a {value.kind}"

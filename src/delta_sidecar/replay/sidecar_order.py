@@ -9,12 +9,14 @@ has the same statistics there; partition values and paths are told alike by ever
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from delta_sidecar._arrow import valid_mask
+from delta_sidecar._arrow import bits_of, int64s, strings, valid_mask
 from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.replay.sidecar_stats import bound_column, row_vectors
@@ -22,13 +24,16 @@ from delta_sidecar.replay.sort_values import typed, vector_ids, without_nan
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.sidecar.groups import RowGroup, Segment
     from delta_sidecar.sidecar.manifest import SortKind
     from delta_sidecar.sidecar.schema import SidecarSchema
+
+G = TypeVar("G", "RowGroup", "Segment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +104,91 @@ class SidecarOrder:
         return [_flags(complete), *values, files.column("raw_path"), vector_ids(files.column("deletion_vector"))]
 
 
+@dataclass(frozen=True, slots=True)
+class NewestRows:
+    """The order of the rows of one row group, the newest first.
+
+        time values of the sidecar's order downward, upper bound of the time column, modification time, place
+
+    It depends on nothing but the row group, so that every scan finds its rows in the same order.
+
+    Attributes:
+        buckets: Columns of time buckets and dates that the row group is sorted by, in order.
+        times: Columns that tell the rest, of those without a value last.
+    """
+
+    buckets: tuple[str, ...]
+    times: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it takes."""
+        return (*self.buckets, *self.times)
+
+    def first(self, rows: pa.RecordBatch, most: int | None) -> pa.RecordBatch:
+        """The first rows of the order.
+
+        Args:
+            rows: Rows of one row group, in its own order.
+            most: How many are wanted; None for all.
+        """
+        count = rows.num_rows
+        kept = count if most is None else min(most, count)
+        upward = np.arange(count, dtype=np.int64)
+        if not self.times:
+            return rows.take(int64s(upward[::-1][:kept]))
+        keys = [int64s(self._runs(rows)), *(rows.column(name) for name in self.times), int64s(upward)]
+        return rows.take(_downward(keys).slice(0, kept))
+
+    def _runs(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
+        """Numbers the runs of equal buckets: they are in order already."""
+        begins = np.zeros(rows.num_rows, dtype=np.bool_)
+        for name in self.buckets:
+            column = rows.column(name)
+            before, after = column.slice(0, len(column) - 1), column.slice(1)
+            is_null = ~valid_mask(column)
+            begins[1:] |= bits_of(pc.not_equal(before, after)) | (is_null[1:] != is_null[:-1])
+        return np.cumsum(begins, dtype=np.int64)
+
+
+def newest_first(groups: Sequence[G], order: SidecarOrder) -> tuple[G, ...]:
+    """Row groups, or segments, in the order of the newest file that each may hold.
+
+    Complete and incomplete rows are in order each. Incomplete ones have partition values as well, and come between the
+    others by those; without them nothing is known of their time, and they come last.
+    """
+    down = tuple(reversed(groups))
+    is_one_run = not down or bool(down[0].last_key[0]) == bool(down[-1].first_key[0])
+    if is_one_run or not order.sort or order.sort[0].kind == "lower_bound":
+        return down
+    partitions = tuple(takewhile(lambda value: value.kind != "lower_bound", order.sort))
+    texts = zip(*(group.last_key[1 : 1 + len(partitions)] for group in down), strict=True)
+    values: list[pa.Array] = [
+        typed(strings(map(_text, each)), value.type) for each, value in zip(texts, partitions, strict=True)
+    ]
+    upward = int64s(np.arange(len(down), dtype=np.int64)[::-1])
+    return tuple(down[at] for at in _downward([*values, upward]).to_pylist())
+
+
 def partition_column(rows: pa.RecordBatch, value: SortValue, schema: SidecarSchema) -> pa.StringArray:
     """The raw partition values of rows that a sort value is made of."""
-    return rows.column(schema.bucket_column if value.kind == "bucket" else f"partition.{column_name(value.path)}")
+    return rows.column(partition_name(value, schema))
+
+
+def partition_name(value: SortValue, schema: SidecarSchema) -> str:
+    """The column that holds them."""
+    bucket = schema.bucket_column if value.kind == "bucket" else None
+    return f"partition.{column_name(value.path)}" if bucket is None else bucket
+
+
+def _downward(keys: Sequence[pa.Array]) -> pa.UInt64Array:
+    """The order of rows by some values, each downward with nulls last."""
+    names = [f"{number}" for number in range(len(keys))]
+    return pc.sort_indices(pa.Table.from_arrays(keys, names=names), sort_keys=[(name, "descending") for name in names])
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _flags(mask: NDArray[np.bool_]) -> pa.Int8Array:

@@ -14,7 +14,7 @@ from delta_sidecar._arrow import bits_of, booleans, int64s, strings
 from delta_sidecar.log.keys import file_keys
 from delta_sidecar.log.paths import canonical_paths
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
-from delta_sidecar.replay.sidecar_stats import row_vectors, stats_texts
+from delta_sidecar.replay.sidecar_stats import column_statistics, row_vectors, stats_texts
 from delta_sidecar.replay.tally import Tally
 from delta_sidecar.sidecar.names import column_name
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.seen import SeenSet
+    from delta_sidecar.replay.sidecar_order import NewestRows
     from delta_sidecar.sidecar.schema import SidecarSchema
 
 VECTOR_COLUMNS = ("dv.storageType", "dv.pathOrInlineDv", "dv.offset", "dv.sizeInBytes", "dv.cardinality")
@@ -64,13 +65,16 @@ class WantedColumns:
         return (self.index, self.statistics) if self.has_statistics else (self.index,)
 
 
-def wanted_columns(schema: SidecarSchema, pruning: Pruning | None, without: frozenset[str]) -> WantedColumns:
+def wanted_columns(
+    schema: SidecarSchema, pruning: Pruning | None, without: frozenset[str], newest: NewestRows | None = None
+) -> WantedColumns:
     """What a scan reads of a metadata sidecar.
 
     Args:
         schema: Its columns.
         pruning: Which files are wanted; None for all.
         without: Columns of files that nobody wants.
+        newest: The order that rows are wanted in; None for the sidecar's own.
     """
     partitions = list(partition_columns(schema).values())
     index = ["path", *(name for name in _INDEXED if name not in without), *partitions, *VECTOR_COLUMNS, "untold"]
@@ -80,11 +84,12 @@ def wanted_columns(schema: SidecarSchema, pruning: Pruning | None, without: froz
     if paths or with_text:
         index += ["num_records", "tight_bounds"]
     if schema.time is not None and (schema.time in paths or with_text):
-        index += _statistics_columns(schema.time)
+        index += _statistics_columns(schema, schema.time)
     for path in paths - {schema.time}:
         # What is not kept as values is in the text of those files that have more than others.
-        statistics += _statistics_columns(path) if path in schema.statistics else ["stats_json"]
-    return WantedColumns(tuple(index), None if with_text else tuple(dict.fromkeys(statistics)))
+        statistics += _statistics_columns(schema, path) if path in schema.statistics else ["stats_json"]
+    index += () if newest is None else newest.columns
+    return WantedColumns(tuple(dict.fromkeys(index)), None if with_text else tuple(dict.fromkeys(statistics)))
 
 
 def partition_columns(schema: SidecarSchema) -> dict[str, str]:
@@ -104,6 +109,8 @@ class SidecarRows:
         schema: The sidecar's columns.
         stats_format: The layout of its statistics as text.
         paths: The paths of the seen-set, where they are few: most files have none of them, and need no key.
+        newest: The order that files are wanted in; None for the sidecar's own.
+        most: No more files of a row group than these are wanted; None for all.
         tally: Counts what is met.
     """
 
@@ -113,6 +120,8 @@ class SidecarRows:
     schema: SidecarSchema
     stats_format: str
     paths: pa.StringArray | None = field(default=None, repr=False)
+    newest: NewestRows | None = None
+    most: int | None = None
     tally: Tally = field(default_factory=Tally, compare=False)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -121,21 +130,22 @@ class SidecarRows:
         if batch.column("path").null_count:
             msg = "it has a file without a path"
             raise pa.ArrowInvalid(msg)
-        add: dict[str, pa.Array] = {}
         if self.pruning is not None:
             keep = self.pruning.by_values(self._partition_values(batch), met, self._statistics(batch, self.pruning))
             batch = _chosen(batch, keep)
         pruned = met - batch.num_rows
-        if batch.num_rows:
-            add = row_keys(batch)
-            if len(self.seen):
-                live = self._live(add)
-                if not live.all():
-                    batch = _chosen(batch, live)
-                    add = row_keys(batch)
+        if batch.num_rows and len(self.seen):
+            batch = _chosen(batch, self._live(row_keys(batch)))
         hidden = met - pruned - batch.num_rows
         self.tally.add(base_adds=met, base_pruned_early=pruned, base_hidden=hidden)
-        return self.columns.batch(add | self._rest(batch), batch.num_rows) if batch.num_rows else None
+        if not batch.num_rows:
+            return None
+        # Everything else takes longer: it is done for those files only that are wanted.
+        if self.newest is not None:
+            batch = self.newest.first(batch, self.most)
+        elif self.most is not None:
+            batch = batch.slice(0, min(self.most, batch.num_rows))
+        return self.columns.batch(row_keys(batch) | self._rest(batch), batch.num_rows)
 
     def _live(self, add: Mapping[str, pa.Array]) -> NDArray[np.bool_]:
         if self.paths is None:
@@ -151,10 +161,6 @@ class SidecarRows:
         names = set(batch.schema.names)
         add = {name: batch.column(column) for column, name in (_INDEXED | _REST).items() if column in names}
         if "stats" not in self.columns.without:
-            missing = {*self.schema.index.names, *self.schema.statistics_schema.names} - names
-            if missing - {self.schema.bucket_column}:
-                msg = f"it has no column {min(missing)}"
-                raise pa.ArrowInvalid(msg)
             add["stats"] = stats_texts(batch, self.schema, self.stats_format)
         return add | self._partition_values(batch)
 
@@ -175,7 +181,7 @@ class SidecarRows:
         found: dict[tuple[str, ...], ColumnStatistics] = {}
         for path in pruning.statistics:
             if path in self.schema.statistics:
-                found[path] = ColumnStatistics(*(columns.get(name) for name in _statistics_columns(path)))
+                found[path] = column_statistics(columns, path)
         others = {path: kind for path, kind in pruning.statistics.items() if path not in found}
         if others and "stats_json" in columns:
             found |= parse_statistics(columns["stats_json"], others).columns
@@ -190,9 +196,10 @@ def row_keys(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return add
 
 
-def _statistics_columns(path: tuple[str, ...]) -> list[str]:
+def _statistics_columns(schema: SidecarSchema, path: tuple[str, ...]) -> list[str]:
     name = column_name(path)
-    return [f"min.{name}", f"max.{name}", f"null_count.{name}"]
+    bounds = [] if schema.statistics[path] is None else [f"min.{name}", f"max.{name}"]
+    return [*bounds, f"null_count.{name}"]
 
 
 def _chosen(batch: pa.RecordBatch, rows: NDArray[np.bool_]) -> pa.RecordBatch:

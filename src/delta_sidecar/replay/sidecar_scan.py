@@ -1,6 +1,6 @@
 """The replay of a metadata sidecar: its row groups that may match, a few at once.
 
-    (SegmentPhase ->) MetadataSidecarPhase -> ...        in the order of the file; in reverse from its end
+    (SegmentPhase ->) MetadataSidecarPhase -> ...        in the order of the file; in reverse, and by time, from its end
 
 A row group is let through whole or not at all. Where one cannot be read, or is not what its digest says, the base
 breaks off there and tells which files it came past: all those of the row groups before it.
@@ -23,12 +23,11 @@ from delta_sidecar.plan import (
     Plan,
     StateMachinePhase,
 )
-from delta_sidecar.replay.given_files import given_keys
+from delta_sidecar.replay.given_files import given_keys, is_one_run
 from delta_sidecar.replay.seen import SeenSet
 from delta_sidecar.replay.sidecar_breaks import broken_at, holds, in_order, is_told_alike
 from delta_sidecar.replay.sidecar_course import Course, enough, pieces_of
 from delta_sidecar.replay.sidecar_groups import matching
-from delta_sidecar.replay.sidecar_newest import look_for, newest_files
 from delta_sidecar.replay.sidecar_rows import wanted_columns
 from delta_sidecar.replay.sidecar_segments import SegmentContinuation, SegmentPhase
 
@@ -42,14 +41,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_NOTED = 100_000
+
 
 def replay_sidecar(
     base: Base, layout: SidecarLayout, reading: Reading, then: ReplayContinuation[T]
 ) -> StateMachinePhase[T]:
     """Lets the live files of a metadata sidecar through."""
     course = Course.of(base, layout, reading, then)
-    if reading.recent is not None:
-        return look_for(course, newest_files(reading.recent))
     if layout.manifest.segments:
         return _segments(course, in_order(course, course.matching_segments()))
     return _groups(course, layout.manifest.row_groups, ())
@@ -73,14 +72,16 @@ class MetadataSidecarPhase(PartialResultPhase[T]):
     """Lets the live files of row groups through. The seen-set does not change any more.
 
     Incomplete rows come first, and their files are noted down: where another row group fails later, who goes on cannot
-    tell by anything else whether such a file was let through.
+    tell by anything else whether such a file was let through. In order of time they come between the others, and so all
+    files are noted down.
 
     Attributes:
         course: What is read.
         groups: The row groups.
         skipped: How many were passed over.
         left: Segments that are read after them.
-        noted: Keys of the files of incomplete row groups; None where they are not noted down.
+        noted: Keys of the files that are let through, of incomplete row groups or of all; None where they are not noted
+            down.
         complete: Row groups that come after these, where these are the incomplete ones.
     """
 
@@ -93,14 +94,15 @@ class MetadataSidecarPhase(PartialResultPhase[T]):
 
     def plan(self) -> Plan:
         """The row groups, in order."""
-        limit = self.course.reading.limit
-        at_first = len(self.groups) if limit is None else enough(self.groups, limit)
+        reading = self.course.reading
+        at_first = len(self.groups) if reading.enough is None else enough(self.groups, reading.enough)
         plan = self.course.plan(self.groups, self.skipped, at_first)
-        return FilterOrdered(plan, _NoteDown(self.noted)) if self.noted is not None and self.complete else plan
+        is_noted = self.complete or reading.recent
+        return FilterOrdered(plan, _NoteDown(self.noted)) if self.noted is not None and is_noted else plan
 
     def is_parallelizable(self) -> bool:
-        """Unless files are noted down."""
-        return not self.complete
+        """Unless files are noted down, or wanted in order."""
+        return not self.complete and not self.course.reading.recent
 
     def next(self) -> StateMachinePhase[T]:
         """The complete row groups, the next segment, or what comes after the base."""
@@ -165,10 +167,20 @@ def _groups(course: Course[T], groups: RowGroups, left: tuple[Segment, ...]) -> 
         course = replace(course, reading=replace(course.reading, start=None))
     if found:
         phase = MetadataSidecarPhase(course, found, len(groups) - len(found), left)
-        incomplete = tuple(takewhile(lambda group: not group.first_key[0], found))
-        is_mixed = 0 < len(incomplete) < len(found)
-        if is_mixed and start is None and not course.manifest.segments and is_told_alike(course):
-            complete = found[len(incomplete) :]
-            phase = replace(phase, groups=incomplete, noted=SeenSet(), complete=complete)
-        return PartialResult(phase)
+        return PartialResult(phase if start is not None or course.manifest.segments else _noted(phase))
     return _segments(course, left) if left else course.then.replayed()
+
+
+def _noted(phase: MetadataSidecarPhase[T]) -> MetadataSidecarPhase[T]:
+    """Notes down the files that the sidecar's keys alone do not tell, should a row group fail; as few as possible."""
+    course, groups = phase.course, phase.groups
+    is_alike = is_told_alike(course)
+    if course.reading.recent:
+        # Without a limit that would be every file of the table: the row groups are read again instead.
+        is_worth_it = course.reading.limit is not None and course.reading.limit <= _MOST_NOTED
+        is_needed = is_worth_it and not (is_alike and is_one_run(course.manifest))
+        return replace(phase, noted=SeenSet()) if is_needed else phase
+    incomplete = tuple(takewhile(lambda group: not group.first_key[0], groups))
+    if not is_alike or not 0 < len(incomplete) < len(groups):
+        return phase
+    return replace(phase, groups=incomplete, noted=SeenSet(), complete=groups[len(incomplete) :])

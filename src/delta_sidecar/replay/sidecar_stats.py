@@ -15,6 +15,8 @@ from delta_sidecar.log.stats_text import statistics_text
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from delta_sidecar.log.schema import ColumnPath
@@ -27,7 +29,7 @@ def stats_texts(rows: pa.RecordBatch, schema: SidecarSchema, stats_format: str) 
     It is the text that was kept, where one was; null, where no statistic is there; else it is rebuilt.
 
     Args:
-        rows: Rows with all columns of a sidecar.
+        rows: Rows with all columns of a sidecar that hold statistics.
         schema: Its columns.
         stats_format: The layout that its texts are rebuilt in.
     """
@@ -46,15 +48,16 @@ def rebuilt_texts(stats: FileStatistics, rows: int, stats_format: str) -> pa.Str
 
 
 def row_statistics(rows: pa.RecordBatch, schema: SidecarSchema) -> FileStatistics:
-    """The statistics in rows with all columns of a sidecar."""
+    """The statistics in rows with all columns of a sidecar that hold statistics."""
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    found = {}
-    for path in schema.statistics:
-        name = column_name(path)
-        found[path] = ColumnStatistics(
-            columns.get(f"min.{name}"), columns.get(f"max.{name}"), columns[f"null_count.{name}"]
-        )
+    found = {path: column_statistics(columns, path) for path in schema.statistics}
     return FileStatistics(columns["num_records"], columns["tight_bounds"], found)
+
+
+def column_statistics(columns: Mapping[str, pa.Array], path: ColumnPath) -> ColumnStatistics:
+    """The statistics of one column: a column of a type without bounds has a count of nulls only."""
+    name = column_name(path)
+    return ColumnStatistics(columns.get(f"min.{name}"), columns.get(f"max.{name}"), columns[f"null_count.{name}"])
 
 
 def row_vectors(rows: pa.RecordBatch) -> pa.StructArray:

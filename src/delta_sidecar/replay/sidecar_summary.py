@@ -11,6 +11,7 @@ from delta_sidecar.replay.ranges import Counts, Range
 from delta_sidecar.replay.sidecar_course import pieces_of
 from delta_sidecar.replay.sidecar_groups import matching
 from delta_sidecar.replay.sidecar_rows import wanted_columns
+from delta_sidecar.sidecar.manifest import Totals
 
 if TYPE_CHECKING:
     from delta_sidecar.replay.bases import Base
@@ -39,6 +40,7 @@ def sidecar_summary(
         bytes=sum(file.size for file in made_of),
         rows=manifest.num_files,
         row_groups=manifest.num_row_groups,
+        newest_by=layout.newest_by,
     )
     if manifest.segments:
         segments = [manifest.segments[at] for at in matching(layout, manifest.segments, pruning)]
@@ -60,10 +62,18 @@ def sidecar_summary(
 
 
 def sidecar_facts(layout: SidecarLayout, pruning: Pruning | None) -> BaseFacts:
-    """How many files a metadata sidecar has; with a predicate, in the row groups that may hold one that matches."""
+    """What a metadata sidecar has; with a predicate, the files of row groups that may hold one that matches."""
     manifest = layout.manifest
+    totals = manifest.totals or Totals(None, None, None, None)
+    rows, size = _range(totals.rows), _range(totals.bytes)
     if pruning is None:
-        return BaseFacts(Counts(Range.exactly(manifest.num_files)).tidy(), None, None)
-    groups = manifest.segments or manifest.row_groups
-    files = sum(groups.num_rows[at] for at in matching(layout, groups, pruning))
-    return BaseFacts(Counts(Range.exactly(files)).tidy(), None, None)
+        counts = Counts(Range.exactly(manifest.num_files), rows, size)
+    else:
+        groups = manifest.segments or manifest.row_groups
+        files = sum(groups.num_rows[at] for at in matching(layout, groups, pruning))
+        counts = Counts(Range.exactly(files), Range(0, rows.upper), Range(0, size.upper))
+    return BaseFacts(counts.tidy(), totals.largest, totals.most_rows)
+
+
+def _range(number: int | None) -> Range:
+    return Range() if number is None else Range.exactly(number)

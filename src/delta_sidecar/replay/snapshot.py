@@ -60,6 +60,7 @@ class Snapshot:
         metadata: The metadata in force.
         columns: The table's columns, under logical and physical names.
         choice: The part of the log that makes it up, and the bases to replay it from.
+        counted: A version, and how many files were live at it, where a checksum file told.
     """
 
     table: str
@@ -68,6 +69,7 @@ class Snapshot:
     metadata: Metadata
     columns: TableSchema = field(repr=False)
     choice: BaseChoice = field(repr=False)
+    counted: tuple[int, int] | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -82,6 +84,12 @@ class Snapshot:
 
 def open_snapshot(opening: Opening) -> StateMachinePhase[Snapshot]:
     """The start of the chain that ends in a `Snapshot`."""
+    if opening.segment is not None:
+        choice = BaseChoice.of(opening.segment, sidecars=opening.sidecars)
+        # Metadata sidecars may have counted when it was listed, and not count now.
+        if choice.is_open:
+            return _Search(opening.table, choice, opening, events=opening.events).begin()
+        opening = replace(opening, segment=None)
     start = opening.listed_from
     if start is not None:
         return Consume(FileListingPhase(opening, _Listed(opening), None if start < 0 else start))
@@ -108,12 +116,14 @@ class _Search(ChoosesBase[Snapshot]):
         protocol: The protocol, once it is known.
         metadata: The metadata, once it is known.
         columns: What they say of the table's columns, where that has been read.
+        counted: A version, and how many files were live at it, where a checksum file told.
     """
 
     opening: Opening
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     columns: TableSchema | None = field(default=None, repr=False)
+    counted: tuple[int, int] | None = None
 
     def begin(self) -> StateMachinePhase[Snapshot]:
         """Asks the base first, where it tells by the way; then the best checksum file, or else the tail."""
@@ -134,9 +144,13 @@ class _Search(ChoosesBase[Snapshot]):
         segment = self.choice.segment
         if not self.opening.whole_tail:
             return any(version >= base.version for version in segment.checksums)
-        is_listed_from = not segment.complete and any(found.version == base.version for found in segment.checkpoints)
-        is_near = segment.version - base.version <= self.opening.speculation
-        return is_listed_from and is_near and base.version in segment.checksums
+        is_listed_from = any(found.version == base.version for found in segment.checkpoints)
+        return is_listed_from and self._is_near(base.version) and base.version in segment.checksums
+
+    def _is_near(self, base: int) -> bool:
+        """Whether all commits after a base were asked for along with the listing."""
+        segment, opening = self.choice.segment, self.opening
+        return opening.segment is None and not segment.complete and segment.version - base <= opening.speculation
 
     def best_checksum(self) -> int | None:
         """The checksum file that costs least: the base's own where the tail is on its way, else the newest.
@@ -145,7 +159,7 @@ class _Search(ChoosesBase[Snapshot]):
         """
         segment, base = self.choice.segment, self.choice.base_version
         usable = [version for version in segment.checksums if version >= base]
-        is_near = not segment.complete and segment.version - base <= self.opening.speculation
+        is_near = self._is_near(base)
         if self.choice.bases and self.choice.bases[0].metadata is not None:
             newest = max(usable, default=base)
             return None if is_near or self.opening.whole_tail or newest == base else newest
@@ -210,7 +224,7 @@ class _Search(ChoosesBase[Snapshot]):
             msg = f"{table} has no metaData action up to version {version}: its log is not complete"
             raise MissingMetadataError(msg)
         columns = self.columns or read_schema(self.metadata, self.protocol, table)
-        return Terminus(Snapshot(table, version, self.protocol, self.metadata, columns, self.choice))
+        return Terminus(Snapshot(table, version, self.protocol, self.metadata, columns, self.choice, self.counted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +265,8 @@ class ChecksumPhase(ConsumePhase[Snapshot]):
             columns = self._columns(checksum) if checksum is not None else None
             if checksum is not None and columns is not None:
                 known = replace(self.search, protocol=checksum.protocol, metadata=checksum.metadata, columns=columns)
+                if checksum.num_files is not None:
+                    known = replace(known, counted=(self.version, checksum.num_files))
                 return known.among(self.search.choice.segment.tail(self.version), frozenset(TABLE_SCHEMA.names))
         return self.search.in_tail()
 

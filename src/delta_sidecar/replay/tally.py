@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ class TallyCounts:
         commit_adds: Entries in commits.
         commit_hidden: Of those, dead: a newer commit spoke of them.
         commit_pruned: Of those, live ones that cannot match.
-        base_adds: Entries in the base, as far as they were looked at.
+        base_adds: Entries in the base, as far as they were looked at; not of one that proved unusable before its
+            first file.
         base_pruned_early: Of those, not decoded further: their partition values or typed statistics cannot match.
         base_hidden: Of those, dead.
         base_pruned: Of those, live ones that cannot match by the text of their statistics.
@@ -41,6 +42,7 @@ class Tally:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts = dict.fromkeys((field.name for field in fields(TallyCounts)), 0)
+        self._bases: list[Tally] = []
 
     def add(self, **counts: int) -> None:
         """Counts, by the names of `TallyCounts`."""
@@ -48,10 +50,26 @@ class Tally:
             for name, count in counts.items():
                 self._counts[name] += count
 
+    def of_base(self) -> Tally:
+        """Counts the entries of another base; they are part of the counts, unless it is dropped."""
+        base = Tally()
+        with self._lock:
+            self._bases.append(base)
+        return base
+
+    def drop_base(self) -> None:
+        """Leaves out what is counted of the last base: nothing of it was used. Threads may still be counting."""
+        with self._lock:
+            self._bases.pop()
+
     def counts(self) -> TallyCounts:
         """The counts as they are now."""
         with self._lock:
-            return TallyCounts(**self._counts)
+            counts, bases = dict(self._counts), tuple(self._bases)
+        for base in bases:
+            for name, count in asdict(base.counts()).items():
+                counts[name] += count
+        return TallyCounts(**counts)
 
     def __reduce__(self) -> tuple[type[Tally], tuple[()]]:
         return Tally, ()

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from delta_sidecar.errors import DeltaSidecarError
+from delta_sidecar.errors import DeltaSidecarError, LogCorruptionError, StorageError, UnreadableFileError
 from delta_sidecar.events import Events, PropertyIgnored, SnapshotOpened
 from delta_sidecar.replay.bases import Wanted
 from delta_sidecar.replay.opening import Opening
 from delta_sidecar.scan.config import LazyScanConfig, ScanOptions, ScanStrategy
-from delta_sidecar.scan.opening import open_table
+from delta_sidecar.scan.opening import list_table, open_table
 from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from delta_sidecar.execute import LocalExecutor
+    from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.replay.snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,29 @@ class Beginning:
         config: What is asked for.
         events: Is told what happens.
         opened: Is given the table as soon as it is open, whatever becomes of the scan.
+        segment: The log as it was listed earlier, cut at the version that the configuration names; None to list it.
     """
 
     table: str
     config: LazyScanConfig
     events: Events
     opened: Callable[[Snapshot], None]
+    segment: LogSegment | None = None
+
+    def pin(self, executor: LocalExecutor) -> LogSegment:
+        """Lists the log up to the version that is asked for; nothing of the table is read.
+
+        Args:
+            executor: Runs the plans.
+        """
+
+        def listed(options: ScanOptions) -> LogSegment:
+            opening = Opening(
+                self.table, self.config.version, sidecars=options.sidecar_enabled, refuse=False, events=self.events
+            )
+            return list_table(opening, self.config, executor)
+
+        return self._with_sidecars_if_needed(listed)[0]
 
     def open(
         self, executor: LocalExecutor, *, scanning: bool, without: frozenset[str] = frozenset()
@@ -46,24 +66,31 @@ class Beginning:
             scanning: Whether files are listed afterwards, so that what that needs is worth asking for already.
             without: Columns of files that nobody wants.
         """
-        first = self.config.options()
-        try:
-            snapshot = self._open(first, executor, scanning=scanning, without=without)
-        except DeltaSidecarError:
-            # The table's own property may be for metadata sidecars, and they may be what is missing.
-            if first.sidecar_enabled or self.config.sidecar_enabled is not None:
-                raise
-            first = replace(first, sidecar_enabled=True)
-            snapshot = self._open(first, executor, scanning=scanning, without=without)
+
+        def opened(options: ScanOptions) -> Snapshot:
+            return self._open(options, executor, scanning=scanning, without=without)
+
+        snapshot, is_with_sidecars = self._with_sidecars_if_needed(opened)
         options = self.options_of(snapshot)
-        if options.sidecar_enabled != first.sidecar_enabled:
-            snapshot = self._open(options, executor, scanning=scanning, without=without)
+        if options.sidecar_enabled != is_with_sidecars:
+            snapshot = opened(options)
         check_retention(snapshot, options, executor, self.events)
         return snapshot, options
 
     def options_of(self, snapshot: Snapshot) -> ScanOptions:
         """The options that count for a table."""
         return self.config.options(snapshot.metadata.configuration, self._ignored)
+
+    def _with_sidecars_if_needed(self, read: Callable[[ScanOptions], T]) -> tuple[T, bool]:
+        """Reads something before the table's properties are known, and says whether metadata sidecars counted."""
+        options = self.config.options()
+        try:
+            return read(options), options.sidecar_enabled
+        except DeltaSidecarError:
+            # The table's own property may be for metadata sidecars, and they may be what is missing.
+            if options.sidecar_enabled or self.config.sidecar_enabled is not None:
+                raise
+            return read(replace(options, sidecar_enabled=True)), True
 
     def _open(
         self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str]
@@ -83,9 +110,10 @@ class Beginning:
             whole_base=whole_base,
             sidecars=options.sidecar_enabled,
             wanted=wanted if whole_base and config.page_token is None else None,
+            segment=self.segment,
             events=self.events,
         )
-        snapshot = open_table(opening, config, executor)
+        snapshot = self._open_listed(opening, executor)
         self.opened(snapshot)
         choice = snapshot.choice
         self.events(
@@ -99,6 +127,19 @@ class Beginning:
             )
         )
         return snapshot
+
+    def _open_listed(self, opening: Opening, executor: LocalExecutor) -> Snapshot:
+        try:
+            return open_table(opening, self.config, executor)
+        except (LogCorruptionError, StorageError, UnreadableFileError):
+            if self.segment is None:
+                raise
+            # What was listed earlier may have been cleaned up meanwhile, and the version still be there.
+            snapshot = open_table(replace(opening, segment=None), self.config, executor)
+            if not snapshot.choice.segment.is_same_history(self.segment):
+                # It may be another table, made anew or restored at the same place.
+                raise
+            return snapshot
 
     def _ignored(self, name: str, reason: str) -> None:
         self.events(PropertyIgnored(table=self.table, property=name, reason=reason))

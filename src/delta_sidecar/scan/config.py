@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from delta_sidecar.errors import OptionError, described
+from delta_sidecar.errors import OptionError, OptionTypeError, described
 from delta_sidecar.options import SCAN_OPTIONS, resolve
 from delta_sidecar.predicate import Predicate, parse
 from delta_sidecar.scan.paging import PageToken
@@ -46,8 +46,8 @@ class LazyScanConfig:
         timestamp: The version to read, as the newest one that was committed up to this time: a datetime with a zone, or
             ISO 8601 text, which is in UTC where it names no zone. After the newest commit, it is the newest version's;
             before the earliest that can be read it is refused.
-        order: `recent` for newest commits first and then time buckets downward, which is what a limit stands for;
-            `any` for what is cheapest.
+        order: `recent` for newest commits first and then a metadata sidecar from its newest end, which is what a limit
+            stands for; `any` for what is cheapest.
         page_token: Goes on after the last file of another scan of the same query; see `LazyDeltaScanner.page_token`.
         bucket_column: The partition column that holds the time bucket.
         batch_size: Most rows in a batch of `scan_batches`.
@@ -91,9 +91,10 @@ class LazyScanConfig:
     def __post_init__(self) -> None:
         for name in ("limit", "version"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if value is not None and (not is_number or value < 0):
                 msg = f"{name} must be a whole number from 0 on, not {described(value)}"
-                raise OptionError(msg)
+                raise OptionError(msg) if is_number else OptionTypeError(msg)
         if self.strategy is not None:
             object.__setattr__(self, "strategy", _strategy(self.strategy))
         if self.timestamp is not None:
@@ -193,7 +194,7 @@ def _moment(value: object) -> dt.datetime:
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value
     msg = f"timestamp must be a datetime with a zone or ISO 8601 text, not {described(value)}"
-    raise OptionError(msg)
+    raise OptionError(msg) if isinstance(value, dt.datetime) else OptionTypeError(msg)
 
 
 def _ignore(_name: str, _reason: str) -> None:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.plan import Place
-    from delta_sidecar.replay.recent import FileKey, Recent
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +18,12 @@ class Position:
     """Up to where a scan came.
 
     Attributes:
-        place: Where its last file is from; None where files came in the order of their buckets.
+        place: Where its last file is from.
         rows: How many files of that place were given out.
-        key: Where its last file stands in the order of buckets; None where files came in the log's own order.
     """
 
-    place: Place | None = None
-    rows: int = 0
-    key: FileKey | None = None
+    place: Place
+    rows: int
 
 
 class _Standing(NamedTuple):
@@ -50,8 +47,7 @@ class _Standing(NamedTuple):
 class Cursor:
     """Follows what a scan gives out, file by file. Where it stands can be asked from any thread."""
 
-    def __init__(self, start: Position | None, recent: Recent | None) -> None:
-        self._recent = recent
+    def __init__(self, start: Position | None) -> None:
         # One value, so that whoever asks from another thread finds what belongs together.
         self._standing = _Standing(start, None, 0) if start is None else _Standing(start, start.place, start.rows)
 
@@ -72,9 +68,7 @@ class Cursor:
         at = self._standing
         if at.batch is None or not at.taken:
             return at.before
-        if at.place is not None or self._recent is None:
-            return Position(at.place, at.rows + at.taken)
-        return Position(key=self._recent.key(at.batch, at.taken - 1))
+        return None if at.place is None else Position(at.place, at.rows + at.taken)
 
 
 @dataclass(slots=True)
@@ -87,7 +81,7 @@ class GivenBefore:
     def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
         """What is left of a batch."""
         at = self.position
-        if at is None or at.place is None or self._passed == at.rows:
+        if at is None or self._passed == at.rows:
             return batch
         if place != at.place:
             self.check()
@@ -102,7 +96,7 @@ class GivenBefore:
             PageTokenExpiredError: So it is.
         """
         at = self.position
-        if at is not None and at.place is not None and self._passed < at.rows:
+        if at is not None and self._passed < at.rows:
             msg = (
                 f"{at.place.path} does not have the files any more that the page token is a place after: begin at the "
                 f"first page"

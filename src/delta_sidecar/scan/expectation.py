@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 class Expectation:
     """What a scan comes to, opening the table included, as far as that is known before a file entry is read.
 
-    That is for one pass over the base. Order `recent` takes another one for every 65,536 files, or 32 MB of entries.
-
     Attributes:
         row_groups_at_most: Row groups of the base that are read.
         bytes_at_most: Bytes that are moved.

@@ -49,6 +49,8 @@ class BaseExplanation:
         statistics_bytes: Of a metadata sidecar, size of their statistics, 0 where those are not read; None where that
             is not known yet.
         segments: Parts of a large manifest that are read before the row groups are known.
+        newest_by: What its files are in order of time by, in words, so that the newest can come first; empty where they
+            are in no order of time.
     """
 
     name: str = ""
@@ -63,6 +65,7 @@ class BaseExplanation:
     index_bytes: int | None = None
     statistics_bytes: int | None = None
     segments: int = 0
+    newest_by: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, base: BaseSummary) -> BaseExplanation:
@@ -82,6 +85,7 @@ class BaseExplanation:
             index if is_told else None,
             statistics if is_told else None,
             base.segments,
+            base.newest_by,
         )
 
 
@@ -180,7 +184,7 @@ def explained(
         pruned_by_partition=partitions,
         pruned_by_statistics=statistics,
         opening=opening,
-        expected=expect(base, commits.nbytes, opening, at_once=at_once, in_order=decision.recent is None),
+        expected=expect(base, commits.nbytes, opening, at_once=at_once, in_order=decision.order != "recent"),
     )
 
 

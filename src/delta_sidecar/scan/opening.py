@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import MissingCommitError, PageTokenExpiredError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.replay.opening import pin_version
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.replay.time_travel import milliseconds, version_at
 
 if TYPE_CHECKING:
     from delta_sidecar.execute import LocalExecutor
+    from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.replay.opening import Opening
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig
@@ -24,6 +26,11 @@ def pinned(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) ->
         return opening
     search = version_at(opening, milliseconds(config.timestamp))
     return replace(opening, version=StateMachineIterator(search, executor).run_to_terminal())
+
+
+def list_table(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) -> LogSegment:
+    """Lists the log of a table up to the version that is asked for; nothing of the table is read."""
+    return StateMachineIterator(pin_version(pinned(opening, config, executor)), executor).run_to_terminal()
 
 
 def open_table(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) -> Snapshot:

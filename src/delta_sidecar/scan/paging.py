@@ -1,8 +1,8 @@
 """Page tokens: where a scan stands, as a text that another process can go on from.
 
 A token holds neither the table's address nor any credentials: the version, which base (by name and a digest of its
-files' e_tags), the strategy and order, a digest of the predicate, and the place. In the order of buckets that is the
-bucket and path of a file, as the log has them.
+files' e_tags), the strategy and order, a digest of the predicate, and the place: a file of the log, which part of it,
+and how many files of that were given out.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
 from delta_sidecar.replay.bases import Decided
-from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, GivenUpTo, KeysBetween, given_from_json, is_text
-from delta_sidecar.replay.recent import FileKey
+from delta_sidecar.replay.given_files import BrokenOff, GivenKeys, KeysBetween, given_from_json, is_text
 from delta_sidecar.scan.cursor import Position
 
 if TYPE_CHECKING:
@@ -26,24 +25,18 @@ if TYPE_CHECKING:
 
     from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.choice import BaseChoice
-    from delta_sidecar.replay.recent import Recent
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.strategy import Decision
 
     Decisions = tuple[Decided, ...]
 
-FORMAT = 2
+FORMAT = 3
 """Grows with every change of what tokens hold, or of the order in which a place's files come."""
 
 _MOST_CHARACTERS = 1 << 16
 _DIGEST_BYTES = 8
-# Strategy, order, and whether the place is one in the order of buckets.
-_WAYS = {
-    ("reverse", "recent", True),
-    ("reverse", "recent", False),
-    ("reverse", "any", False),
-    ("forward", "any", False),
-}
+# Strategy and order.
+_WAYS = {("reverse", "recent"), ("reverse", "any"), ("forward", "any")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class PageToken:
         table, commit = snapshot.metadata.id, choice.segment.e_tag
         told = []
         for each in decided:
-            if not isinstance(each.test, GivenKeys | GivenUpTo | KeysBetween):
+            if not isinstance(each.test, GivenKeys | KeysBetween):
                 msg = f"{snapshot.table}: {name} broke off, and where it did cannot be put into a page token"
                 raise PageTokenError(msg)
             told.append((each.version, each.test.to_json()))
@@ -98,7 +91,7 @@ class PageToken:
 
     def encode(self) -> str:
         """The token as a text of letters, digits, `-` and `_`."""
-        place, key = self.position.place, self.position.key
+        place, rows = self.position.place, self.position.rows
         fields: dict[str, Any] = {
             "f": FORMAT,
             "t": self.table,
@@ -108,8 +101,7 @@ class PageToken:
             "s": self.strategy,
             "o": self.order,
             "q": self.query,
-            "p": None if place is None else [place.path, place.part, self.position.rows],
-            "k": None if key is None else [key.bucket, key.raw_path, key.deletion_vector],
+            "p": [place.path, place.part, rows],
             "d": [list(each) for each in self.decided],
         }
         content = json.dumps(fields, separators=(",", ":")).encode()
@@ -140,18 +132,16 @@ class PageToken:
     @classmethod
     def _from_fields(cls, fields: Mapping[str, Any]) -> PageToken:
         base, base_version, base_digest = fields["b"]
-        at, key = fields["p"], fields["k"]
-        path, part, rows = ("", 0, 0) if at is None else at
-        bucket, *names = (None, "", "") if key is None else key
+        path, part, rows = fields["p"]
         words = (fields["t"], fields["c"] or "", base, base_digest, fields["s"], fields["o"], fields["q"], path)
-        if not all(map(is_text, (*words, *names, bucket or ""))):
+        if not all(map(is_text, words)):
             raise TypeError
         if not all(map(_is_count, (fields["v"], part, rows))) or not (base_version == -1 or _is_count(base_version)):
             raise TypeError
         decided = tuple((version, told) for version, told in fields["d"])
         if not all((version == -1 or _is_count(version)) and isinstance(told, dict) for version, told in decided):
             raise TypeError
-        if (at is None) == (key is None) or (fields["s"], fields["o"], key is not None) not in _WAYS:
+        if (fields["s"], fields["o"]) not in _WAYS:
             raise ValueError
         return cls(
             table=fields["t"],
@@ -163,18 +153,15 @@ class PageToken:
             strategy=fields["s"],
             order=fields["o"],
             query=fields["q"],
-            position=Position(None if at is None else Place(path, part), rows, None if key is None else FileKey(*key)),
+            position=Position(Place(path, part), rows),
             decided=decided,
         )
 
-    def decisions(
-        self, snapshot: Snapshot, recent: Recent | None, read_again: Callable[[BrokenOff], RowTest]
-    ) -> Decisions:
+    def decisions(self, snapshot: Snapshot, read_again: Callable[[BrokenOff], RowTest]) -> Decisions:
         """What bases decided on before they broke off.
 
         Args:
             snapshot: The table.
-            recent: The order of buckets, where files are wanted in it.
             read_again: Reads which files a metadata sidecar let through before it broke off.
 
         Raises:
@@ -184,7 +171,7 @@ class PageToken:
         names = dict(zip(columns.physical_partition_columns, columns.partition_columns, strict=True))
         try:
             tests = [
-                BrokenOff.from_json(told) if "base" in told else given_from_json(told, names, recent)
+                BrokenOff.from_json(told) if "base" in told else given_from_json(told, names)
                 for _, told in self.decided
             ]
         except ValueError:
@@ -241,7 +228,7 @@ def _base(choice: BaseChoice) -> tuple[str, int, str]:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def _check(content: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import LogCorruptionError, StorageError, UnreadableFileError
@@ -21,6 +21,7 @@ from delta_sidecar.events import (
 from delta_sidecar.execute import ExecutionCounts, LocalExecutor
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.predicate import bind
+from delta_sidecar.replay.base_counts import files_in_base
 from delta_sidecar.replay.bases import CHECKPOINT_TIER
 from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
 from delta_sidecar.replay.given_again import given_again
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.events import Listener, Outcome
+    from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.plan import Batches, StateMachinePhase
     from delta_sidecar.plan.nodes import RowTest
     from delta_sidecar.replay.given_files import BrokenOff
@@ -75,6 +77,7 @@ class ScanRun:
         config: What is asked for.
         listeners: Are told what happens.
         snapshot: The table, where it is open already; the configuration then names its version.
+        segment: Its log, where that is listed already; likewise.
         recent_if_cheap: Whether the newest files are wanted first, where the base has them in order of time.
     """
 
@@ -85,6 +88,7 @@ class ScanRun:
         listeners: Iterable[Listener] = (),
         snapshot: Snapshot | None = None,
         *,
+        segment: LogSegment | None = None,
         recent_if_cheap: bool = False,
     ) -> None:
         self.config = config
@@ -95,7 +99,7 @@ class ScanRun:
         self.snapshot: Snapshot | None = None
         self.decision: Decision | None = None
         self._store = store
-        self._beginning = Beginning(store.url, config, self.events, self._opened)
+        self._beginning = Beginning(store.url, config, self.events, self._opened, segment)
         self._given = snapshot
         self._begun: _Begun | None = None
         self._counts = ExecutionCounts()
@@ -106,8 +110,17 @@ class ScanRun:
         self._trips_to_first_file: int | None = None
         self._files = self._batches = self._fallbacks = 0
         self._passed_over: list[tuple[str, str]] = []
-        self._tier: int | None = None
+        self._chosen: BaseChosen | None = None
+        self._files_before_base = 0
         self._fallback_code: str | None = None
+
+    def pin(self) -> LogSegment:
+        """Lists the log up to the version that is asked for; nothing of the table is read."""
+        with closing(self._executor(self.config.options())) as executor:
+            try:
+                return self._beginning.pin(executor)
+            finally:
+                self.requests.cancel()
 
     def open(self) -> Snapshot:
         """Reads the version, protocol and metadata of the table; no file of it is listed."""
@@ -141,7 +154,7 @@ class ScanRun:
         with closing(self._executor(options)) as executor:
             try:
                 snapshot, options = self._beginning.open(executor, scanning=False)
-                decision = self._decide(snapshot, options)
+                decision = self._decide(snapshot, options, executor)
                 looking = look_at_base(snapshot, self.config.parsed_predicate, self.events)
                 base = StateMachineIterator(looking, executor).run_to_terminal()
             finally:
@@ -196,15 +209,20 @@ class ScanRun:
         decided = self.account.decided
         return PageToken.of(self.snapshot, choice, self.decision, self._query, at, decided).encode()
 
+    @property
+    def sidecar_tier(self) -> int | None:
+        """Tier of the base; None before one is chosen, and where that one proved unusable before its first file."""
+        return None if self._chosen is None else self._chosen.tier
+
     def sidecar_fallback_reason(self) -> str | None:
         """Why the base is not the best one there could be, in a word; None where it is, or is not known yet."""
-        if self._fallback_code is not None or self._tier == 1 or self.snapshot is None:
+        if self._fallback_code is not None or self.sidecar_tier == 1 or self.snapshot is None:
             return self._fallback_code
         choice = self.snapshot.choice
         if not choice.sidecars:
             return "disabled"
         if any(base.tier < CHECKPOINT_TIER for base in choice.bases):
-            return "no_manifest" if self._tier is not None else None
+            return "no_manifest" if self._chosen is not None else None
         parsed = map(parse_sidecar_name, choice.segment.sidecars)
         is_there = any(name is not None and name.version <= self.snapshot.version for name in parsed)
         return "too_old" if is_there else "none"
@@ -233,12 +251,16 @@ class ScanRun:
         try:
             yield from self._found_in(schema)
         except (LogCorruptionError, StorageError, UnreadableFileError):
-            if self._given is None or self._files or self.requests.cancelled:
+            is_pinned = self._given is not None or self._beginning.segment is not None
+            earlier = self.snapshot
+            if not is_pinned or earlier is None or self._files or self.requests.cancelled:
                 raise
             # What a snapshot that was opened earlier is made of may have been cleaned up meanwhile, and its version
-            # still be there. The same version of another table, made anew at the same place, is another one.
-            given, self._given, self._begun = self._given, None, None
-            if self.begin(schema).metadata.id != given.metadata.id:
+            # still be there. The same version of a table made anew or restored at the same place is another one.
+            self._given = self._begun = None
+            self._beginning = replace(self._beginning, segment=None)
+            now = self.begin(schema)
+            if not now.choice.segment.is_same_history(earlier.choice.segment):
                 raise
             yield from self._found_in(schema)
 
@@ -267,14 +289,17 @@ class ScanRun:
         self.snapshot = self._given
         return _Begun(executor, self._given, self._beginning.options_of(self._given))
 
-    def _decide(self, snapshot: Snapshot, options: ScanOptions) -> Decision:
+    def _decide(self, snapshot: Snapshot, options: ScanOptions, executor: LocalExecutor) -> Decision:
+        def count_base() -> int | None:
+            return StateMachineIterator(files_in_base(snapshot), executor).run_to_terminal()
+
         predicate, token = self.config.parsed_predicate, self.config.token
         bound = None if predicate is None else bind(predicate, snapshot.schema)
         self._query = query_digest(bound, options.bucket_column)
         if token is not None:
             token.check_query(self._query)
         decision = self.decision = decide(
-            snapshot, options, self.config.limit, bound, token, recent_if_cheap=self._recent_if_cheap
+            snapshot, options, self.config.limit, bound, count_base, token, recent_if_cheap=self._recent_if_cheap
         )
         strategy, reason, order = decision.told()
         self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=order))
@@ -287,19 +312,19 @@ class ScanRun:
             again = given_again(snapshot, where, self.config.parsed_predicate)
             return StateMachineIterator(again, executor).run_to_terminal()
 
-        decision = self._decide(snapshot, options)
+        decision = self._decide(snapshot, options, executor)
         token = self.config.token
         at = None if token is None else token.position
-        self._cursor = Cursor(at, decision.recent)
+        self._cursor = Cursor(at)
         manner = Manner(
             strict=options.strict,
             fallback=options.enable_fallback,
             seen_memory=options.remove_set_memory_limit,
-            recent=decision.recent,
+            recent=decision.order == "recent",
             start=None if at is None else at.place,
-            decided=() if token is None else token.decisions(snapshot, decision.recent, read_again),
+            decided=() if token is None else token.decisions(snapshot, read_again),
             at_once=options.sidecar_row_groups_per_batch,
-            limit=self.config.limit,
+            limit=None if self.config.limit is None else self.config.limit + (0 if at is None else at.rows),
             account=self.account,
             events=self.events,
         )
@@ -344,8 +369,12 @@ class ScanRun:
             self._passed_over.append((event.base, event.reason))
             if event.tier < CHECKPOINT_TIER:
                 self._fallback_code = self._fallback_code or event.code
+            is_chosen = self._chosen is not None and self._chosen.base == event.base
+            if is_chosen and self._files == self._files_before_base:
+                self._chosen = None
+                self.account.tally.drop_base()
         elif isinstance(event, BaseChosen):
-            self._tier = event.tier
+            self._chosen, self._files_before_base = event, self._files
 
     def _opened(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -372,7 +401,7 @@ class ScanRun:
             trips=metrics.requests.trips,
             row_groups_read=metrics.row_groups_read,
             row_groups_skipped=metrics.row_groups_skipped,
-            sidecar_tier=self._tier,
+            sidecar_tier=self.sidecar_tier,
             sidecar_fallback_reason=self.sidecar_fallback_reason(),
             sidecar_row_groups_read=self._counts.piece_groups_read,
             sidecar_row_groups_skipped=self._counts.piece_groups_skipped,

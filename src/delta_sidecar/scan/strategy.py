@@ -9,15 +9,21 @@ import pyarrow as pa
 
 from delta_sidecar.predicate import And, Comparison, In, Not, Or, Predicate
 from delta_sidecar.predicate.expression import NEGATED
-from delta_sidecar.replay.recent import Recent
 from delta_sidecar.scan.config import ScanStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import ScanOptions
     from delta_sidecar.scan.paging import PageToken
 
-_MANY_COMMITS = 100
+# An entry is so many times as large in a commit as in a base, about: by far most of both are paths and statistics.
+_TIMES_CHECKPOINT, _TIMES_SIDECAR = 4, 10
+# Bytes of an entry in a commit without statistics, and of those of a column, where the base does not tell; at most, for
+# a small base is mostly footer; and of what a commit has besides.
+_ENTRY_BYTES, _COLUMN_BYTES, _MOST_BYTES, _COMMIT_BYTES = 300, 60, 5_000, 400
+_COLUMNS_WITH_STATISTICS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +34,11 @@ class Decision:
         strategy: Which end of the log comes first: never `AUTO`.
         reason: Why.
         order: `recent` or `any`.
-        recent: The order that a base's files are wanted in; None for the base's own.
     """
 
     strategy: ScanStrategy
     reason: str
     order: str
-    recent: Recent | None = None
 
     def told(self) -> tuple[str, str, str]:
         """Strategy, reason and order in words."""
@@ -46,6 +50,7 @@ def decide(
     options: ScanOptions,
     limit: int | None,
     predicate: Predicate | None,
+    count_base: Callable[[], int | None],
     token: PageToken | None = None,
     *,
     recent_if_cheap: bool = False,
@@ -57,20 +62,20 @@ def decide(
         options: What is asked for.
         limit: Most files that are wanted.
         predicate: Bound, in logical names.
+        count_base: Tells how many files the base has; None where that is not known. It is asked where it matters.
         token: Where another scan stands that this one goes on from.
         recent_if_cheap: Whether the newest are wanted first, where the base has them in order of time.
     """
     if token is not None:
         strategy, reason, order = ScanStrategy(token.strategy), "the page token says so", token.order
     else:
-        strategy, reason = _strategy(snapshot, options, limit, predicate)
+        strategy, reason = _strategy(snapshot, options, limit, predicate, count_base)
         wants_recent = limit is not None or (recent_if_cheap and snapshot.choice.is_sorted)
         order = options.order or ("recent" if wants_recent else "any")
         if strategy is ScanStrategy.FORWARD:
             # The newest commits come last; a call that asks for both is refused, so that one was asked for elsewhere.
             order = "any"
-    recent = _recent(snapshot, options.bucket_column, limit, token) if order == "recent" else None
-    return Decision(strategy, reason, order, recent)
+    return Decision(strategy, reason, order)
 
 
 def bounds_from_below(predicate: Predicate, times: frozenset[tuple[str, ...]]) -> bool:
@@ -106,10 +111,12 @@ def time_columns(snapshot: Snapshot, bucket_column: str) -> frozenset[tuple[str,
 
 
 def _strategy(
-    snapshot: Snapshot, options: ScanOptions, limit: int | None, predicate: Predicate | None
+    snapshot: Snapshot,
+    options: ScanOptions,
+    limit: int | None,
+    predicate: Predicate | None,
+    count_base: Callable[[], int | None],
 ) -> tuple[ScanStrategy, str]:
-    choice = snapshot.choice
-    commits, tail, base = len(choice.tail()), choice.tail_bytes, choice.base_bytes
     if options.strategy is not ScanStrategy.AUTO:
         return options.strategy, "it was asked for"
     if limit is not None:
@@ -118,21 +125,36 @@ def _strategy(
         return ScanStrategy.REVERSE, "the newest files are wanted first"
     if predicate is not None and bounds_from_below(predicate, time_columns(snapshot, options.bucket_column)):
         return ScanStrategy.REVERSE, "the predicate asks for times from some value on, which the newest commits hold"
+    if not snapshot.choice.bases:
+        return ScanStrategy.REVERSE, "there is no base"
+    tail, base = _files(snapshot, count_base())
     if tail * 2 > base:
-        return ScanStrategy.REVERSE, f"the tail ({tail:,} bytes) is more than half of the base ({base:,} bytes)"
-    if commits > _MANY_COMMITS:
-        return ScanStrategy.FORWARD, f"there are {commits:,} commits after the base, which comes first"
-    return ScanStrategy.FORWARD, f"files of any age are wanted, and most are in the base ({base:,} bytes)"
+        return ScanStrategy.REVERSE, f"the tail (about {tail:,} files) is more than half of the base ({base:,} files)"
+    return ScanStrategy.FORWARD, f"files of any age are wanted, and most are in the base ({base:,} files)"
 
 
-def _recent(snapshot: Snapshot, column: str, limit: int | None, token: PageToken | None) -> Recent | None:
-    """The order of buckets, where the table has them as a partition column."""
-    column = next((name for name in snapshot.partition_columns if _is_named(name, column)), "")
-    if not column:
-        return None
-    physical = snapshot.columns.physical_names[(column,)][0]
-    after = None if token is None else token.position.key
-    return Recent(column, physical, snapshot.schema.field(column).type, limit, after)
+def _files(snapshot: Snapshot, base_files: int | None) -> tuple[int, int]:
+    """About how many files the tail adds, and how many the base has.
+
+    Args:
+        snapshot: The table.
+        base_files: The number in the base, where it is known.
+    """
+    choice, counted = snapshot.choice, snapshot.counted
+    times = _TIMES_SIDECAR if choice.is_sorted else _TIMES_CHECKPOINT
+    tail = max(0, choice.tail_bytes - _COMMIT_BYTES * len(choice.tail()))
+    # A checkpoint without a byte is torn, and says nothing.
+    size = choice.bases[0].entries_nbytes or None
+    usual = _ENTRY_BYTES + _COLUMN_BYTES * min(_COLUMNS_WITH_STATISTICS, len(snapshot.schema))
+    if base_files is None:
+        # What is live at the version that is read is in the base or in the tail.
+        total = counted[1] if counted is not None and counted[0] == snapshot.version else None
+        if size is None:
+            base_files = 0 if total is None else max(0, total - tail // usual)
+        else:
+            base_files = times * size // usual if total is None else round(total / (1 + tail / (times * size)))
+    entry = usual if size is None else max(1, min(_MOST_BYTES, times * size / max(1, base_files)))
+    return round(tail / entry), base_files
 
 
 def _is_named(column: str, name: str) -> bool:

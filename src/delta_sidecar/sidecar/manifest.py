@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from delta_sidecar.sidecar.canonical import refuse, seal, unseal
 from delta_sidecar.sidecar.group_reading import KeyForm, key_form, read_row_groups, read_segments
-from delta_sidecar.sidecar.groups import RowGroups, Segments, group_json, segment_json
+from delta_sidecar.sidecar.groups import LARGEST, RowGroups, Segments, group_json, segment_json
 from delta_sidecar.sidecar.members import array, digest, mapping, path, text, whole
 from delta_sidecar.sidecar.names import ColumnPath, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
@@ -49,6 +49,46 @@ class CommitMark:
 
 
 @dataclass(frozen=True, slots=True)
+class Witness:
+    """A checkpoint or checksum file of version N, which proves the version where commit N has been cleaned up.
+
+    Attributes:
+        name: Its name in the log; that of the first file of a checkpoint in parts.
+        size: Bytes of all its files.
+        digest: Of the first 4 KiB of a checksum file, or of the last 64 KiB of each file of a checkpoint, in order.
+    """
+
+    name: str
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the live files have in all. None is what not every file tells.
+
+    Attributes:
+        bytes: Their size.
+        largest: The size of the largest.
+        rows: Their rows, those that deletion vectors hide not counted.
+        most_rows: The rows of the one with most.
+    """
+
+    bytes: int | None = 0
+    largest: int | None = 0
+    rows: int | None = 0
+    most_rows: int | None = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            _sum(self.bytes, other.bytes),
+            _largest(self.largest, other.largest),
+            _sum(self.rows, other.rows),
+            _largest(self.most_rows, other.most_rows),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SortColumn:
     """One thing that rows are sorted by.
 
@@ -71,8 +111,10 @@ class Manifest:
         version: The version of the table.
         files: The data files; one, or more where it was built in parts.
         num_files: How many live files the table has: the rows.
+        totals: What they have in all; None where that was not counted.
         schema_hash: `SidecarSchema.schema_hash`.
         commit: The commit that made the version; None where it was gone already.
+        witness: What else was there of the version and proves it.
         protocol: Fields of the `protocol` action in force.
         metadata: Fields of the `metaData` action in force.
         bucket_column: Physical name of the bucket column; None for none.
@@ -99,6 +141,8 @@ class Manifest:
     summaries: tuple[ColumnPath, ...]
     statistics: tuple[ColumnPath, ...]
     stats_format: str
+    witness: tuple[Witness, ...] = ()
+    totals: Totals | None = None
     row_groups: RowGroups = field(default_factory=RowGroups)
     segments_file: SidecarFile | None = None
     segments: Segments = field(default_factory=Segments)
@@ -185,7 +229,10 @@ def _document(manifest: Manifest, *, sized: bool) -> dict[str, Any]:
         "summaries": [list(each) for each in manifest.summaries],
         "statistics": [list(each) for each in manifest.statistics],
         "stats_format": manifest.stats_format,
+        "witness": [{"name": each.name, "size": each.size, "digest": each.digest} for each in manifest.witness],
     }
+    if manifest.totals is not None:
+        document["totals"] = {name: getattr(manifest.totals, name) for name in _TOTALS}
     if sized:
         document["sidecar_size_bytes"] = first.size
     if len(manifest.files) > 1:
@@ -228,6 +275,8 @@ def _manifest(document: dict[str, Any], size: int, expected: int | None) -> Mani
         summaries=tuple(path(each) for each in array(document, "summaries")),
         statistics=tuple(path(each) for each in array(document, "statistics")),
         stats_format=text(document, "stats_format"),
+        witness=_witness(document),
+        totals=_totals(document),
         row_groups=row_groups,
         segments_file=segments_file,
         segments=segments,
@@ -265,6 +314,32 @@ def _commit(value: object) -> CommitMark | None:
     if type(value) is not dict:
         refuse("has a commit that is no object")
     return CommitMark(whole(value, "size"), digest(value, "head"))
+
+
+def _witness(document: dict[str, Any]) -> tuple[Witness, ...]:
+    """Those that it names; without any, only the commit proves it."""
+    found = array(document, "witness") if "witness" in document else []
+    if any(type(each) is not dict for each in found):
+        refuse("has a witness that is no object")
+    return tuple(Witness(text(each, "name"), whole(each, "size"), digest(each, "digest")) for each in found)
+
+
+_TOTALS = ("bytes", "largest", "rows", "most_rows")
+
+
+def _totals(document: dict[str, Any]) -> Totals | None:
+    if "totals" not in document:
+        return None
+    found = mapping(document, "totals")
+    return Totals(*(None if found.get(name) is None else whole(found, name) for name in _TOTALS))
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None or one + other > LARGEST else one + other
+
+
+def _largest(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)
 
 
 def _protocol(document: dict[str, Any]) -> dict[str, Any]:

@@ -149,10 +149,11 @@ def stats_columns(
         The type of each column's bounds, by its physical path; None for a column without bounds.
     """
     shown = physical if logical is None else logical
+    partitions = frozenset(partition_columns)
     leaves = [
         leaf
         for field_, seen in zip(physical, shown, strict=True)
-        if field_.name not in partition_columns
+        if field_.name not in partitions
         for leaf in _leaves(field_, seen, (), ())
     ]
     named = properties.get(STATS_COLUMNS)
@@ -171,6 +172,21 @@ def default_time_column(physical: pa.Schema, stats: Mapping[ColumnPath, pa.DataT
         if pa.types.is_timestamp(field_.type) and stats.get((field_.name,)) is not None:
             return (field_.name,)
     return None
+
+
+def is_time_partition(name: str, kind: pa.DataType) -> bool:
+    """Whether a partition column seems to tell a time that grows from partition to partition: by its type, or its name.
+
+    It decides on nothing but the order in which files are given.
+    """
+    if pa.types.is_temporal(kind):
+        return True
+    words = [word.lower() for word in _WORD.findall(name)]
+    return bool(words) and words[-1] in _TIMES and "of" not in words and not pa.types.is_boolean(kind)
+
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_TIMES = frozenset({"date", "datetime", "day", "ds", "dt", "hour", "hr", "month", "time", "timestamp", "ts", "year"})
 
 
 def bounded_type(kind: pa.DataType) -> pa.DataType | None:

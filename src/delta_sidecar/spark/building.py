@@ -27,6 +27,7 @@ from delta_sidecar.errors import BuildError, OptionError
 from delta_sidecar.events import Events
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
+from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import grant, hadoop_url, unheard
 from delta_sidecar.spark.build_failures import told_in_our_words
@@ -159,15 +160,12 @@ class _Build(Course):
         return check
 
     def _make(self, plan: Plan) -> Made:
-        cluster, table = self._cluster, plan.snapshot.metadata
+        cluster, properties = self._cluster, plan.snapshot.metadata.configuration
         with (
             told_in_our_words(self._store.url),
-            delta_log.replayed(cluster.spark, cluster.url, plan.snapshot.version, table.configuration) as state,
+            delta_log.replayed(cluster.spark, cluster.url, plan.snapshot.version, properties) as state,
         ):
             try:
-                if state.table_id != table.id:
-                    msg = f"{self._store.url} was replaced by another table while its sidecar was built: build it again"
-                    raise BuildError(msg)
                 return self._made(plan, state)
             finally:
                 # Where the JVM is gone there is nothing to let go of.
@@ -199,7 +197,14 @@ class _Build(Course):
         if not total:
             return self._nothing(plan)
         self._progress(BuildProgress("publishing", total, total))
-        facts = replace(plan.facts, files=parts.files, num_files=total, stats_format=maker.stats_format)
+        facts = replace(
+            plan.facts,
+            files=parts.files,
+            num_files=total,
+            totals=parts.totals,
+            stats_format=maker.stats_format,
+        )
+        self._check_unchanged(plan)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             published = publish_parts(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
         return Made(published, parts.index_bytes, parts.stats_bytes, parts.kept_texts)
@@ -217,9 +222,10 @@ class _Build(Course):
     def _nothing(self, plan: Plan) -> Made:
         """The sidecar of a table without files: one file, as the local build makes it."""
         maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), DEFAULT_STATS_FORMAT)
-        facts = replace(plan.facts, stats_format=DEFAULT_STATS_FORMAT)
+        facts = replace(plan.facts, totals=Totals(), stats_format=DEFAULT_STATS_FORMAT)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             pieces = write_pieces((), maker, plan.layout, Path(folder))
+            self._check_unchanged(plan)
             published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
         return Made(published, 0, 0, 0)
 

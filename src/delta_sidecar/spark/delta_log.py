@@ -85,11 +85,6 @@ class DeltaSnapshot:
         """The version."""
         return int(self.state.version())
 
-    @property
-    def table_id(self) -> str:
-        """The table's own id."""
-        return str(self.state.metadata().id())
-
     def told_files(self) -> int | None:
         """How many files are live, where a checksum file of the version tells; None where none does."""
         checksum = self.state.checksumOpt()

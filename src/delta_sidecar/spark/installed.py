@@ -6,9 +6,9 @@ import importlib.util
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-from delta_sidecar.errors import SparkSetupError
+from delta_sidecar.errors import SparkSetupError, to_install
 
-INSTALL = "pip install 'delta-sidecar[spark]'"
+INSTALL = to_install("spark")
 
 _LEAST_SPARK = (4, 2)
 

@@ -12,7 +12,7 @@ from delta_sidecar.errors import BuildError
 from delta_sidecar.sidecar.canonical import parse
 from delta_sidecar.sidecar.group_reading import read_row_groups
 from delta_sidecar.sidecar.keys import key_scalars
-from delta_sidecar.sidecar.manifest import SidecarFile
+from delta_sidecar.sidecar.manifest import SidecarFile, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +32,7 @@ class Parts:
         kept_texts: Rows whose statistics are kept as text.
         index_bytes: Bytes of their index pieces.
         stats_bytes: Bytes of their statistics pieces.
+        totals: What the files of all rows have.
     """
 
     files: tuple[SidecarFile, ...]
@@ -40,6 +41,7 @@ class Parts:
     kept_texts: int
     index_bytes: int
     stats_bytes: int
+    totals: Totals
 
 
 def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Parts:
@@ -70,7 +72,12 @@ def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Par
         sum(record["kept_texts"] for record in ordered),
         sum(record["index_bytes"] for record in ordered),
         sum(record["stats_bytes"] for record in ordered),
+        sum((_totals(record) for record in ordered), Totals()),
     )
+
+
+def _totals(record: Mapping[str, Any]) -> Totals:
+    return Totals(record["bytes"], record["largest"], record["rows"], record["most_rows"])
 
 
 def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None:

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ ACTIONS = pa.schema(
 
 RECORD = (
     "part int, name string, size bigint, num_rows bigint, kept_texts bigint, index_bytes bigint, stats_bytes bigint, "
-    "groups binary"
+    "bytes bigint, largest bigint, rows bigint, most_rows bigint, groups binary"
 )
 """What a task gives back, in the words of Spark."""
 
@@ -119,6 +119,7 @@ class PartWriter:
             "kept_texts": pieces.kept_texts,
             "index_bytes": pieces.index_bytes,
             "stats_bytes": pieces.stats_bytes,
+            **asdict(pieces.totals),
             "groups": encode_segment(pieces.groups),
         }
 
@@ -191,6 +192,7 @@ _RECORD_SCHEMA = pa.schema(
         pa.field("part", pa.int32()),
         pa.field("name", pa.string()),
         *(pa.field(name, pa.int64()) for name in ("size", "num_rows", "kept_texts", "index_bytes", "stats_bytes")),
+        *(pa.field(name, pa.int64()) for name in ("bytes", "largest", "rows", "most_rows")),
         pa.field("groups", pa.binary()),
     ]
 )

@@ -17,7 +17,7 @@ from delta_sidecar.store.requests import (
     ScanCancelledError,
 )
 from delta_sidecar.store.tokens import TokenCredential
-from delta_sidecar.store.trips import TripClock, current_clock, fork, join, run_in
+from delta_sidecar.store.trips import TripClock, TripQueue, current_clock, fork, join, run_in
 
 __all__ = [
     "PAGE_SIZE",
@@ -33,6 +33,7 @@ __all__ = [
     "Store",
     "TokenCredential",
     "TripClock",
+    "TripQueue",
     "current_clock",
     "fork",
     "join",

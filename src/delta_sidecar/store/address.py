@@ -73,11 +73,33 @@ def parse_address(address: str | os.PathLike[str]) -> Address:
         return _simple(_OTHERS[scheme], address, place)
     if scheme == "file":
         return _file(address, place)
+    if is_for_deltalake(address):
+        raise _bad(address, f"the scheme {scheme!r} is known to deltalake alone, which a DeltaTable goes through")
     raise _bad(address, f"the scheme {scheme!r} is not supported")
+
+
+def is_for_deltalake(address: str | os.PathLike[str]) -> bool:
+    """Whether an address has a scheme that deltalake knows and this library does not."""
+    scheme, found, _ = str(address).partition("://")
+    return bool(found) and (scheme.lower() in _OF_DELTALAKE or scheme.lower().startswith("opendal+"))
+
+
+def settled(address: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The same address wherever the process goes afterwards: a local path becomes absolute, without links.
+
+    Raises:
+        OptionError: It is no address that this library knows.
+    """
+    found = parse_address(address)
+    return Path(found.prefix).resolve() if found.kind == "local" else address
 
 
 _AZURE = {"az", "azure", "adl", "abfs", "abfss"}
 _WEB = {"http", "https"}
+_OF_DELTALAKE = {
+    *("azblob", "azdls", "b2", "cos", "dbfs", "fs", "hdfs", "hf", "lakefs", "obs", "oss", "sftp", "swift", "tos", "uc"),
+    *("viewfs", "webdav", "webhdfs"),
+}
 _OTHERS: dict[str, StoreKind] = {"memory": "memory", "s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
 
 # An account's host: account.blob.core.windows.net, its dfs twin, the sovereign clouds, and OneLake.

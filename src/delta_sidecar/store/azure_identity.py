@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from delta_sidecar.errors import to_install
 from delta_sidecar.store.tokens import NoTokenError, TokenCredential, ask_for_token, describe_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-INSTALL = "pip install 'delta-sidecar[azure]'"
+INSTALL = to_install("azure")
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -121,6 +121,7 @@ AZURE_OPTIONS: tuple[StorageOption, ...] = (
         secret=True,
     ),
     StorageOption("fabric_cluster_identifier", "The name of its cluster.", names=("azure_fabric_cluster_identifier",)),
+    StorageOption("disable_tagging", "Write no tags.", names=("azure_disable_tagging",), type="flag"),
     StorageOption(
         "encryption_key",
         "A customer-provided encryption key, base64.",

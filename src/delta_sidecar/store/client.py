@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from delta_sidecar.errors import OptionError
 from delta_sidecar.store.access import NOBODY, Identity
 from delta_sidecar.store.azure import azure_access
+from delta_sidecar.store.deltalake_options import is_an_identity
 from delta_sidecar.store.failures import reason_of
 from delta_sidecar.store.google import google_access
 from delta_sidecar.store.option_names import StorageOption, canonical, from_environment
@@ -23,7 +24,7 @@ from delta_sidecar.store.redaction import Scrubber
 from delta_sidecar.store.s3 import s3_access
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import timedelta
 
     from obstore.store import ObjectStore
@@ -98,7 +99,7 @@ def client_spec(
     )
     if address.kind == "memory":
         return ClientSpec("memory", address.container, f"memory://{address.container}"), limit
-    access = _access(address, call, variables, credential)
+    access = _access(address, call, variables, credential, filter(is_an_identity, options))
     _check_endpoints(access.config)
     client = {key: _read(requests[key], value) for key, value in values.items() if requests[key].part == "client"}
     if access.endpoint:
@@ -175,7 +176,13 @@ def _memory_store(name: str) -> ObjectStore:  # noqa: ARG001 - the cache's key
     return MemoryStore()
 
 
-def _access(address: Address, call: Mapping[str, str], variables: Mapping[str, str], credential: object) -> Access:
+def _access(
+    address: Address,
+    call: Mapping[str, str],
+    variables: Mapping[str, str],
+    credential: object,
+    unread: Iterable[str],
+) -> Access:
     """Gives the way to a cloud, from the options that are not about requests."""
     general = {option.key for option in REQUEST_OPTIONS}
     call, variables = (
@@ -183,7 +190,7 @@ def _access(address: Address, call: Mapping[str, str], variables: Mapping[str, s
     )
     if address.kind == "azure":
         return azure_access(address, call, variables, credential)
-    return s3_access(call, variables) if address.kind == "s3" else google_access(call, variables)
+    return s3_access(call, variables, unread) if address.kind == "s3" else google_access(call, variables)
 
 
 def _read(option: StorageOption, value: str | None) -> str | bool | int | timedelta:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from delta_sidecar.errors import OptionError
 from delta_sidecar.store.address import parse_address
 from delta_sidecar.store.local import LocalStore
-from delta_sidecar.store.option_names import canonical
-from delta_sidecar.store.options import options_of
 from delta_sidecar.store.redaction import redact_name
 
 if TYPE_CHECKING:
@@ -32,7 +30,8 @@ def open_store(
 
     Args:
         table_url: The table's root; see `delta_sidecar.store.address` for what it can be.
-        storage_options: Options by name; see `delta_sidecar.store.options` for all of them.
+        storage_options: Options by name; see `delta_sidecar.store.options` for all of them. A local folder has no use
+            for any, and takes all.
         credential: For Azure, an object that gives tokens: one of azure-identity's credentials, or anything else
             with a method `get_token`.
 
@@ -47,8 +46,6 @@ def open_store(
         msg = f"credential objects are for Azure; {address.url} takes its credentials from storage options"
         raise OptionError(msg)
     if address.kind == "local":
-        # Misspelled options are refused here too; known ones just have nothing to do.
-        canonical(options, options_of("local"))
         return LocalStore(address.prefix)
     from delta_sidecar.store.client import client_spec
     from delta_sidecar.store.remote import RemoteStore

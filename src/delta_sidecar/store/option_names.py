@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from delta_sidecar.errors import OptionError
+from delta_sidecar.store.deltalake_options import is_for_deltalake
 from delta_sidecar.store.redaction import HIDDEN, redact_name
-from delta_sidecar.store.writer_options import is_about_a_role, is_for_writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ class StorageOption:
 
 
 def canonical(given: Mapping[str, str], options: Iterable[StorageOption]) -> dict[str, str]:
-    """Sorts the options of a call by their keys; those that only a writer needs are left out.
+    """Sorts the options of a call by their keys; those of deltalake alone are left out.
 
     Args:
         given: The options as the caller wrote them, in either case.
@@ -59,7 +59,7 @@ def canonical(given: Mapping[str, str], options: Iterable[StorageOption]) -> dic
     known: dict[str, str] = {}
     for name, value in given.items():
         key = keys.get(name.lower())
-        if key is None and is_for_writing(name):
+        if key is None and is_for_deltalake(name):
             continue
         if key is None:
             raise _unknown(name, keys)
@@ -100,11 +100,6 @@ def _unknown(name: str, keys: Mapping[str, str]) -> OptionError:
     shown = redact_name(name)
     if shown == HIDDEN:
         return OptionError("unknown storage option, whose name is not shown: it looks like a secret, not like a name")
-    if is_about_a_role(name):
-        return OptionError(
-            f"storage option {shown!r}: no role of AWS is taken on here; give the role's own credentials, as "
-            "aws_access_key_id, aws_secret_access_key and aws_session_token"
-        )
     nearest = difflib.get_close_matches(name.lower(), keys, n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known are {', '.join(sorted(set(keys.values())))}"
     return OptionError(f"unknown storage option {shown!r}{hint}")

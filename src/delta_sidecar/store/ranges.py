@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,10 +52,9 @@ def split(
     merged: Sequence[tuple[int, int]], parts: Sequence[Buffer], ranges: Sequence[tuple[int, int]]
 ) -> list[Buffer]:
     """Cuts what was read for merged ranges into what was asked for, without copying."""
+    firsts = [first for first, _ in merged]
     answers: list[Buffer] = []
     for start, end in ranges:
-        for (first, last), part in zip(merged, parts, strict=True):
-            if first <= start and end <= last:
-                answers.append(memoryview(part)[start - first : end - first])
-                break
+        at = bisect_right(firsts, start) - 1
+        answers.append(memoryview(parts[at])[start - firsts[at] : end - firsts[at]])
     return answers

@@ -222,11 +222,16 @@ class RemoteStore:
 
     def _read_all(self, path: str, ranges: Sequence[tuple[int, int]], trip: int) -> Sequence[Buffer]:
         pool = ThreadPoolExecutor(min(len(ranges), _PARALLEL_RANGES), "delta-sidecar-range")
+        # Those that no thread is left for wait for another trip.
+        at_once = min(_PARALLEL_RANGES, self._gate.limit)
+        trips = [trip + number // at_once for number in range(len(ranges))]
         try:
-            return list(pool.map(lambda wanted: self._read_exactly(path, wanted[0], wanted[1], trip), ranges))
+            return list(
+                pool.map(lambda wanted, trip: self._read_exactly(path, wanted[0], wanted[1], trip), ranges, trips)
+            )
         finally:
             pool.shutdown(cancel_futures=True)
-            join(TripClock(trip))
+            join(TripClock(trips[-1]))
 
     def _read_exactly(self, path: str, start: int, end: int, trip: int) -> Buffer:
         check_range(start, end)

@@ -90,5 +90,38 @@ REQUEST_OPTIONS: tuple[StorageOption, ...] = (
         type="flag",
     ),
     StorageOption("user_agent", "The User-Agent header.", part="client"),
+    StorageOption("default_content_type", "The content type of what is written.", part="client"),
+    StorageOption("http1_only", "Speak HTTP/1 alone.", part="client", type="flag"),
+    StorageOption("http2_only", "Speak HTTP/2 alone.", part="client", type="flag"),
+    StorageOption(
+        "http2_keep_alive_interval",
+        "How often an HTTP/2 connection is asked whether it is alive.",
+        part="client",
+        type="duration",
+    ),
+    StorageOption(
+        "http2_keep_alive_timeout",
+        "How long the answer to that may take.",
+        part="client",
+        type="duration",
+    ),
+    StorageOption(
+        "http2_keep_alive_while_idle",
+        "Ask unused connections too.",
+        part="client",
+        type="flag",
+    ),
+    StorageOption(
+        "pool_max_idle_per_host",
+        "How many unused connections are kept.",
+        part="client",
+    ),
+    StorageOption("proxy_ca_certificate", "A certificate of the proxy to trust, as PEM text.", part="client"),
+    StorageOption(
+        "randomize_addresses",
+        "Take any of the addresses that a host name has.",
+        part="client",
+        type="flag",
+    ),
 )
 """The options of every remote store."""

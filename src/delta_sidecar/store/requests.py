@@ -50,7 +50,8 @@ class RequestCounts:
         puts: Writes.
         deletes: Deletions.
         bytes: Bytes of objects moved, either way.
-        trips: The longest chain of requests of which each needed the answer of the one before.
+        trips: The longest chain of requests that had to wait for another's answer, or for its thread; other scans
+            do not count.
     """
 
     gets: int = 0

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import AuthenticationError, OptionError
 from delta_sidecar.store.access import ENVIRONMENT, OPTIONS, Access, Identity
 from delta_sidecar.store.option_values import read_flag
 from delta_sidecar.store.s3_options import S3_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from delta_sidecar.store.access import CredentialProvider
 
@@ -47,14 +47,16 @@ class AccessKey:
         }
 
 
-def s3_access(call: Mapping[str, str], environment: Mapping[str, str]) -> Access:
+def s3_access(call: Mapping[str, str], environment: Mapping[str, str], unread: Iterable[str] = ()) -> Access:
     """Gives the way to an S3 service.
 
     Args:
         call: The options of the call, by key.
         environment: The options of the environment, by key.
+        unread: Names of options of the call that say who deltalake is.
 
     Raises:
+        AuthenticationError: There are no credentials but what those name.
         OptionError: A value is not valid, or half of an access key is missing.
     """
     both = {**environment, **{key: value for key, value in call.items() if value}}
@@ -69,7 +71,7 @@ def s3_access(call: Mapping[str, str], environment: Mapping[str, str]) -> Access
             raise OptionError(msg)
         # The most specific name, or the environment's stands above it.
         config["aws_endpoint_url_s3"] = endpoint
-    identity, provider = _credentials(config, call, environment)
+    identity, provider = _credentials(config, call, environment, unread)
     return Access(config, endpoint, identity, provider)
 
 
@@ -85,12 +87,13 @@ _OF_CREDENTIALS = {*_KEY, *_WEB_IDENTITY, *_CONTAINER, "skip_signature"}
 _POLICY = "Check that its policy allows to list and read the bucket"
 _GIVE = (
     "Set the storage options 'access_key_id' and 'secret_access_key', or AWS_ACCESS_KEY_ID and "
-    "AWS_SECRET_ACCESS_KEY in the environment; profiles in files are not read"
+    "AWS_SECRET_ACCESS_KEY in the environment; profiles in files are not read, and "
+    "`aws configure export-credentials --format env` writes one as such variables"
 )
 
 
 def _credentials(
-    config: dict[str, str], call: Mapping[str, str], environment: Mapping[str, str]
+    config: dict[str, str], call: Mapping[str, str], environment: Mapping[str, str], unread: Iterable[str]
 ) -> tuple[Identity, CredentialProvider | None]:
     for source, origin in ((call, OPTIONS), (environment, ENVIRONMENT)):
         if read_flag("skip_signature", source.get("skip_signature", "false")):
@@ -111,6 +114,9 @@ def _credentials(
                     raise OptionError(msg)
                 config |= {name: source[name] for name in names if source.get(name)}
                 return Identity(f"{what} {origin}", _POLICY), None
+    if given := ", ".join(unread):
+        msg = f"{given}: profiles and roles are for the calls that deltalake does, reads need credentials too. {_GIVE}"
+        raise AuthenticationError(msg)
     tried = "the role of this machine's instance, for no credentials were given"
     return Identity(tried, _GIVE), None
 

@@ -78,6 +78,13 @@ S3_OPTIONS: tuple[StorageOption, ...] = (
         default="etag",
         names=("aws_conditional_put",),
     ),
+    StorageOption("disable_tagging", "Write no tags.", names=("aws_disable_tagging",), type="flag"),
+    StorageOption(
+        "disable_bulk_delete",
+        "Delete objects one by one.",
+        names=("aws_disable_bulk_delete",),
+        type="flag",
+    ),
     StorageOption("checksum_algorithm", "How what is written is checked.", names=("aws_checksum_algorithm",)),
     StorageOption(
         "unsigned_payload",

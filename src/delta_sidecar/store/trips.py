@@ -1,9 +1,10 @@
 """How deep the chain of dependent requests is: what a user far from the store waits for.
 
 Requests that run side by side cost one round trip together; a request that needs another's answer costs one
-more. A clock goes along with the work: `fork` it where parallel work is handed out, `run_in` it there, and
-`join` it where the result is taken. The depth then depends on what waits for what, never on how threads
-happen to run.
+more, and so does one that has to wait until a thread is free. A clock goes along with the work: `fork` it where
+parallel work is handed out, `run_in` it there, and `join` it where the result is taken. Work that is handed to a few
+threads is forked by a `TripQueue`. The depth then depends on what waits for what, as if all requests took the same
+time, and never on how threads happen to run.
 """
 
 from __future__ import annotations
@@ -31,6 +32,28 @@ class TripClock:
     def join(self, other: TripClock) -> None:
         """Moves on to where other work, whose result is used from here on, has arrived."""
         self.depth = max(self.depth, other.depth)
+
+
+class TripQueue:
+    """Requests that a few threads make, in the order in which they are handed over.
+
+    Those that a trip has no thread left for are part of the next. All calls come from one thread.
+
+    Args:
+        threads: How many requests run side by side.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._taken: dict[int, int] = {}
+
+    def fork(self, clock: TripClock) -> TripClock:
+        """Gives a clock for a request that is handed over now."""
+        depth = clock.depth
+        while self._taken.get(depth, 0) >= self._threads:
+            depth += 1
+        self._taken[depth] = self._taken.get(depth, 0) + 1
+        return TripClock(depth)
 
 
 def current_clock() -> TripClock:

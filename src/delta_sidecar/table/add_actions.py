@@ -20,7 +20,7 @@ from delta_sidecar.sidecar.schema import stats_columns
 from delta_sidecar.table.partition_values import typed_partition_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from delta_sidecar.log.schema import ColumnPath, TableSchema
     from delta_sidecar.log.stats import FileStatistics
@@ -36,20 +36,78 @@ _FIRST = (
 )
 
 
-def add_actions(handle: TableHandle, *, flatten: bool) -> pa.RecordBatchReader:
-    """Streams the live files with what the log says of them.
+class AddActions:
+    """The live files with what the log says of them: a stream, and a table for those who ask for its columns.
+
+    Iterating, `read_next_batch` and every consumer of Arrow streams get batches as files are found. What else a
+    `pyarrow.Table` has, such as `column`, `num_rows` or `to_pandas`, reads all files into memory, once.
 
     Args:
         handle: The table.
         flatten: Whether each statistic is a column of its own, not a field of a struct.
-
-    Raises:
-        LogCorruptionError: While it is read: a partition value is none of its column's type.
     """
-    snapshot = handle.snapshot()
-    actions = _Actions.of(snapshot, handle.row_options.time_zone, flatten=flatten)
-    found = handle.scanner(snapshot=snapshot).scan_batches(_READ)
-    return pa.RecordBatchReader.from_batches(actions.schema, map(actions.batch, found))
+
+    def __init__(self, handle: TableHandle, *, flatten: bool) -> None:
+        self._handle = handle
+        self._snapshot = handle.snapshot()
+        self._actions = _Actions.of(self._snapshot, handle.row_options.time_zone, flatten=flatten)
+        self._unread: pa.RecordBatchReader | None = self._scan()
+        self._current: pa.RecordBatchReader | None = None
+        self._table: pa.Table | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._actions.schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """A stream of all batches, from the first on.
+
+        Raises:
+            LogCorruptionError: While it is read: a partition value is none of its column's type.
+        """
+        reader, self._unread = self._unread, None
+        return self._scan() if reader is None else reader
+
+    def read_next_batch(self) -> pa.RecordBatch:
+        """The next batch.
+
+        Raises:
+            StopIteration: There is none left.
+        """
+        self._current = self._current or self.to_reader()
+        return self._current.read_next_batch()
+
+    def read_all(self) -> pa.Table:
+        """All batches as a table, in memory."""
+        if self._table is None:
+            self._table = self.to_reader().read_all()
+        return self._table
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.to_reader())
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the table
+        if name.startswith("_") or not hasattr(pa.Table, name):
+            msg = f"{type(self).__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg, name=name, obj=self)
+        return getattr(self.read_all(), name)
+
+    def __getitem__(self, column: str | int) -> pa.ChunkedArray:
+        return self.read_all()[column]
+
+    def __len__(self) -> int:
+        return len(self.read_all())
+
+    def _scan(self) -> pa.RecordBatchReader:
+        found = self._handle.scanner(snapshot=self._snapshot).scan_batches(_READ)
+        return pa.RecordBatchReader.from_batches(self.schema, map(self._actions.batch, found))
 
 
 @dataclass(frozen=True, slots=True)

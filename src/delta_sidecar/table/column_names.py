@@ -13,7 +13,7 @@ from delta_sidecar.predicate import names
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from delta_sidecar.log.schema import ColumnPath, TableSchema
 
@@ -54,8 +54,9 @@ def named_columns(table: TableSchema, wanted: Sequence[str] | None = None) -> tu
     if wanted is None:
         return tuple(known.values())
     found: dict[ColumnPath, NamedColumn] = {}
+    indices = tuple(_by_beginning(known, same) for same in (_as_written, _in_any_case))
     for name in wanted:
-        found |= _below(name, known)
+        found |= _below(name, known, indices)
     return tuple(found.values())
 
 
@@ -63,21 +64,37 @@ def _leaves(table: TableSchema) -> dict[ColumnPath, NamedColumn]:
     """The columns without fields of their own, by logical path. A list, a map and a variant are one column each."""
     bounded = table.bounded_types()
     structs = {path[:-1] for path in table.physical_names}
+    partitions = frozenset(table.partition_columns)
     leaves = {}
     for path, physical in table.physical_names.items():
         if path in structs:
             continue
-        is_partition = path[0] in table.partition_columns
+        is_partition = path[0] in partitions
         kind = _type_at(table.logical, path)
         has_bounds = is_partition or (physical in bounded and not pa.types.is_binary(kind))
         leaves[path] = NamedColumn(column_name(path), physical, kind, has_bounds, is_partition)
     return leaves
 
 
-def _below(name: str, known: Mapping[ColumnPath, NamedColumn]) -> dict[ColumnPath, NamedColumn]:
+def _by_beginning(
+    known: Mapping[ColumnPath, NamedColumn], same: Callable[[ColumnPath], ColumnPath]
+) -> Callable[[ColumnPath], dict[ColumnPath, NamedColumn]]:
+    """Finds the columns whose paths begin with a path, which a function makes equal or not."""
+    beginning: dict[ColumnPath, list[ColumnPath]] = {}
+    for path in known:
+        for end in range(1, len(path) + 1):
+            beginning.setdefault(same(path[:end]), []).append(path)
+    return lambda path: {found: known[found] for found in beginning.get(same(path), ())}
+
+
+def _below(
+    name: str,
+    known: Mapping[ColumnPath, NamedColumn],
+    indices: Iterable[Callable[[ColumnPath], dict[ColumnPath, NamedColumn]]],
+) -> dict[ColumnPath, NamedColumn]:
     for path in _readings(name):
-        for same in (_as_written, _in_any_case):
-            found = {key: column for key, column in known.items() if same(key[: len(path)]) == same(path)}
+        for beginning_with in indices:
+            found = beginning_with(path)
             if len({key[: len(path)] for key in found}) == 1:
                 return found
     others = [column.name for column in known.values()]

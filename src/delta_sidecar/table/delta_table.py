@@ -13,18 +13,23 @@ deltalake's, and goes through to it.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from delta_sidecar.data.places import Access
+from delta_sidecar.data.columns import as_declared
 from delta_sidecar.data.query import RowQuery
-from delta_sidecar.errors import OptionError
+from delta_sidecar.errors import OptionError, to_install
 from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.predicate import all_of
 from delta_sidecar.store import open_store
+from delta_sidecar.store.address import is_for_deltalake, settled
+from delta_sidecar.store.redaction import redact_address
+from delta_sidecar.store.unreachable import UnreachableStore
 from delta_sidecar.table import listing
-from delta_sidecar.table.facts import DeltaSchema, ProtocolVersions, TableMetadata
-from delta_sidecar.table.handle import ReadOptions, TableHandle
+from delta_sidecar.table.facts import ProtocolVersions, TableMetadata, schema_of
+from delta_sidecar.table.forwarding import deltalake_module
+from delta_sidecar.table.handle import TableHandle
 from delta_sidecar.table.history import stream_history
 from delta_sidecar.table.partition_filters import file_predicate, partition_predicate
 from delta_sidecar.table.row_filters import row_predicate
@@ -47,15 +52,20 @@ if TYPE_CHECKING:
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.store import Store, TokenCredential
+    from delta_sidecar.table.add_actions import AddActions
     from delta_sidecar.table.partition_filters import Filters
     from delta_sidecar.table.statistics import FileStats
+
+
+_RFC_3339 = re.compile(r"(?i)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class DeltaTable(Writing):
     """A Delta table at one version.
 
-    The constructor reads nothing. The first use opens the table and pins its version, which everything later reads too,
-    until `load_as_version` or `update_incremental`.
+    The constructor pins the version, by the hint and the listing of the log alone; what it holds is read at the first
+    use. Everything reads that version, and every write is checked against it, until the table itself commits, or
+    `load_as_version` or `update_incremental` moves it.
     """
 
     def __init__(  # noqa: PLR0913 - the first are deltalake's
@@ -72,11 +82,14 @@ class DeltaTable(Writing):
         log_buffer_size: int | None = None,
         skip_stats: bool = False,
     ) -> None:
-        """Makes a table; nothing is read yet.
+        """Pins the version of a table; nothing else of it is read yet.
 
         Args:
-            table_uri: A path or an address such as `abfss://container@account.dfs.core.windows.net/table`.
-            version: The version to read; None for the newest at first use.
+            table_uri: A path or an address such as `abfss://container@account.dfs.core.windows.net/table`. A relative
+                path is taken from the folder that is the current one now. An address that only deltalake knows, such
+                as `lakefs://repo/main/table`, is opened by it: what goes through to deltalake works, and what reads
+                here is an `OptionError`.
+            version: The version to read; None for the newest.
             storage_options: Credentials and settings, as object_store names them.
             options: How files are found and rows are read, by name; the page "Options" has them all.
             credential: For Azure, an object that gives tokens, such as one of azure-identity's.
@@ -89,17 +102,28 @@ class DeltaTable(Writing):
         Raises:
             AuthenticationError: There are no credentials, and nowhere to look for any.
             OptionError: The address or an option is not valid.
+            StorageError: The log cannot be listed.
+            TableNotFoundError: There is no table.
+            VersionNotFoundError: There is no such version.
         """
         del without_files, log_buffer_size, skip_stats
-        own = store if store is not None else open_store(table_uri, storage_options, credential=credential)
-        access = Access(own, storage_options, credential)
-        super().__init__(
-            table_uri, storage_options, TableHandle(own, access, ReadOptions.of(options, version), listeners)
+        if store is None and is_for_deltalake(table_uri):
+            opened = deltalake_module().DeltaTable(str(table_uri), version, storage_options)
+            unreachable = UnreachableStore(redact_address(str(table_uri).rstrip("/")))
+            handle = TableHandle.of("", options=options, listeners=listeners, store=cast("Store", unreachable))
+            handle.move(opened.version())
+            super().__init__(table_uri, storage_options, handle)
+            self._deltalake = opened
+            return
+        place = settled(table_uri)
+        handle = TableHandle.of(
+            place, version, storage_options, options, credential=credential, listeners=listeners, store=store
         )
+        handle.pin(version)
+        super().__init__(place, storage_options, handle)
 
     def __repr__(self) -> str:
-        pinned = self._handle.pinned
-        return f"DeltaTable({self.table_uri!r}{'' if pinned is None else f', version={pinned.version}'})"
+        return f"DeltaTable({self.table_uri!r}, version={self.version()})"
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +140,8 @@ class DeltaTable(Writing):
     @classmethod
     def is_deltatable(cls, table_uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> bool:
         """Whether there is a Delta log at an address."""
+        if is_for_deltalake(table_uri):
+            return bool(deltalake_module().DeltaTable.is_deltatable(str(table_uri), storage_options))
         for page in open_store(table_uri, storage_options).list("_delta_log/"):
             for found in page:
                 name = parse_log_name(found.path)
@@ -130,11 +156,15 @@ class DeltaTable(Writing):
 
     def version(self) -> int:
         """The version that is read."""
-        return self.snapshot().version
+        self.follow_deltalake()
+        return self._handle.version()
 
-    def schema(self) -> DeltaSchema:
-        """The table's schema."""
-        return DeltaSchema.of(self._pinned())
+    def schema(self) -> Any:  # noqa: ANN401 - a class that may not be there
+        """The table's schema: a `Schema` of deltalake where that is installed, else one with the same names.
+
+        The latter also where the table has a type that deltalake does not know.
+        """
+        return schema_of(self._pinned())
 
     def metadata(self) -> TableMetadata:
         """Identity, partitioning and properties of the table."""
@@ -152,8 +182,8 @@ class DeltaTable(Writing):
         """Reads another version from now on.
 
         Args:
-            version: Its number, or a time as ISO 8601 text or datetime: the newest version that was committed up to it.
-                A time without a zone is in UTC.
+            version: Its number, or a time: the newest version that was committed up to it. A text has a zone, such as
+                `2026-02-10T22:00:00Z`, as RFC 3339 has it; a datetime without one is in UTC.
 
         Raises:
             OptionError: It is neither.
@@ -161,18 +191,31 @@ class DeltaTable(Writing):
         """
         if isinstance(version, dt.datetime) and version.tzinfo is None:
             version = version.replace(tzinfo=dt.UTC)
+        if isinstance(version, str) and not _RFC_3339.fullmatch(version):
+            msg = (
+                f"Failed to parse datetime string: {version!r} is not RFC 3339 with a zone, as 2026-02-10T22:00:00Z is"
+            )
+            raise OptionError(msg)
         with self._lock:
+            if isinstance(self._handle.store, UnreachableStore):
+                self._deltalake.load_as_version(version)
+                self.follow_deltalake()
+                return
             if isinstance(version, int):
                 self._handle.pin(version=version)
             else:
-                self._handle.pin(timestamp=version)
-            self._forget_deltalake()
+                self._handle.pin(timestamp=version.upper() if isinstance(version, str) else version)
+            self._deltalake = None
 
     def update_incremental(self) -> None:
         """Reads the newest version from now on."""
         with self._lock:
-            self._handle.pin()
-            self._forget_deltalake()
+            if self._deltalake is None:
+                self._handle.pin()
+            else:
+                # It has the files in memory, and takes those of the newer commits.
+                self._deltalake.update_incremental()
+                self.follow_deltalake()
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """What the commits say of themselves, newest first.
@@ -185,7 +228,7 @@ class DeltaTable(Writing):
             OptionError: The limit is not valid.
         """
         RowQuery(limit=limit)
-        with closing(stream_history(self._handle.store, self._pinned().version, limit)) as infos:
+        with closing(stream_history(self._handle.store, self.version(), limit)) as infos:
             return list(infos)
 
     # --- its files -------------------------------------------------------------------------------------------------
@@ -231,16 +274,19 @@ class DeltaTable(Writing):
         """
         return listing.partitions(self._handle, self._condition(partition_filters, file_pruning_predicate))
 
-    def get_add_actions(self, flatten: bool = False) -> pa.RecordBatchReader:  # noqa: FBT001, FBT002 - as deltalake has it
-        """Streams the live files with their typed statistics and partition values, under the names of deltalake.
+    def get_add_actions(self, flatten: bool = False) -> AddActions:  # noqa: FBT001, FBT002 - as deltalake has it
+        """The live files with their typed statistics and partition values, under the names of deltalake.
 
         Args:
             flatten: Whether each statistic is a column of its own, such as `min.x`, not a field of a struct.
+
+        Returns:
+            A stream of Arrow batches that can be read again and again; asked for its columns, it is a table in memory.
         """
-        from delta_sidecar.table.add_actions import add_actions
+        from delta_sidecar.table.add_actions import AddActions
 
         self.follow_deltalake()
-        return add_actions(self._handle, flatten=flatten)
+        return AddActions(self._handle, flatten=flatten)
 
     def get_stats_for_files(
         self,
@@ -321,23 +367,18 @@ class DeltaTable(Writing):
 
         Args:
             partitions: Only some partitions, such as `[("_event_hour", ">=", "2026021022")]`.
-            filesystem: Not supported: files are read through the table's own store.
-            parquet_read_options: Not supported.
-            schema: Not supported: columns are chosen by who scans.
-            as_large_types: Not supported.
+            filesystem: As in deltalake, whose own dataset is then given: it holds every file, and refuses some tables.
+            parquet_read_options: Likewise.
+            schema: Likewise.
+            as_large_types: Likewise.
             file_pruning_predicate: Files that hold no row which matches may be left out.
-
-        Raises:
-            OptionError: An argument is not supported.
         """
         from delta_sidecar.data.dataset import LazyDataset
 
-        _refuse(
-            filesystem=filesystem,
-            parquet_read_options=parquet_read_options,
-            schema=schema,
-            as_large_types=as_large_types or None,
-        )
+        if as_large_types or not (filesystem is parquet_read_options is schema is None):
+            return self.as_deltalake().to_pyarrow_dataset(
+                partitions, filesystem, parquet_read_options, schema, as_large_types, file_pruning_predicate
+            )
         snapshot = self._pinned()
         prunes = file_predicate(file_pruning_predicate, snapshot.columns)
         query = RowQuery(predicate=partition_predicate(partitions, snapshot.columns), prunes_files=prunes)
@@ -352,19 +393,29 @@ class DeltaTable(Writing):
     ) -> pa.Table:
         """The rows as a table of pyarrow, all in memory.
 
+        A column is not nullable where the table's schema says so and no row is null.
+
         Args:
             partitions: Only some partitions.
             columns: Names of the columns; None for all.
-            filesystem: Not supported: files are read through the table's own store.
+            filesystem: As in deltalake, which then reads the files.
             filters: Only rows that match, as filter tuples or an expression of pyarrow.
         """
-        _refuse(filesystem=filesystem)
-        query = self._query(columns, _with_tuples_read(filters), None)
+        if filesystem is not None:
+            return self.as_deltalake().to_pyarrow_table(partitions, columns, filesystem, filters)
+        # Each is read once, however often it comes out.
+        names = columns if columns is None or isinstance(columns, str) else tuple(dict.fromkeys(columns))
+        query = self._query(names, _with_tuples_read(filters), None)
         if partitions:
             own = partition_predicate(partitions, self._pinned().columns)
             terms = [term for term in (own, query.parsed_predicate) if term is not None]
             query = RowQuery(query.columns, all_of(terms), query.expression)
-        return self._handle.rows(query).reader().read_all()
+        with self._handle.rows(query) as stream:
+            found = as_declared(stream.read_all(), self._pinned().schema)
+        if names is None or columns is None or len(names) == len(columns):
+            return found
+        places = {name: at for at, name in enumerate(names)}
+        return found.select([places[name] for name in columns])
 
     def to_pandas(
         self,
@@ -379,10 +430,18 @@ class DeltaTable(Writing):
         Args:
             partitions: Only some partitions, such as `[("_event_hour", ">=", "2026021022")]`.
             columns: Names of the columns; None for all.
-            filesystem: Not supported: files are read through the table's own store.
+            filesystem: As in deltalake, which then reads the files.
             filters: Only rows that match, as filter tuples or an expression of pyarrow.
             types_mapper: From Arrow types to those of pandas.
+
+        Raises:
+            ImportError: pandas is not installed.
         """
+        try:
+            import pandas  # noqa: F401, ICN001 - pyarrow would miss it after all rows were read
+        except ImportError as error:
+            msg = f"a DataFrame needs the package pandas: {to_install('pandas')}"
+            raise ImportError(msg) from error
         return self.to_pyarrow_table(partitions, columns, filesystem, filters).to_pandas(types_mapper=types_mapper)
 
     def _pinned(self) -> Any:  # noqa: ANN401 - a Snapshot
@@ -416,10 +475,3 @@ def _is_expression(condition: object) -> bool:
     import pyarrow.compute as pc
 
     return isinstance(condition, pc.Expression)
-
-
-def _refuse(**given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            msg = f"{name} is not supported: leave it out"
-            raise OptionError(msg)

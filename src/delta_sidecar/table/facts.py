@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
+from delta_sidecar.table.forwarding import deltalake_module
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from delta_sidecar.replay.snapshot import Snapshot
 
@@ -69,26 +71,134 @@ class TableMetadata:
         )
 
 
+def schema_of(snapshot: Snapshot) -> Any:  # noqa: ANN401 - a class that may not be there
+    """The schema in force, as a `Schema` of deltalake where that can be made, else as a `DeltaSchema`.
+
+    Only deltalake's own objects can be handed to deltalake, and are equal to its own both ways.
+    """
+    text = snapshot.metadata.schema_string
+    try:
+        return deltalake_module().Schema.from_json(text)
+    except (ImportError, ValueError):
+        # It is not installed, or does not know a type.
+        return DeltaSchema(snapshot.schema, text)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaType:
+    """A type as the table's schema has it, under the names of deltalake: `type`, and what it is made of.
+
+    Attributes:
+        node: A name such as `long`, or an object of the schema's JSON.
+        arrow: As an Arrow type.
+    """
+
+    node: str | Mapping[str, Any]
+    arrow: pa.DataType = field(compare=False)
+
+    @property
+    def type(self) -> str:
+        """Its name: that of a primitive type, or `struct`, `array` or `map`."""
+        return self.node if isinstance(self.node, str) else str(self.node["type"])
+
+    @property
+    def fields(self) -> list[DeltaField]:
+        """The fields of a struct."""
+        return _fields(self._member("fields"), self.arrow)
+
+    @property
+    def element_type(self) -> DeltaType:
+        """The type of an array's elements."""
+        return DeltaType(self._member("elementType"), self.arrow.value_type)
+
+    @property
+    def contains_null(self) -> bool:
+        """Whether an array's elements may be null."""
+        return bool(self._member("containsNull"))
+
+    @property
+    def key_type(self) -> DeltaType:
+        """The type of a map's keys."""
+        return DeltaType(self._member("keyType"), self.arrow.key_type)
+
+    @property
+    def value_type(self) -> DeltaType:
+        """The type of a map's values."""
+        return DeltaType(self._member("valueType"), self.arrow.item_type)
+
+    @property
+    def value_contains_null(self) -> bool:
+        """Whether a map's values may be null."""
+        return bool(self._member("valueContainsNull"))
+
+    def to_arrow(self) -> pa.DataType:
+        """The type of pyarrow."""
+        return self.arrow
+
+    def to_json(self) -> str:
+        """The JSON that the log has."""
+        return json.dumps(self.node, separators=(",", ":"))
+
+    def _member(self, name: str) -> Any:  # noqa: ANN401 - any value of JSON
+        if isinstance(self.node, str) or name not in self.node:
+            msg = f"the type {self.type} has no {name}"
+            raise AttributeError(msg)
+        return self.node[name]
+
+
 @dataclass(frozen=True, slots=True)
 class DeltaField:
     """A column as the table's schema has it.
 
     Attributes:
-        name: Its name.
-        type: Its Delta type: a name such as `long`, or an object of the schema's JSON.
-        nullable: Whether it may be null.
-        metadata: The schema's notes on it.
+        node: Its object of the schema's JSON.
+        arrow: As an Arrow field.
     """
 
-    name: str
-    type: str | Mapping[str, Any]
-    nullable: bool
-    metadata: Mapping[str, Any]
+    node: Mapping[str, Any]
+    arrow: pa.Field = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.node["name"])
+
+    @property
+    def type(self) -> DeltaType:
+        """Its type."""
+        return DeltaType(self.node["type"], self.arrow.type)
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it may be null."""
+        return bool(self.node.get("nullable", True))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The schema's notes on it."""
+        return self.node.get("metadata") or {}
+
+    def to_arrow(self) -> pa.Field:
+        """The field of pyarrow."""
+        return self.arrow
+
+    def to_json(self) -> str:
+        """The JSON that the log has."""
+        return json.dumps(self.node, separators=(",", ":"))
+
+    def __arrow_c_schema__(self) -> object:
+        return self.arrow.__arrow_c_schema__()
+
+
+def _fields(nodes: list[Mapping[str, Any]], arrow: Iterable[pa.Field]) -> list[DeltaField]:
+    return list(map(DeltaField, nodes, arrow))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeltaSchema:
-    """A table's schema. Two are equal where their columns are, with all that the log notes of them.
+    """A table's schema where deltalake cannot make one, under its names.
+
+    Two are equal where their columns are, with all that the log notes of them.
 
     Attributes:
         arrow: As an Arrow schema, under the names that users see.
@@ -99,18 +209,10 @@ class DeltaSchema:
     text: str
     type: ClassVar[str] = "struct"
 
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> DeltaSchema:
-        """The schema in force."""
-        return cls(snapshot.schema, snapshot.metadata.schema_string)
-
     @property
     def fields(self) -> list[DeltaField]:
         """Its columns, in order."""
-        return [
-            DeltaField(node["name"], node["type"], node.get("nullable", True), node.get("metadata") or {})
-            for node in self.json()["fields"]
-        ]
+        return _fields(self.json()["fields"], self.arrow)
 
     def to_arrow(self, as_large_types: bool = False) -> pa.Schema:  # noqa: FBT001, FBT002 - as deltalake has it
         """The schema of pyarrow.

@@ -1,14 +1,15 @@
 """Writing and maintenance, which deltalake does.
 
-Each name goes through to a `deltalake.DeltaTable` at the same address, with its arguments and its result unchanged.
-What it commits is what the table then shows. Taking a name does nothing yet; calling it does.
+Each name is deltalake's own, with its arguments and its result, and works on a `deltalake.DeltaTable` at the same
+address and version. What it commits is what the table then shows. Taking a name does nothing yet; calling it does.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-from typing import TYPE_CHECKING, Any, overload
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from delta_sidecar.errors import to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Forwarded:
-    """A method of `deltalake.DeltaTable`, as a method of ours."""
+    """A method of `deltalake.DeltaTable`, as a method of ours: its own function, which works on our table's `_table`.
+
+    deltalake is optional and slow to import, so the function is looked up when it is taken.
+    """
 
     def __init__(self, summary: str) -> None:
         """Makes the method.
@@ -31,34 +35,30 @@ class Forwarded:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    @overload
-    def __get__(self, table: None, owner: type) -> Forwarded: ...
-    @overload
-    def __get__(self, table: Writing, owner: type) -> Any: ...  # noqa: ANN401 - deltalake's own
-    def __get__(self, table: Writing | None, owner: type) -> Any:
-        return self if table is None else self.taken(table)
+    def __get__(self, table: object | None, owner: type) -> Any:  # noqa: ANN401 - deltalake's own
+        return self._function() if table is None else MethodType(self._function(), table)
 
-    def taken(self, table: Writing) -> Any:  # noqa: ANN401 - deltalake's own
-        """The method of a table."""
-        return _forwarded(table, "DeltaTable", self._name)
+    def _function(self) -> Callable[..., Any]:
+        try:
+            found = getattr(deltalake_module().DeltaTable, self._name)
+        except ImportError:
+            # Who calls it is told.
+            return _missing
+        return getattr(found, "__func__", found)  # type: ignore[no-any-return]
 
 
-class ForwardedNamespace(Forwarded):
-    """A property of `deltalake.DeltaTable` that holds methods, as a property of ours."""
+class ForwardedClassMethod(Forwarded):
+    """A class method of `deltalake.DeltaTable`, as a class method of ours."""
 
-    def __init__(self, summary: str, holder: str) -> None:
-        """Makes the property.
+    def __get__(self, table: object | None, owner: type) -> Any:  # noqa: ANN401 - deltalake's own
+        return MethodType(self._function(), owner)
 
-        Args:
-            summary: What the methods do, in a line.
-            holder: The class in deltalake that has them.
-        """
-        super().__init__(summary)
-        self._holder = holder
 
-    def taken(self, table: Writing) -> Any:  # noqa: ANN401 - deltalake's own
-        """What holds the methods of a table."""
-        return _Namespace(table, self._name, self._holder)
+class RawTable:
+    """The object in which deltalake keeps a table: where its methods and its `QueryBuilder` look for it."""
+
+    def __get__(self, table: Writing | None, owner: type) -> Any:  # noqa: ANN401 - deltalake's own
+        return self if table is None else table.as_deltalake()._table  # noqa: SLF001
 
 
 def deltalake_module() -> Any:  # noqa: ANN401 - a module that may not be there
@@ -70,7 +70,7 @@ def deltalake_module() -> Any:  # noqa: ANN401 - a module that may not be there
     try:
         import deltalake
     except ImportError as error:
-        msg = "writing and maintenance need the package deltalake: pip install 'delta-sidecar[deltalake]'"
+        msg = f"writing and maintenance need the package deltalake: {to_install('deltalake')}"
         raise ImportError(msg) from error
     return deltalake
 
@@ -94,41 +94,5 @@ def write_deltalake(table_or_uri: Any, data: Any, *args: Any, **kwargs: Any) -> 
         table_or_uri.follow_deltalake()
 
 
-class _Namespace:
-    """The methods that deltalake has below a name, such as `optimize.compact`."""
-
-    def __init__(self, table: Writing, name: str, holder: str) -> None:
-        self._table = table
-        self._name = name
-        self._holder = holder
-
-    def __repr__(self) -> str:
-        return f"{self._table!r}.{self._name}"
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - deltalake's own
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return _forwarded(self._table, self._holder, self._name, name)
-
-
-def _forwarded(table: Writing, holder: str, *names: str) -> Callable[..., Any]:
-    """A function that calls what deltalake has under a name, and then goes on to what that has committed.
-
-    Raises:
-        AttributeError: deltalake has nothing under this name.
-    """
-
-    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - deltalake's own
-        result = functools.reduce(getattr, names, table.as_deltalake())(*args, **kwargs)
-        table.follow_deltalake()
-        return result
-
-    try:
-        method = getattr(getattr(deltalake_module().table, holder), names[-1])
-    except ImportError:
-        # Who calls it is told.
-        return call
-    functools.update_wrapper(call, method)
-    signature = inspect.signature(method)
-    call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-    return call
+def _missing(*_: object, **__: object) -> None:
+    deltalake_module()

@@ -1,4 +1,4 @@
-"""A table that is pinned to one version at its first use, and the scans that read it there."""
+"""A table that is pinned to one version, and the scans that read it there."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from delta_sidecar.data.places import Access
 from delta_sidecar.data.query import RowOptions, RowQuery
 from delta_sidecar.data.scan import RowScan
 from delta_sidecar.data.stream import RowStream
 from delta_sidecar.errors import OptionError, described
 from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS
 from delta_sidecar.scan.config import LazyScanConfig
+from delta_sidecar.scan.run import ScanRun
 from delta_sidecar.scan.scanner import LazyDeltaScanner
+from delta_sidecar.store import open_store
+from delta_sidecar.store.address import settled
 
 if TYPE_CHECKING:
     import datetime as dt
+    import os
     from collections.abc import Callable, Iterable
     from typing import Self
 
-    from delta_sidecar.data.places import Access
     from delta_sidecar.data.scan import RowMetrics
     from delta_sidecar.events import Listener
+    from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.stream import Cancellable
-    from delta_sidecar.store import Store
+    from delta_sidecar.store import Store, TokenCredential
 
     UnderWay = RowStream | LazyDeltaScanner | Cancellable
 
@@ -66,7 +71,7 @@ class ReadOptions:
 
 
 class TableHandle:
-    """Opens a table once, and scans it at the version that it then has.
+    """Opens a table once, and scans it at its version: that of `pin`, else the one that it has at its first use.
 
     Args:
         store: Where it is.
@@ -80,11 +85,34 @@ class TableHandle:
         self._access = replace(access, allow_external_paths=options.rows.allow_external_paths)
         self._options = options
         self._listeners = tuple(listeners)
+        self._segment: LogSegment | None = None
         self._snapshot: Snapshot | None = None
         self._streams: WeakSet[UnderWay] = WeakSet()
         self._lock = threading.RLock()
         # Held for a moment only, while the other one is held for as long as it takes to open the table.
         self._streams_lock = threading.Lock()
+
+    @classmethod
+    def of(
+        cls,
+        table_uri: str | os.PathLike[str],
+        version: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        credential: TokenCredential | None = None,
+        listeners: Iterable[Listener] = (),
+        store: Store | None = None,
+    ) -> Self:
+        """A table by its address; nothing is asked for yet, and no version is pinned.
+
+        Raises:
+            AuthenticationError: There are no credentials, and nowhere to look for any.
+            OptionError: The address or an option is not valid.
+        """
+        read = ReadOptions.of(options, version)
+        own = store if store is not None else open_store(settled(table_uri), storage_options, credential=credential)
+        return cls(own, Access(own, storage_options, credential), read, listeners)
 
     @property
     def access(self) -> Access:
@@ -96,25 +124,42 @@ class TableHandle:
         """How its rows are read."""
         return self._options.rows
 
-    @property
-    def pinned(self) -> Snapshot | None:
-        """The table at its version; None before its first use."""
-        return self._snapshot
+    def version(self) -> int:
+        """The version that is read. Where none is known yet, the newest is pinned."""
+        version = self._options.config.version
+        return self.pin() if version is None else version
 
     def snapshot(self) -> Snapshot:
-        """The table at its version; at its first use it is opened, and stays what it was then."""
+        """The table at its version, which is opened at its first use."""
         with self._lock:
-            if self._snapshot is None:
-                self._snapshot = self._opened(self._options.config)
-            return self._snapshot
+            if self._snapshot is not None:
+                return self._snapshot
+            snapshot = ScanRun(self.store, self._options.config, self._listeners, segment=self._segment).open()
+            self._open(snapshot)
+            return snapshot
 
-    def pin(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Snapshot:
-        """Opens the table anew: at a version, at a time, or as it is now. If that fails, all stays as it was."""
+    def pin(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> int:
+        """Moves to a version, to that of a time, or to the newest, by the hint and the listing of the log alone.
+
+        What reads the table next goes by the same listing. If this fails, all stays as it was.
+
+        Raises:
+            TableNotFoundError: There is no table.
+            VersionNotFoundError: There is no such version.
+        """
         config = replace(self._options.config, version=version, timestamp=timestamp)
         with self._lock:
-            self._snapshot = self._opened(config)
-            self._options = replace(self._options, config=replace(config, timestamp=None))
-            return self._snapshot
+            segment = ScanRun(self.store, config, self._listeners).pin()
+            self.move(segment.version)
+            self._segment = segment
+            return segment.version
+
+    def move(self, version: int) -> None:
+        """Moves to a version that is known to be there; nothing is asked for yet."""
+        with self._lock:
+            self._segment = self._snapshot = None
+            config = replace(self._options.config, version=version, timestamp=None)
+            self._options = replace(self._options, config=config)
 
     def frozen(self) -> Self:
         """The same table for those who may stop at any row: at the version that it has now, newest commits first.
@@ -149,22 +194,21 @@ class TableHandle:
         """A stream of rows at this version; where the table is not open yet, the stream opens it on its way."""
         with self._lock:
             snapshot = self._snapshot if query.expression is None else self.snapshot()
-            config = self._options.config
-            if snapshot is not None:
-                config = replace(config, version=snapshot.version, timestamp=None)
             scan = RowScan(
                 self._access,
                 query,
-                config,
+                self._options.config,
                 self._options.rows,
                 listeners=self._listeners,
                 snapshot=snapshot,
+                segment=self._segment,
                 progress=progress,
             )
             # To open the table may take a while, too.
             self.remember(scan)
             stream = RowStream(scan)
-            self._snapshot = snapshot or scan.snapshot
+            if snapshot is None and scan.snapshot is not None:
+                self._open(scan.snapshot)
         self.remember(stream)
         return stream
 
@@ -189,7 +233,6 @@ class TableHandle:
         with self._streams_lock:
             self._streams.add(stream)
 
-    def _opened(self, config: LazyScanConfig) -> Snapshot:
-        scanner = LazyDeltaScanner("", config, store=self.store, listeners=self._listeners)
-        self.remember(scanner)
-        return scanner.snapshot()
+    def _open(self, snapshot: Snapshot) -> None:
+        self.move(snapshot.version)
+        self._snapshot = snapshot

@@ -8,15 +8,18 @@ leaves out files that cannot hold a matching row.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from delta_sidecar.data.filtering import check_collations
 from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate import And, Predicate, all_of, bind, columns, matches, parse
+from delta_sidecar.predicate.literals import number
 from delta_sidecar.table.partition_values import typed_partition_values
 
 if TYPE_CHECKING:
@@ -64,7 +67,7 @@ def file_predicate(condition: Any, schema: TableSchema) -> Predicate | None:  # 
     if condition is None or (isinstance(condition, Sequence) and not condition):
         return None
     is_tuples = isinstance(condition, Sequence) and not isinstance(condition, str | Predicate)
-    return parse(_as_in_log(condition, schema) if is_tuples else condition)
+    return parse(_as_in_log(condition, _Columns(schema)) if is_tuples else condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,36 +109,64 @@ class ChosenPartitions:
         return files.filter(matches(self.exact, named))
 
 
-def _as_in_log(filters: Filters, schema: TableSchema) -> list[Any]:
-    return [_clause(entry, schema) if _is_clause(entry) else _inner(entry, schema) for entry in filters]
+class _Columns:
+    """The columns of a table as a filter names them: in any case."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._partitions = frozenset(schema.partition_columns)
+        self._named: dict[str, list[pa.Field]] = {}
+        for field in schema.logical:
+            self._named.setdefault(field.name.casefold(), []).append(field)
+
+    def value(self, name: str, value: object) -> object:
+        """A value beside a column, as the log has those of partition columns."""
+        fields = self._named.get(name.casefold(), [])
+        is_partition = any(field.name in self._partitions for field in fields)
+        if is_partition and any(pa.types.is_float32(field.type) for field in fields):
+            return _in_32_bits(value)
+        if isinstance(value, str):
+            return (value or None) if is_partition else value
+        if value is None or not any(pa.types.is_string(field.type) for field in fields):
+            return value
+        if isinstance(value, bool):
+            return str(value).lower()
+        return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
 
 
-def _inner(entry: Any, schema: TableSchema) -> Any:  # noqa: ANN401 - whatever it is, the parser says what is wrong
-    return _as_in_log(entry, schema) if isinstance(entry, list | tuple) else entry
+def _in_32_bits(value: object) -> object:
+    """A number as a column of 32-bit floats has it: a partition is chosen by its value, not by a double near it."""
+    if isinstance(value, str):
+        read = number(value)
+        value = (value or None) if read is None else read
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return value
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def _as_in_log(filters: Filters, columns: _Columns) -> list[Any]:
+    return [_clause(entry, columns) if _is_clause(entry) else _inner(entry, columns) for entry in filters]
+
+
+def _inner(entry: Any, columns: _Columns) -> Any:  # noqa: ANN401 - whatever it is, the parser says what is wrong
+    return _as_in_log(entry, columns) if isinstance(entry, list | tuple) else entry
 
 
 def _is_clause(entry: object) -> bool:
     return isinstance(entry, list | tuple) and bool(entry) and isinstance(entry[0], str)
 
 
-def _clause(clause: Sequence[Any], schema: TableSchema) -> tuple[Any, ...]:
+def _clause(clause: Sequence[Any], columns: _Columns) -> tuple[Any, ...]:
     name, *rest = clause
     if len(rest) != 2:  # noqa: PLR2004 - an operator and a value; whatever else it is, the parser says what is wrong
         return tuple(clause)
     operator, value = rest
-    fields = [field for field in schema.logical if field.name.casefold() == name.casefold()]
-    is_text = any(pa.types.is_string(field.type) for field in fields)
-    is_partition = any(field.name in schema.partition_columns for field in fields)
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, Mapping):
+            msg = (
+                f"Could not encode partition value for type {type(each).__name__}: a column is compared with one value"
+            )
+            raise PredicateError(msg)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return (name, operator, [_value(item, is_text=is_text, is_partition=is_partition) for item in value])
-    return (name, operator, _value(value, is_text=is_text, is_partition=is_partition))
-
-
-def _value(value: object, *, is_text: bool, is_partition: bool) -> object:
-    if isinstance(value, str):
-        return (value or None) if is_partition else value
-    if not is_text or value is None:
-        return value
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
+        return (name, operator, [columns.value(name, item) for item in value])
+    return (name, operator, columns.value(name, value))

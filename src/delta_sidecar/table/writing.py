@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from delta_sidecar.table.facts import DeltaSchema
-from delta_sidecar.table.forwarding import Forwarded, ForwardedNamespace, deltalake_module
+from delta_sidecar.table.forwarding import Forwarded, ForwardedClassMethod, RawTable, deltalake_module
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
-    from typing import Self
 
     from delta_sidecar.table.handle import TableHandle
 
@@ -20,7 +18,7 @@ class Writing:
     """What goes through to deltalake.
 
     Args:
-        table_uri: The table's address, as it was given.
+        table_uri: The table's address, which does not depend on the current folder.
         storage_options: What it is opened with.
         handle: What reads it.
     """
@@ -32,12 +30,11 @@ class Writing:
         self._storage_options = None if storage_options is None else dict(storage_options)
         self._handle = handle
         self._deltalake: Any = None
-        self._deltalake_version: int | None = None
         self._lock = threading.RLock()
 
-    alter = ForwardedNamespace("Changes columns, constraints and properties.", "TableAlterer")
     cleanup_metadata = Forwarded("Deletes log files that are no longer needed.")
     compact_logs = Forwarded("Writes a compacted commit.")
+    create = ForwardedClassMethod("Makes a new table.")
     create_checkpoint = Forwarded("Writes a checkpoint.")
     create_write_transaction = Forwarded("Commits actions.")
     delete = Forwarded("Deletes rows.")
@@ -45,38 +42,35 @@ class Writing:
     generate = Forwarded("Writes a symlink manifest.")
     load_cdf = Forwarded("Reads the change data feed.")
     merge = Forwarded("Merges rows into the table.")
-    optimize = ForwardedNamespace("Compacts or clusters files.", "TableOptimizer")
     repair = Forwarded("Removes files from the log that are gone.")
     restore = Forwarded("Restores an older version.")
     transaction_version = Forwarded("Gives the version of an application's last transaction.")
     update = Forwarded("Updates rows.")
     vacuum = Forwarded("Deletes files that no version needs.")
 
-    @classmethod
-    def create(
-        cls,
-        table_uri: str | os.PathLike[str],
-        schema: Any,  # noqa: ANN401 - deltalake's own
-        mode: str = "error",
-        partition_by: list[str] | str | None = None,
-        name: str | None = None,
-        description: str | None = None,
-        configuration: Mapping[str, str | None] | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        *args: Any,  # noqa: ANN401 - deltalake's own
-        **kwargs: Any,  # noqa: ANN401 - deltalake's own
-    ) -> Self:
-        """Makes a new table. deltalake does it, with its own arguments.
+    @property
+    def alter(self) -> Any:  # noqa: ANN401 - deltalake's own
+        """Changes columns, constraints and properties. deltalake does it, with its own arguments and results."""
+        return deltalake_module().table.TableAlterer(self)
 
-        Raises:
-            ImportError: deltalake is not installed.
+    @property
+    def optimize(self) -> Any:  # noqa: ANN401 - deltalake's own
+        """Compacts or clusters files. deltalake does it, with its own arguments and results."""
+        return deltalake_module().table.TableOptimizer(self)
+
+    @property
+    def table_config(self) -> Any:  # noqa: ANN401 - deltalake's own
+        """What deltalake says of how it loads tables, which it has deprecated."""
+        return self.as_deltalake().table_config
+
+    def __datafusion_table_provider__(self, session: Any = None) -> Any:  # noqa: ANN401 - DataFusion's own
+        """The table for DataFusion's `register_table`, at its version: deltalake's, which loads the list of files.
+
+        `delta_sidecar.connect.datafusion.register` registers one that reads lazily.
         """
-        deltalake = deltalake_module()
-        columns = deltalake.Schema.from_json(schema.to_json()) if isinstance(schema, DeltaSchema) else schema
-        given = (mode, partition_by, name, description, configuration, storage_options)
-        deltalake.DeltaTable.create(str(table_uri), columns, *given, *args, **kwargs)
-        # The class is `DeltaTable`, whose other arguments may be left out.
-        return cls(table_uri, storage_options=storage_options)  # type: ignore[call-arg]
+        return self.as_deltalake().__datafusion_table_provider__(session)
+
+    _table = RawTable()
 
     def as_deltalake(self) -> Any:  # noqa: ANN401 - a class that may not be there
         """The same table, at the same version, as a `deltalake.DeltaTable`. What that commits, this one shows too.
@@ -86,20 +80,16 @@ class Writing:
         """
         with self._lock:
             if self._deltalake is None:
-                opened = deltalake_module().DeltaTable
-                made = opened(self._uri, self._handle.snapshot().version, self._storage_options)
-                self._deltalake, self._deltalake_version = made, made.version()
+                self._deltalake = deltalake_module().DeltaTable(
+                    self._uri, self._handle.version(), self._storage_options
+                )
             return self._deltalake
 
     def follow_deltalake(self) -> None:
-        """Reads the version that the table in deltalake has come to, if it has gone on."""
+        """Moves to the version that the table in deltalake has come to; nothing is asked for before it is read."""
         if self._deltalake is None:
             # Nobody has to wait while deltalake loads the table.
             return
         with self._lock:
-            if self._deltalake is not None and self._deltalake.version() != self._deltalake_version:
-                self._handle.pin(version=self._deltalake.version())
-                self._deltalake_version = self._handle.snapshot().version
-
-    def _forget_deltalake(self) -> None:
-        self._deltalake = self._deltalake_version = None
+            if self._deltalake is not None and self._deltalake.version() != self._handle.version():
+                self._handle.move(self._deltalake.version())
