@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.builder import TableBuilder, add
 from tests.scan.reading import scan
-from tests.scan.sidecar_tables import heard, with_sidecar
+from tests.scan.sidecar_tables import heard, manifest_of, resealed, sidecar_path, with_sidecar
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, NotEnoughMemoryError
+from delta_sidecar._digest import xxh3_128
 from delta_sidecar.events import BasePassedOver, Event
 from delta_sidecar.execute import json_lines, json_scan, parquet_file, parquet_scan, piece_scan
 
@@ -61,6 +62,7 @@ READER = """
 import sys, json
 import pyarrow as pa
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, NotEnoughMemoryError
+from delta_sidecar._digest import xxh3_128
 for config in json.loads(sys.argv[2]):
     before = pa.default_memory_pool().max_memory()
     files = 0
@@ -185,3 +187,69 @@ def test_a_line_that_is_too_long_is_named_and_no_damage(tmp_path: Path, monkeypa
     raised, _ = passed_over(table)
     assert "00000000000000000000.json" in str(raised.value)
     assert "a line has more than 50,000 bytes" in str(raised.value)
+
+
+LONG = "x" * (256 << 10)
+PATHS = [f"{number:05}.parquet" for number in range(1_000)]
+
+
+def forged_sidecar(root: Path, **options: Any) -> TableBuilder:  # noqa: ANN401
+    """A table whose sidecar has one row group, with a long path in every row, written as the options say."""
+    table = TableBuilder(root)
+    table.commit([add(path) for path in PATHS])
+    table.checkpoint()
+    with_sidecar(table, rows_per_group=len(PATHS))
+    (group,) = manifest_of(table, 0).row_groups
+    path = sidecar_path(table, 0)
+    content = path.read_bytes()
+    index = pq.read_table(pa.BufferReader(content[group.byte_offset : group.byte_offset + group.byte_length]))
+    sink = pa.BufferOutputStream()
+    long_paths = index.set_column(0, pa.field("path", pa.string()), pa.array([LONG] * len(PATHS)))
+    pq.write_table(long_paths, sink, compression="zstd", store_schema=False, **options)
+    forged = sink.getvalue().to_pybytes()
+    assert len(forged) < 500_000
+    path.write_bytes(content + forged)
+
+    def point_at_it(document: dict[str, Any]) -> None:
+        document["sidecar_size_bytes"] = len(content) + len(forged)
+        document["row_groups"][0].update(
+            byte_offset=len(content), byte_length=len(forged), digest=xxh3_128(memoryview(forged))
+        )
+
+    resealed(table, 0, point_at_it)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"use_dictionary": ["path"]}, "column path is not encoded as in a metadata sidecar"),
+        (
+            {"use_dictionary": False, "column_encoding": {"path": "DELTA_BYTE_ARRAY"}},
+            "column path is not encoded as in a metadata sidecar",
+        ),
+        ({"use_dictionary": False, "data_page_size": 1, "write_batch_size": 10}, "column path is not one page"),
+        ({"use_dictionary": False, "row_group_size": 500}, "it has 2 row groups"),
+        ({"use_dictionary": False, "data_page_size": 1 << 30}, "once it is decompressed"),
+        ({"use_dictionary": False, "data_page_size": 1 << 30, "data_page_version": "2.0"}, "a page has no header"),
+    ],
+)
+def test_a_row_group_of_a_sidecar_that_swells_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], reason: str
+) -> None:
+    table = forged_sidecar(tmp_path, **options)
+    monkeypatch.setattr(piece_scan, "MOST_PIECE_BYTES", 100_000_000)
+    one = heard(table)
+    assert sorted(file.path for file in one.files) == PATHS
+    (passed,) = [event for event in one.events if isinstance(event, BasePassedOver)]
+    assert reason in passed.reason
+
+
+def test_a_dictionary_of_a_sidecar_is_not_decoded(tmp_path: Path) -> None:
+    table = forged_sidecar(tmp_path, use_dictionary=["path"])
+    ran = subprocess.run(
+        [sys.executable, "-c", READER, str(table.root), json.dumps([{}])], check=True, capture_output=True, text=True
+    )
+    files, peak = map(int, ran.stdout.split())
+    assert files == len(PATHS)
+    assert peak < 50_000_000

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 _Placed = tuple[Place, pa.RecordBatch]
 
 _DECODED_BYTES = 4 << 20
+MOST_PIECE_BYTES = 1 << 30
+"""Wanted columns of a piece that take more once they are decompressed are not decoded: the next base is read."""
+
+# What a piece is made of: see the format. Nothing of it takes more room in memory than its pages do.
+_ENCODINGS = frozenset({"PLAIN", "RLE", "DELTA_BINARY_PACKED"})
+_I32_FIELD, _STRUCT_FIELDS, _MORE = 0x15, (0x1C, 0x2C), 0x80
 
 
 class PieceScan:
@@ -154,15 +160,16 @@ class _GroupTask:
         join(asked.clock)
         data = found[first]
         _check(data, first.digest, "the row group" if first is piece else "the footer of the statistics")
-        source = pa.BufferReader(pa.py_buffer(data)) if first is piece else self._excerpt(piece, data, names or ())
-        with pq.ParquetFile(source, memory_map=False) as file:
+        content = memoryview(data if first is piece else self._excerpt(piece, data, names or ()))
+        with pq.ParquetFile(pa.BufferReader(pa.py_buffer(content)), memory_map=False) as file:
             _check_columns(file.schema_arrow, names, schema)
+            _check_pages(file.metadata, content, schema.names, schema.names if names is None else names)
             table = file.read(columns=None if names is None else list(names), use_threads=False)
         for name in table.column_names if names is None else names:
             chunks = table.column(name).chunks
             yield name, chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.nulls(0, table[name].type)])
 
-    def _excerpt(self, piece: Piece, footer: Buffer, names: tuple[str, ...]) -> pa.BufferReader:
+    def _excerpt(self, piece: Piece, footer: Buffer, names: tuple[str, ...]) -> bytes:
         """A Parquet file of some columns of a large piece."""
         if self.plan.directory is None:
             msg = "a piece is read by columns only where a directory tells of them"
@@ -174,7 +181,7 @@ class _GroupTask:
         found = dict(zip(chunks, map(bytes, store.get_ranges(piece.path, ranges)), strict=True))
         for name, data in found.items():
             _check(data, chunks[name].digest, f"column {name} of the statistics")
-        return pa.BufferReader(directory.excerpt(found))
+        return directory.excerpt(found)
 
 
 def _check_columns(found: pa.Schema, names: tuple[str, ...] | None, schema: pa.Schema) -> None:
@@ -184,6 +191,55 @@ def _check_columns(found: pa.Schema, names: tuple[str, ...] | None, schema: pa.S
         if at < 0 or found.field(at).type != schema.field(name).type:
             msg = f"it has no column {name} of the type that it should have"
             raise pa.ArrowInvalid(msg)
+
+
+def _check_pages(metadata: pq.FileMetaData, data: memoryview, known: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuses a piece whose wanted columns are not as the format has them, or take more memory than any should."""
+    if not metadata.num_rows:
+        return
+    if metadata.num_row_groups != 1:
+        msg = f"it has {metadata.num_row_groups} row groups where one is promised"
+        raise pa.ArrowInvalid(msg)
+    unwanted = {*known} - {*wanted}
+    group, size = metadata.row_group(0), 0
+    for leaf in range(metadata.num_columns):
+        chunk = group.column(leaf)
+        if chunk.path_in_schema in unwanted:
+            continue
+        if chunk.has_dictionary_page or not _ENCODINGS.issuperset(chunk.encodings):
+            msg = f"column {chunk.path_in_schema} is not encoded as in a metadata sidecar"
+            raise pa.ArrowInvalid(msg)
+        uncompressed, values = _first_page(data, chunk.data_page_offset)
+        if values != chunk.num_values:
+            msg = f"column {chunk.path_in_schema} is not one page"
+            raise pa.ArrowInvalid(msg)
+        size += uncompressed
+    if size > MOST_PIECE_BYTES:
+        msg = f"it comes to {size} bytes once it is decompressed, and a row group has at most {MOST_PIECE_BYTES}"
+        raise pa.ArrowInvalid(msg)
+
+
+def _first_page(data: memoryview, position: int) -> tuple[int, int]:
+    """The decompressed bytes and the values of a data page, by the start of its header."""
+    numbers: list[int] = []
+    try:
+        # Kind, decompressed and compressed size, mostly a checksum; then a struct that begins with the values.
+        while data[position] == _I32_FIELD or (data[position] in _STRUCT_FIELDS and data[position + 1] == _I32_FIELD):
+            is_last = data[position] in _STRUCT_FIELDS
+            position += 2 if is_last else 1
+            number = shift = 0
+            while data[position] & _MORE:
+                number |= (data[position] & ~_MORE) << shift
+                position, shift = position + 1, shift + 7
+            number |= data[position] << shift
+            numbers.append(number >> 1)
+            position += 1
+            if is_last:
+                return numbers[1], numbers[-1]
+    except IndexError:
+        pass
+    msg = "a page has no header as in a metadata sidecar"
+    raise pa.ArrowInvalid(msg)
 
 
 def _first_read(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> Piece:
