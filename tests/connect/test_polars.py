@@ -197,6 +197,8 @@ def test_storage_options_of_polars_count_for_requests() -> None:
         scan_delta("memory://polars-options/t", storage_options=given)
     with pytest.raises(OptionError, match="rate_raed_init"):
         scan_delta("memory://polars-options/t", storage_options={"rate_raed_init": 1})
+    with pytest.raises(OptionError, match="timeout_ms"):
+        scan_delta("memory://polars-options/t", storage_options={"timeout_ms": 500})
 
 
 def test_a_table_of_deltalake_is_read_at_its_version(table: Path) -> None:

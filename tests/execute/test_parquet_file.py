@@ -337,3 +337,15 @@ def test_a_header_that_is_cut_off_is_told_from_one_that_is_wrong() -> None:
     for cut in range(length):
         with pytest.raises(TruncatedThriftError):
             read_page_header(data[:cut])
+
+
+@pytest.mark.parametrize("kind", ["05", "06"])
+def test_a_header_with_a_field_twice_is_refused(kind: str) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": [1, 2, 3]}), sink, use_dictionary=False)
+    data = sink.getvalue()[4:]
+    header = data[: read_page_header(data).length]
+    # Its second field, the size, once more as an i32 or an i64; Arrow passes over the latter.
+    twice = header[:-1] + bytes.fromhex(f"{kind} 04 02 00")
+    with pytest.raises(ValueError, match="twice"):
+        read_page_header(twice)

@@ -102,3 +102,16 @@ def test_data_that_does_not_fit_the_predicate_is_refused() -> None:
     assert "has type string" in column_error(pa.schema([("s", pa.int32())]), "s = 1", TABLE)
     with pytest.raises(PredicateError, match="bound"):
         matches(parse("n = 1"), TABLE)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.string_view(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+)
+@pytest.mark.parametrize("slice_", [slice(0, 4), slice(1, 3)])
+def test_fields_of_any_type_are_null_where_their_struct_is(kind: pa.DataType, slice_: slice) -> None:
+    values = pa.array(["a", "a", None, "a"]).cast(kind)
+    inner = pa.StructArray.from_arrays([values], names=["v"], mask=pa.array([False, True, False, False]))
+    outer = pa.StructArray.from_arrays([inner], names=["in"], mask=pa.array([False, False, False, True]))
+    batch = pa.record_batch({"st": outer}).slice(slice_.start, slice_.stop - slice_.start)
+    assert rows("st.in.v = 'a'", batch) == [at - slice_.start for at in [0] if at >= slice_.start]
+    assert rows("st.in.v IS NULL", batch) == [at - slice_.start for at in range(slice_.start, slice_.stop) if at > 0]

@@ -245,6 +245,25 @@ def test_a_row_group_of_a_sidecar_that_swells_is_passed_over(
     assert reason in passed.reason
 
 
+PAGE = bytes.fromhex("1500 15d0 0f15 d00f 2c15 a01f 1500 1506 1506 0000")
+"""The header of a data page of 1,000 bytes and 2,000 values."""
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param(PAGE.replace(b"\x15\x00", b"\x15\x02", 1), id="an index page, which readers pass over"),
+        pytest.param(PAGE.replace(b"\x15\x00", b"\x15\x04", 1), id="a dictionary"),
+        pytest.param(PAGE[:-1] + bytes.fromhex("0504 8080 8001 00"), id="a size that is there twice"),
+        pytest.param(PAGE[:-2], id="a header that is cut off"),
+    ],
+)
+def test_a_page_is_believed_only_if_every_reader_takes_it_as_the_same(header: bytes) -> None:
+    assert piece_scan._first_page(memoryview(b"PAR1" + PAGE), 4) == (1_000, 2_000)
+    with pytest.raises(pa.ArrowInvalid, match="no header as in a metadata sidecar"):
+        piece_scan._first_page(memoryview(b"PAR1" + header), 4)
+
+
 def test_a_dictionary_of_a_sidecar_is_not_decoded(tmp_path: Path) -> None:
     table = forged_sidecar(tmp_path, use_dictionary=["path"])
     ran = subprocess.run(

@@ -106,10 +106,11 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(secure_azurite: Azurit
     assert list(open_store(f"az://{container}/t", options, credential=Credential()).list("")) == []
 
 
+@pytest.mark.parametrize("option", ["root_certificate", "proxy_ca_certificate"])
 @pytest.mark.parametrize("value", ["no-such-file.pem", "-----BEGIN NOTHING-----", __file__])
-def test_what_is_no_certificate_is_refused(value: str) -> None:
-    with pytest.raises(OptionError, match="'root_certificate' must be a certificate"):
-        open_store(ADDRESS, {"account_name": "acct", "root_certificate": value})
+def test_what_is_no_certificate_is_refused(value: str, option: str) -> None:
+    with pytest.raises(OptionError, match=f"'{option}' must be a certificate"):
+        open_store(ADDRESS, {"account_name": "acct", option: value})
 
 
 @pytest.mark.parametrize("credential", ["a-key-SECRET", object(), Credential])

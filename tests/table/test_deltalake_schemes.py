@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from delta_sidecar import DeltaTable, LazyDeltaScanner, OptionError, TableNotFoundError, write_deltalake
+from delta_sidecar.store import open_store
 from delta_sidecar.store.address import is_for_deltalake
 
 if TYPE_CHECKING:
@@ -83,3 +84,10 @@ def test_addresses_of_our_own(tmp_path: Path) -> None:
     assert not any(map(is_for_deltalake, (tmp_path, "hdfs", "file:///t", "s3://b/t", "memory://x/t", "az://c/t")))
     with pytest.raises(TableNotFoundError):
         DeltaTable(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["hdfs://host/t", "lakefs://repo/main/t", "https://store.example/bucket/t"])
+def test_beside_a_store_any_address_will_do(address: str, tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"n": [0, 1]}))
+    table = DeltaTable(address, store=open_store(tmp_path))
+    assert (table.version(), table.count()) == (0, 2)

@@ -65,3 +65,9 @@ def test_a_partition_of_32_bits_is_named_by_its_value(tmp_path: Path, operator: 
     ours = DeltaTable(tmp_path)
     assert sorted(ours.to_pyarrow_table(partitions=filters)["id"].to_pylist()) == sorted(expected["id"].to_pylist())
     assert sum("p=" in each for each in ours.file_uris(filters)) == expected.num_rows
+
+
+@pytest.mark.parametrize("number", [10**400, "1" + "0" * 400])
+def test_a_number_beyond_every_float_names_no_partition_of_32_bits(tmp_path: Path, number: object) -> None:
+    deltalake.write_deltalake(tmp_path, pa.table({"p": pa.array([0.5], pa.float32()), "id": [1]}), partition_by=["p"])
+    assert DeltaTable(tmp_path).file_uris([("p", "=", number)]) == []

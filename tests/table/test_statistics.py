@@ -16,6 +16,7 @@ from tests.own_threads import forget
 from tests.table.written import every_type, partitioned, write
 
 from delta_sidecar import DeltaTable, LogCorruptionError, OptionError
+from delta_sidecar.events import Event, ScanEnded
 from delta_sidecar.store import open_store
 from delta_sidecar.store.wrappers import RecordingStore
 from delta_sidecar.table.column_summaries import ColumnSummary, TableSummary, fold_stats
@@ -288,6 +289,22 @@ def test_add_actions_are_a_stream_and_a_table_for_those_who_ask_for_columns(tmp_
         == actions.to_reader().read_all().num_rows
     )
     assert not hasattr(actions, "nothing")
+
+
+def test_a_list_of_add_actions_takes_one_scan_and_so_does_all_else_after_a_table(tmp_path: Path) -> None:
+    long_log(tmp_path)
+    ended: list[Event] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ScanEnded):
+            ended.append(event)
+
+    table = DeltaTable(tmp_path, listeners=[listen])
+    assert sum(batch.num_rows for batch in list(table.get_add_actions())) == 40
+    assert len(ended) == 1
+    actions = table.get_add_actions()
+    assert actions.num_rows == sum(batch.num_rows for batch in actions) == pa.table(actions).num_rows == 40
+    assert len(ended) == 2
 
 
 # --- what they come to ----------------------------------------------------------------------------------------------

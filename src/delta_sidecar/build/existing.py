@@ -113,12 +113,7 @@ def find_existing(
         manifest = decode_manifest(bytes(fetched.data), version=facts.version)
         is_flat = manifest.segments_file is None
         VersionProof(facts.commit, facts.witness).check(manifest)
-        is_counted = manifest.totals is not None
-        if (
-            not is_counted
-            or not _is_laid_out_as(manifest, facts)
-            or (is_flat and manifest.num_row_groups > levels.most_row_groups)
-        ):
+        if not _is_laid_out_as(manifest, facts) or (is_flat and manifest.num_row_groups > levels.most_row_groups):
             return None
         found = Existing(manifest, fetched.size)
         for each in manifest.files:

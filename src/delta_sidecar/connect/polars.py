@@ -219,11 +219,9 @@ def _without_polars(options: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Storage options by the names that they have here, without those of Polars' own client."""
     if options is None:
         return None
-    return {
-        name.removesuffix("_ms"): f"{value}ms" if name in _IN_MILLISECONDS else value
-        for name, value in options.items()
-        if name not in _POLARS
-    }
+    in_milliseconds = {name for name in options if name in _IN_MILLISECONDS}
+    ours = {name: value for name, value in options.items() if name not in _POLARS | in_milliseconds}
+    return ours | {name.removesuffix("_ms"): f"{options[name]}ms" for name in in_milliseconds}
 
 
 _WITHOUT_EFFECT = {"without_files", "log_buffer_size", "skip_stats"}

@@ -107,7 +107,7 @@ def as_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:
     """
     fields = [plain_field(declared.field(name)) for name in rows.column_names]
     kept = [
-        field if all(_fits(chunk, field) for chunk in column.chunks) else own
+        field if field == own or all(_fits(chunk, field) for chunk in column.chunks) else own
         for own, field, column in zip(rows.schema, fields, rows.columns, strict=True)
     ]
     schema = pa.schema(kept)

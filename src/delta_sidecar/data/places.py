@@ -66,10 +66,12 @@ class Places:
         there, here = _address(path), _address(self._access.store.url)
         if _is_same_store(here, there):
             root = here.prefix.rstrip("/") + "/" if here.prefix else ""
-            # The log may name the files of a local table by a link to its folder.
-            for prefix in (there.prefix, *([os.path.realpath(there.prefix)] if there.kind == "local" else [])):
-                if prefix.startswith(root):
-                    return self._own, prefix.removeprefix(root).lstrip("/")
+            prefix = there.prefix
+            if there.kind == "local" and not prefix.startswith(root):
+                # The log may name the files of a local table by a link to its folder.
+                prefix = os.path.realpath(prefix)
+            if prefix.startswith(root):
+                return self._own, prefix.removeprefix(root).lstrip("/")
         if not self._access.allow_external_paths:
             msg = (
                 f"{there.url} is outside of the table {self._access.store.url}: it is not opened unless the option "

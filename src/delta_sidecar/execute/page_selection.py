@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -129,16 +128,22 @@ class PageReader:
 
 
 def first_headers(sparse: SparseFile, place: Range, most: int | None) -> list[PageHeader]:
-    """Headers of the pages of a column chunk, up to the first that cannot be read.
+    """Headers of the pages of a column chunk, up to the first that is cut off.
 
     Args:
         sparse: The file.
         place: Where the chunk is.
         most: So many at most; None for all.
+
+    Raises:
+        pa.ArrowInvalid: There is something else than a page.
     """
     found: list[PageHeader] = []
-    with suppress(UnusualPagesError):
+    try:
         found.extend(header for header, _ in islice(_pages(sparse, place), most))
+    except UnusualPagesError as error:
+        if error.__cause__ is not None and not isinstance(error.__cause__, TruncatedThriftError):
+            raise pa.ArrowInvalid(str(error)) from error
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -73,8 +73,18 @@ class ParquetRows:
 
     def leaves(self, columns: Sequence[str]) -> list[int]:
         """Indices of the file's leaf columns that are these columns or below them."""
-        names = frozenset(columns)
-        return [i for i, leaf in enumerate(self._leaves) if _is_among(leaf, names)]
+        return sorted({leaf for name in columns for leaf in self._below.get(name, ())})
+
+    @cached_property
+    def _below(self) -> dict[str, list[int]]:
+        """The leaf columns by their names and by those of all that they are in; where a name has dots is not known."""
+        found: dict[str, list[int]] = {}
+        for number, leaf in enumerate(self._leaves):
+            end = len(leaf)
+            while end >= 0:
+                found.setdefault(leaf[:end], []).append(number)
+                end = leaf.rfind(".", 0, end)
+        return found
 
     def row_groups(self, non_null: Sequence[str]) -> list[int]:
         """The row groups where one of some columns has a value, as far as statistics tell."""
@@ -344,16 +354,6 @@ def _beginnings(chunks: Mapping[int, pq.ColumnChunkMetaData], share: float) -> d
     page = min(_PAGE, max(0, _TOGETHER - total) // max(1, len(chunks)))
     scale = min(1.0, _TOGETHER / max(1, total))
     return {leaf: int(size * scale) + page for leaf, size in needed.items()}
-
-
-def _is_among(leaf: str, names: frozenset[str]) -> bool:
-    """Whether a leaf column is one of some columns, or below one; where a name has dots is not known."""
-    end = len(leaf)
-    while end >= 0:
-        if leaf[:end] in names:
-            return True
-        end = leaf.rfind(".", 0, end)
-    return False
 
 
 def _has_values(row_group: pq.RowGroupMetaData, leaf: int) -> bool:

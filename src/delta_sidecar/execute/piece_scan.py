@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from delta_sidecar._digest import xxh3_128
 from delta_sidecar.errors import SidecarError, StorageError
 from delta_sidecar.execute.lanes import in_lanes
+from delta_sidecar.execute.page_headers import DATA_PAGE, read_page_header
 from delta_sidecar.execute.work import Asked, Work, decoders, unreadable
 from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Piece, Place
 from delta_sidecar.store import join
@@ -34,7 +36,13 @@ MOST_PIECE_BYTES = 1 << 30
 
 # What a piece is made of: see the format. Nothing of it takes more room in memory than its pages do.
 _ENCODINGS = frozenset({"PLAIN", "RLE", "DELTA_BINARY_PACKED"})
-_I32_FIELD, _STRUCT_FIELDS, _MORE = 0x15, (0x1C, 0x2C), 0x80
+# The whole header of a data page without statistics, as nearly all are: read_page_header takes ten times as long.
+_VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
+_HEADER = re.compile(
+    rb"\x15\x00\x15%b\x15%b(?:\x15%b\x1c|\x2c)\x15%b\x15[\x00\x0a]\x15\x06\x15\x06(?:\x1c\x00)?\x00\x00"
+    % ((_VARINT,) * 4)
+)
+_LONGEST_HEADER = 64 << 10
 
 
 class PieceScan:
@@ -220,26 +228,26 @@ def _check_pages(metadata: pq.FileMetaData, data: memoryview, known: Sequence[st
 
 
 def _first_page(data: memoryview, position: int) -> tuple[int, int]:
-    """The decompressed bytes and the values of a data page, by the start of its header."""
-    numbers: list[int] = []
-    try:
-        # Kind, decompressed and compressed size, mostly a checksum; then a struct that begins with the values.
-        while data[position] == _I32_FIELD or (data[position] in _STRUCT_FIELDS and data[position + 1] == _I32_FIELD):
-            is_last = data[position] in _STRUCT_FIELDS
-            position += 2 if is_last else 1
-            number = shift = 0
-            while data[position] & _MORE:
-                number |= (data[position] & ~_MORE) << shift
-                position, shift = position + 1, shift + 7
-            number |= data[position] << shift
-            numbers.append(number >> 1)
-            position += 1
-            if is_last:
-                return numbers[1], numbers[-1]
-    except IndexError:
-        pass
+    """The decompressed bytes and the values of a data page, by its header."""
+    usual = _HEADER.match(data, position)
+    if usual is not None:
+        return _unpacked(usual[1]), _unpacked(usual[4])
     msg = "a page has no header as in a metadata sidecar"
-    raise pa.ArrowInvalid(msg)
+    try:
+        header = read_page_header(bytes(data[position : position + _LONGEST_HEADER]))
+    except ValueError as error:
+        raise pa.ArrowInvalid(msg) from error
+    if header.kind != DATA_PAGE:
+        raise pa.ArrowInvalid(msg)
+    return header.uncompressed, header.values
+
+
+def _unpacked(varint: bytes) -> int:
+    """A whole number from 0 on, out of Thrift's compact form."""
+    number = 0
+    for byte in reversed(varint):
+        number = number << 7 | byte & 0x7F
+    return number >> 1
 
 
 def _first_read(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> Piece:

@@ -39,6 +39,10 @@ class ThriftReader:
             number, kind = self.field(number)
             if kind == number == 0:
                 return fields
+            if number in fields:
+                # Which of the two counts depends on the reader.
+                msg = "a field is there twice"
+                raise ValueError(msg)
             fields[number] = self.value(kind, depth)
 
     def field(self, last: int) -> tuple[int, int]:

@@ -137,7 +137,5 @@ def out_of_memory(path: str, error: Exception) -> NotEnoughMemoryError | None:
     is_no_room = isinstance(error, OSError) and error.errno == errno.ENOMEM
     if not isinstance(error, MemoryError | pa.ArrowCapacityError) and not is_no_room:
         return None
-    if isinstance(error, NotEnoughMemoryError):
-        return error
     why = str(error) or "there is none left"
     return NotEnoughMemoryError(f"{path} takes more memory than there is, or than is allowed: {why}", path)

@@ -89,7 +89,6 @@ def choose_stats_format(
     """
     best, most = DEFAULT_STATS_FORMAT, (-1, -1, -1)
     comparable = in_form(texts, columns)
-    chosen = booleans(comparable)
     for name in STATS_FORMATS:
         rebuilt = statistics_text(stats, len(texts), name)
         letters, lengths = (
@@ -99,7 +98,9 @@ def choose_stats_format(
         if letters.all():
             return name
         says = letters.copy()
-        says[comparable] |= say_the_same(texts.filter(chosen), rebuilt.filter(chosen), columns)
+        differing = comparable & ~letters
+        chosen = booleans(differing)
+        says[differing] = say_the_same(texts.filter(chosen), rebuilt.filter(chosen), columns)
         found = int(np.count_nonzero(says)), int(np.count_nonzero(letters)), int(np.count_nonzero(lengths))
         if found > most:
             best, most = name, found

@@ -132,10 +132,8 @@ def _moment(scalar: pa.TimestampScalar) -> dt.datetime:
     return moment if scalar.type.tz is not None else moment.replace(tzinfo=None)
 
 
-def _is_held(number: int | Decimal, column: pa.DataType) -> bool:
-    """Whether a floating column can hold a number: a whole one, or the shortest writing of a double."""
+def _is_held(number: Decimal, column: pa.DataType) -> bool:
+    """Whether a floating column can hold a number, which is the shortest writing of a double."""
     double = float(number)
-    if isinstance(number, int) and double != number:
-        return False
     with np.errstate(over="ignore"):
         return pa.types.is_float64(column) or float(np.float32(double)) == double

@@ -119,20 +119,21 @@ class _Rows:
         *above, name = column.path
         if not above:
             return self.table.column(_position(name, self.table.schema, column))
-        struct, present = self._struct(tuple(above), column)
+        struct, absent = self._struct(tuple(above), column)
         at = _position(name, struct.type, column)
         if isinstance(struct, pa.ChunkedArray):
             return pc.struct_field(struct, [at])
         values = struct.field(at)
-        return values if present is None else pc.if_else(present, values, _arrow.scalar(None, values.type))
+        # Flattening lays the nulls of a struct over its fields, of any type and without a copy.
+        return values if absent is None else pa.StructArray.from_arrays([values], [name], mask=absent).flatten()[0]
 
     def _struct(self, path: tuple[str, ...], column: Column) -> tuple[pa.StructArray, pa.BooleanArray | None]:
         if path in self._structs:
             return self._structs[path]
         *above, name = path
-        present: pa.BooleanArray | None = None
+        absent: pa.BooleanArray | None = None
         if above:
-            outer, present = self._struct(tuple(above), column)
+            outer, absent = self._struct(tuple(above), column)
             at = _position(name, outer.type, column)
             found = pc.struct_field(outer, [at]) if isinstance(outer, pa.ChunkedArray) else outer.field(at)
         else:
@@ -141,9 +142,9 @@ class _Rows:
             msg = f"column {column} is not in the data: {found.type} has no fields"
             raise PredicateError(msg)
         if isinstance(found, pa.Array) and found.null_count:
-            present = found.is_valid() if present is None else pc.and_(present, found.is_valid())
-        self._structs[path] = found, present
-        return found, present
+            absent = found.is_null() if absent is None else pc.or_(absent, found.is_null())
+        self._structs[path] = found, absent
+        return found, absent
 
 
 def _position(name: str, among: pa.Schema | pa.StructType, column: Column) -> int:

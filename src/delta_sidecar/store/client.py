@@ -201,7 +201,10 @@ def _read(option: StorageOption, value: str | None) -> str | bool | int | timede
         return read_count(option.key, text)
     if option.type == "duration":
         return read_duration(option.key, text)
-    return read_certificate(option.key, text) if option.key == "root_certificate" else text
+    return read_certificate(option.key, text) if option.key in _CERTIFICATES else text
+
+
+_CERTIFICATES = {"root_certificate", "proxy_ca_certificate"}
 
 
 def _check_endpoints(config: Mapping[str, str]) -> None:

@@ -116,7 +116,11 @@ REQUEST_OPTIONS: tuple[StorageOption, ...] = (
         "How many unused connections are kept.",
         part="client",
     ),
-    StorageOption("proxy_ca_certificate", "A certificate of the proxy to trust, as PEM text.", part="client"),
+    StorageOption(
+        "proxy_ca_certificate",
+        "A certificate of the proxy to trust, as PEM text or the path of a PEM file.",
+        part="client",
+    ),
     StorageOption(
         "randomize_addresses",
         "Take any of the addresses that a host name has.",

@@ -37,7 +37,7 @@ class TripClock:
 class TripQueue:
     """Requests that a few threads make, in the order in which they are handed over.
 
-    Those that a trip has no thread left for are part of the next. All calls come from one thread.
+    Those that a trip has no thread left for are part of the next. All calls come from one thread, for one clock.
 
     Args:
         threads: How many requests run side by side.
@@ -45,15 +45,15 @@ class TripQueue:
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._taken: dict[int, int] = {}
+        self._depth = self._taken = 0
 
     def fork(self, clock: TripClock) -> TripClock:
         """Gives a clock for a request that is handed over now."""
-        depth = clock.depth
-        while self._taken.get(depth, 0) >= self._threads:
-            depth += 1
-        self._taken[depth] = self._taken.get(depth, 0) + 1
-        return TripClock(depth)
+        if clock.depth > self._depth or self._taken >= self._threads:
+            # A clock never goes back, so every trip between it and the last one that was taken from is full.
+            self._depth, self._taken = max(clock.depth, self._depth + 1), 0
+        self._taken += 1
+        return TripClock(self._depth)
 
 
 def current_clock() -> TripClock:

@@ -67,7 +67,9 @@ class AddActions:
             LogCorruptionError: While it is read: a partition value is none of its column's type.
         """
         reader, self._unread = self._unread, None
-        return self._scan() if reader is None else reader
+        if reader is not None:
+            return reader
+        return self._scan() if self._table is None else self._table.to_reader()
 
     def read_next_batch(self) -> pa.RecordBatch:
         """The next batch.
@@ -85,7 +87,8 @@ class AddActions:
         return self._table
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return iter(self.to_reader())
+        # Nothing is taken before the first batch is asked for: `list` asks for the length in between.
+        yield from self.to_reader()
 
     def __arrow_c_schema__(self) -> object:
         return self.schema.__arrow_c_schema__()

@@ -115,7 +115,13 @@ class DeltaTable(Writing):
             super().__init__(table_uri, storage_options, handle)
             self._deltalake = opened
             return
-        place = settled(table_uri)
+        try:
+            place = settled(table_uri)
+        except OptionError:
+            if store is None:
+                raise
+            # Beside a store only deltalake gets to see the address.
+            place = table_uri
         handle = TableHandle.of(
             place, version, storage_options, options, credential=credential, listeners=listeners, store=store
         )

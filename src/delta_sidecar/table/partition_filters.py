@@ -141,7 +141,7 @@ def _in_32_bits(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return value
     with np.errstate(over="ignore"):
-        return float(np.float32(value))
+        return float(np.float32(Decimal(value)))
 
 
 def _as_in_log(filters: Filters, columns: _Columns) -> list[Any]:
