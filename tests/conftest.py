@@ -12,6 +12,7 @@ from hypothesis import settings
 from tests import azurite as emulator
 from tests import moto_server
 from tests.distribution import FilesTogether, long_ones_first
+from tests.own_threads import leave_out_running_threads
 
 from delta_sidecar.execute import LocalExecutor
 
@@ -41,6 +42,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begins with what takes long, so that no process has it left at the end."""
     long_ones_first(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Tells whose threads are still running, before the first fixture is made."""
+    leave_out_running_threads()
 
 
 def pytest_collection_finish() -> None:

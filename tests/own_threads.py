@@ -20,8 +20,19 @@ _RESTING = {("threading.py", "wait"), ("thread.py", "_worker"), ("lanes.py", "_w
 """Where a thread waits for others: the file and function that it is in."""
 
 
+_of_earlier_tests: set[threading.Thread] = set()
+
+
 def own_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("delta-sidecar")}
+    """Those that the test, or a fixture that was made for it, has started."""
+    running = {thread for thread in threading.enumerate() if thread.name.startswith("delta-sidecar")}
+    return running - _of_earlier_tests
+
+
+def leave_out_running_threads() -> None:
+    """Before a test: what an engine, or an error not collected yet, holds of the tests before is not its own."""
+    _of_earlier_tests.intersection_update(threading.enumerate())
+    _of_earlier_tests.update(own_threads())
 
 
 def await_threads(before: set[threading.Thread] | frozenset[threading.Thread] = frozenset()) -> None:

@@ -191,7 +191,7 @@ class ScanRun:
             outcome = "stopped"
             raise
         finally:
-            self.requests.cancel()
+            self.close()
             self.events(self._end(outcome, error))
             self.account.settle()
 
