@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from tests.builder.actions import Row
 
-# How rows are compared: NaN is like nothing, and a number beside a 32-bit float is rounded to one.
-EXACT = Reading(floats_round=True)
+# How rows are compared: NaN is like nothing, and a 32-bit float is compared as a double.
+EXACT = Reading()
 
 TRUE = pc.scalar(1) == 1
 
