@@ -13,7 +13,7 @@ export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo telemetry test lint format types bench docs docs-serve lock clean
+.PHONY: help setup demo telemetry check test test-full lint format types bench docs docs-serve lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,8 +26,14 @@ demo: setup ## a table log of a million files, read before and after a metadata 
 telemetry: setup ## telemetry is streamed in by Spark, and the last hour asked for while it streams
 	$(PY) examples/telemetry/stream.py $(ARGS)
 
-test: setup ## run every test (ARGS='-k name' for some)
-	$(PY) -m pytest $(ARGS)
+check: lint types ## lint, types and the quickest tests, while you work
+	$(PY) -m pytest --tier check $(ARGS)
+
+test: setup ## the tests that every change has to pass (ARGS='-k name' for some)
+	PROPERTY_EFFORT=$${PROPERTY_EFFORT:-0.3} $(PY) -m pytest --tier test --durations 50 $(ARGS)
+
+test-full: setup ## every test, with more effort
+	PROPERTY_EFFORT=$${PROPERTY_EFFORT:-1} $(PY) -m pytest --tier full --durations 50 $(ARGS)
 
 lint: setup ## check style, formatting and that the locks hold no addresses
 	$(VENV)/bin/ruff check

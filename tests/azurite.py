@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from tests.certificates import make_certificates
 from tests.installing import install_once
 
-from delta_sidecar.store.connection_string import EMULATOR
+from delta_sidecar.store.clouds.azure import EMULATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from tests import azurite as emulator
-from tests import moto_server
+from tests import moto_server, tiers
 from tests.distribution import FilesTogether, long_ones_first
 from tests.own_threads import leave_out_running_threads
 
@@ -29,6 +29,21 @@ settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the choice of a tier; whoever names files gets all that is in them."""
+    parser.addoption("--tier", choices=tiers.TIERS, default="full", help="how much to run (tests/tiers.py)")
+
+
+def pytest_configure() -> None:
+    """Decides on the day before other processes are started."""
+    tiers.today()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Tells what is run, and how to run the same again."""
+    return f"tier: {config.option.tier}, {tiers.DAY}={tiers.today()}"
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """The whole suite runs in two processes, anything else in this one."""
     return 2 if config.args == config.getini("testpaths") else 0
@@ -39,8 +54,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
     return FilesTogether(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with what takes long, so that no process has it left at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Takes the tests of the tier, those that take long first, so that no process has one left at the end."""
+    tiers.mark(items)
+    left_out = [item for item in items if not tiers.runs(item, config.option.tier, tiers.today())]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        out = set(left_out)
+        items[:] = [item for item in items if item not in out]
     long_ones_first(items)
 
 

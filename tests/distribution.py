@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadScopeScheduling
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     import pytest
     from xdist.remote import Producer
 
-SPARK = "tests/spark/"
+SPARK = "@spark"
 
 
 class FilesTogether(LoadScopeScheduling):
@@ -27,10 +28,16 @@ class FilesTogether(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
+        return SPARK if nodeid.endswith(SPARK) else nodeid.partition("::")[0]
 
 
 def long_ones_first(items: list[pytest.Item]) -> None:
-    """Puts tests on Spark first, then files with a test that is marked as slow; the others stay in their order."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (not item.nodeid.startswith(SPARK), item.path not in slow))
+    """Puts tests on Spark first, then files with a test that takes long; the others stay in their order.
+
+    The name of a test on Spark ends with a mark, for the scheduler knows tests by their names alone.
+    """
+    for item in items:
+        if item.get_closest_marker("spark") and "PYTEST_XDIST_WORKER" in os.environ:
+            item._nodeid += SPARK
+    slow = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("full")}
+    items.sort(key=lambda item: (not item.get_closest_marker("spark"), item.path not in slow))

@@ -47,6 +47,7 @@ pytestmark = pytest.mark.slow
 SMALL = ("--files", "5000")
 
 
+@pytest.mark.full
 def test_a_small_run(tmp_path: Path) -> None:
     text, found = run(tmp_path, *SMALL, "--layouts", "spark")
     assert text.startswith("Before you read the figures")
@@ -56,6 +57,7 @@ def test_a_small_run(tmp_path: Path) -> None:
     assert {(each["question"], each["reader"]) for each in found["results"]} == expected
 
 
+@pytest.mark.full
 def test_a_small_run_with_sidecars_and_without_peers(run_here: Runner, tmp_path: Path) -> None:
     layouts = ["--small", "3000", "--layouts", "sidecar", "small", "wide"]
     text, found = run_here("bench", *SMALL, *layouts, "--no-peers")

@@ -20,7 +20,7 @@ import delta_sidecar.events
 from delta_sidecar import RowMetrics, ScanMetrics
 from delta_sidecar.events import Event, FallbackTriggered, FirstFileFound, ScanEnded
 from delta_sidecar.otel import OpenTelemetryListener
-from delta_sidecar.replay.tally import TallyCounts
+from delta_sidecar.replay.counts import TallyCounts
 from delta_sidecar.store import RequestCounts
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def test_the_table_of_instruments_is_whole() -> None:
     assert "\n".join(rows) + "\n\n" in PAGE.read_text()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("number", "expected"),
     [(0, "scan_ended"), (1, '"event": "scan_ended"'), (2, "delta.lazy.files_emitted"), (3, "3 files in ")],

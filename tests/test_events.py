@@ -30,7 +30,7 @@ from delta_sidecar.events import (
     ScanEnded,
 )
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import Attempt, Fail, FaultStore, RecordingStore
+from delta_sidecar.store.testing import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,10 @@ import pytest
 from tests.builder import TableBuilder, add
 
 from delta_sidecar import DeltaTable, LazyDeltaScanner, LazyScanConfig, OptionError
-from delta_sidecar.data.query import RowOptions
 from delta_sidecar.events import Event, PropertyIgnored
 from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS, Option
-from delta_sidecar.replay import seen
+from delta_sidecar.replay.seen import seen
+from delta_sidecar.rows.query import RowOptions
 from delta_sidecar.scan.config import ScanOptions
 
 if TYPE_CHECKING:

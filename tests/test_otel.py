@@ -17,7 +17,7 @@ from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError, Storage
 from delta_sidecar.events import BaseChosen, Events, FallbackTriggered, FirstFileFound, ScanEnded
 from delta_sidecar.otel import OpenTelemetryListener
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import Fail, FaultStore
+from delta_sidecar.store.testing import Fail, FaultStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -45,25 +45,23 @@ from delta_sidecar.errors import (
 )
 
 if TYPE_CHECKING:
-    from delta_sidecar.build.building import build_sidecar
+    from delta_sidecar.build.build import build_sidecar
     from delta_sidecar.build.summary import BuildSummary
-    from delta_sidecar.build.vacuum import vacuum_sidecars
-    from delta_sidecar.build.vacuum_summary import VacuumSummary
-    from delta_sidecar.data.query import RowQuery
-    from delta_sidecar.data.scan import RowMetrics
-    from delta_sidecar.data.stream import RowStream
     from delta_sidecar.log.deletion_vectors import DeletionVector
+    from delta_sidecar.maintain.vacuum import VacuumSummary, vacuum_sidecars
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.rows.query import RowQuery
+    from delta_sidecar.rows.scan import RowMetrics
+    from delta_sidecar.rows.stream import RowStream
     from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
     from delta_sidecar.scan.estimate import ScanEstimate
     from delta_sidecar.scan.explain import Explanation
-    from delta_sidecar.scan.files import DeltaFile
-    from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.scan.files import DeltaFile, ScanMetrics
     from delta_sidecar.scan.retention import RetentionCheck
     from delta_sidecar.scan.scanner import LazyDeltaScanner
     from delta_sidecar.table.delta_table import DeltaTable
-    from delta_sidecar.table.forwarding import write_deltalake
     from delta_sidecar.table.statistics import FileStats
+    from delta_sidecar.table.writing import write_deltalake
 else:
     # These bring pyarrow along, so they are imported when they are first asked for: `--help` has no use for it.
     _ON_DEMAND = {
@@ -76,17 +74,17 @@ else:
         "LazyDeltaScanner": "delta_sidecar.scan.scanner",
         "LazyScanConfig": "delta_sidecar.scan.config",
         "RetentionCheck": "delta_sidecar.scan.retention",
-        "RowMetrics": "delta_sidecar.data.scan",
-        "RowQuery": "delta_sidecar.data.query",
-        "RowStream": "delta_sidecar.data.stream",
+        "RowMetrics": "delta_sidecar.rows.scan",
+        "RowQuery": "delta_sidecar.rows.query",
+        "RowStream": "delta_sidecar.rows.stream",
         "ScanEstimate": "delta_sidecar.scan.estimate",
-        "ScanMetrics": "delta_sidecar.scan.metrics",
+        "ScanMetrics": "delta_sidecar.scan.files",
         "ScanStrategy": "delta_sidecar.scan.config",
         "Snapshot": "delta_sidecar.replay.snapshot",
-        "VacuumSummary": "delta_sidecar.build.vacuum_summary",
-        "build_sidecar": "delta_sidecar.build.building",
-        "vacuum_sidecars": "delta_sidecar.build.vacuum",
-        "write_deltalake": "delta_sidecar.table.forwarding",
+        "VacuumSummary": "delta_sidecar.maintain.vacuum",
+        "build_sidecar": "delta_sidecar.build.build",
+        "vacuum_sidecars": "delta_sidecar.maintain.vacuum",
+        "write_deltalake": "delta_sidecar.table.writing",
     }
 
     def __getattr__(name: str) -> object:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+
 
 UTC = dt.UTC
 
@@ -137,3 +139,23 @@ def _epoch(value: object, type: pa.TimestampType) -> int:  # noqa: A002
     micros = (aware - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(microseconds=1)
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[type.unit]
     return micros * per_second // 1_000_000
+
+
+# Digests that tell a damaged file from a whole one. They are no proof against forgery.
+
+
+DIGEST_LENGTH = 32
+"""Characters of a digest."""
+
+
+def xxh3_128(data: bytes | memoryview) -> str:
+    """The XXH3 digest of 128 bits, in small hexadecimal digits."""
+    return xxhash.xxh3_128_hexdigest(data)
+
+
+def xxh3_128_of(pieces: Iterable[bytes | memoryview]) -> str:
+    """The same of pieces one after another."""
+    digest = xxhash.xxh3_128()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()

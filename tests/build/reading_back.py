@@ -12,15 +12,14 @@ import pyarrow.parquet as pq
 from tests.builder.meaning import meaning
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.schema import read_schema
-from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
-from delta_sidecar.replay.sidecar_stats import stats_texts
-from delta_sidecar.sidecar.manifest import decode_manifest
+from delta_sidecar.sidecar.manifest import decode_manifest, decode_segment
 from delta_sidecar.sidecar.names import column_name
+from delta_sidecar.sidecar.order import SidecarOrder, SortValue
+from delta_sidecar.sidecar.row_stats import stats_texts
 from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, stats_columns
-from delta_sidecar.sidecar.segments import decode_segment
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -181,6 +181,7 @@ def test_what_deltalake_writes_of_one_column_is_rebuilt(tmp_path: Path) -> None:
     is_right(tmp_path, summary)
 
 
+@pytest.mark.full
 def test_a_wide_table(tmp_path: Path) -> None:
     names = [f"c{number:04}" for number in range(1_200)]
     table = TableBuilder(

@@ -9,7 +9,7 @@ import pytest
 from tests.build.checked import build, hours, is_right
 from tests.builder import TableBuilder, add, protocol
 
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,6 +33,7 @@ def test_an_older_version_and_a_commit_that_is_gone(tmp_path: Path) -> None:
     assert is_right(tmp_path, build(tmp_path)).manifest.commit is not None
 
 
+@pytest.mark.full
 def test_a_telemetry_table_is_rebuilt_to_the_letter(tmp_path: Path) -> None:
     TelemetryLog(files=20_000, files_per_hour=500, tail_commits=3, adds_per_commit=10, deletion_vectors=0.1).write(
         tmp_path

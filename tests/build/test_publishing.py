@@ -11,18 +11,19 @@ from tests.build.reading_back import read_back, scanned_files
 from tests.builder import TableBuilder, add
 
 from delta_sidecar import LazyDeltaScanner
-from delta_sidecar.build import assembling, build_sidecar
-from delta_sidecar.build.publishing import Levels
-from delta_sidecar.build.sorting import SortMemoryError
+from delta_sidecar.build import build as assembling
+from delta_sidecar.build import build_sidecar
+from delta_sidecar.build.publish import Levels
+from delta_sidecar.build.sort import SortMemoryError
 from delta_sidecar.errors import DeltaSidecarError, StorageError, TemporaryFileError
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from delta_sidecar.build import BuildSummary
-    from delta_sidecar.store.wrappers.recording import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 SMALL: dict[str, Any] = {"threads": 1, "rows_per_group": 4}
 TWO_LEVELS: dict[str, Any] = SMALL | {"levels": Levels(most_row_groups=2, groups_per_segment=3)}
@@ -188,6 +189,7 @@ def answer(root: Path) -> list[str]:
     return sorted(file.raw_path for file in LazyDeltaScanner(root).scan_files())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [SMALL, TWO_LEVELS], ids=["one level", "two levels"])
 @pytest.mark.parametrize("before", [False, True], ids=["nothing there", "an older sidecar there"])
 def test_a_build_that_is_cut_off_at_any_write(root: Path, options: dict[str, Any], *, before: bool) -> None:
@@ -299,7 +301,7 @@ def test_a_temporary_folder_that_is_not_there(root: Path, tmp_path: Path) -> Non
 def test_a_large_manifest_gets_a_second_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = TableBuilder(tmp_path)
     table.commit([add(f"{number:0200}") for number in range(40)])
-    monkeypatch.setattr("delta_sidecar.build.publishing.LARGEST_DOCUMENT", 8_000)
+    monkeypatch.setattr("delta_sidecar.build.publish.LARGEST_DOCUMENT", 8_000)
     assert built(tmp_path, rows_per_group=1).row_groups == 40
     assert read_back(tmp_path, 0).manifest.segments_file is not None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.build.reading_back import comparable, read_back, scanned, scanned_files
@@ -14,9 +15,10 @@ from tests.scan.expected import built
 
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.sidecar.keys import key_scalars, within
+from delta_sidecar.sidecar.order import key_scalars, within
 
 
+@pytest.mark.full
 @examples(25)
 @given(history=histories(), data=st.data())
 def test_every_version_can_be_built(history: History, data: st.DataObject) -> None:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delta_sidecar.build.groups import cut, json_value
 from delta_sidecar.build.reading import gathered
-from delta_sidecar.build.row_groups import cut, json_value
-from delta_sidecar.sidecar.keys import bound_scalar
+from delta_sidecar.sidecar.order import bound_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

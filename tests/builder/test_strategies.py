@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
@@ -186,6 +187,7 @@ class AllReachedError(Exception):
     """Ends the search."""
 
 
+@pytest.mark.full
 def test_histories_reach_what_they_are_for() -> None:
     missing = set(WANTED)
 

@@ -17,7 +17,7 @@ from tests.cli.test_terminal import CONTROL, HIDE_CURSOR, PATIENCE, PATIENT_COMM
 
 from delta_sidecar.build import BuildSummary
 from delta_sidecar.cli import main
-from delta_sidecar.cli.build import summary_lines
+from delta_sidecar.cli.commands.build import summary_lines
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def facts(result: Result) -> dict[str, str]:
     return {line[:12].strip(): line[12:] for line in result.stdout.splitlines() if re.match(r"[a-z]", line)}
 
 
+@pytest.mark.full
 def test_text_of_a_build(table: Path) -> None:
     result = run(table)
     shown = facts(result)
@@ -120,6 +121,7 @@ def test_names_cannot_steer_a_terminal() -> None:
     assert all(line.isprintable() for line in lines[:-1])
 
 
+@pytest.mark.full
 def test_a_bar_moves_while_it_is_built(tmp_path: Path) -> None:
     TelemetryLog(files=300_000, tail_commits=3).write(tmp_path)
     with Terminal() as terminal, terminal.run("build", tmp_path) as process:
@@ -140,6 +142,7 @@ def test_a_quick_build_shows_no_bar(small: TableBuilder) -> None:
     assert "reading" not in CONTROL.sub("", terminal.text)
 
 
+@pytest.mark.full
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
     table, temporary = tmp_path / "table", tmp_path / "temporary"
     TelemetryLog(files=300_000, tail_commits=3).write(table)

@@ -11,7 +11,7 @@ from tests.builder import TableBuilder, add
 from tests.cli.tables import TELEMETRY
 from tests.scan.sidecar_tables import BASE, NEWEST, hourly, manifest_path, sidecar_path, with_sidecar
 
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.cli import main
 
 if TYPE_CHECKING:

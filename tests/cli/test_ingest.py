@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from delta_sidecar.cli import main
-from delta_sidecar.cli.background import in_background
-from delta_sidecar.cli.ingest import stream_lines, summary_lines
-from delta_sidecar.cli.ingest_progress import Tally
+from delta_sidecar.cli.commands.ingest import stream_lines, summary_lines
+from delta_sidecar.cli.process import in_background
+from delta_sidecar.cli.progress import Tally
 from delta_sidecar.events import BatchWritten, CheckpointTriggered
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def test_without_pyspark_it_says_what_to_install(tmp_path: Path) -> None:
     assert done.stderr == "error: PySpark is not installed: pip install '.[spark]' in a clone of delta-sidecar\n"
 
 
+@pytest.mark.full
 def test_without_java_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     done = subprocess.run(

@@ -16,7 +16,8 @@ from tests.cli.test_terminal import PATIENCE, Terminal
 from tests.scan.sidecar_tables import BASE, hourly, manifest_path, sidecar_path, with_sidecar
 
 from delta_sidecar.cli import main
-from delta_sidecar.health import TableReport, findings, sidecar_findings
+from delta_sidecar.health import TableReport, findings
+from delta_sidecar.health import findings as sidecar_findings
 from delta_sidecar.synth import TelemetryLog
 
 HOSTILE = "evil\x1b[2J\x07\u202e\x9b31m\nname"
@@ -180,6 +181,7 @@ def test_a_terminal_gets_colours_and_others_do_not(tmp_path: Path) -> None:
     assert "\x1b" not in terminal.text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", ["40", "80", "300"])
 def test_lines_follow_the_width_of_the_terminal(tmp_path: Path, columns: str) -> None:
     TableBuilder(tmp_path).commit([])

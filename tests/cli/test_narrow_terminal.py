@@ -54,6 +54,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("command", "width"), [("stats", 60), ("stats", 80), ("explain", 80)])
 def test_words_are_whole_and_all_there(table: Path, command: str, width: int) -> None:
     name, *options = COMMANDS[command]
@@ -72,6 +73,7 @@ def test_what_was_measured_fits(table: Path) -> None:
     assert head.split() == ["met", "dead", "partition", "statistics", "left"]
 
 
+@pytest.mark.full
 def test_a_build_and_summaries(table: Path) -> None:
     for arguments in (["build", table], ["files", table, "--summary"], ["vacuum", table, "--dry-run"]):
         lines = shown(50, *arguments)

@@ -77,6 +77,7 @@ def answers(table: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.full
 def test_the_first_are_the_same_before_and_after_a_build(table: Path, kind: str) -> None:
     before = answers(table)
     newest = [hour * 100 + number for hour in (29, 28, 27) for number in range(5)][:12]

@@ -50,6 +50,7 @@ def test_a_pipe_gets_data_only(telemetry: Path) -> None:
     assert run.stderr == b""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("output", ["text", "json", "arrow"])
 def test_a_reader_that_goes_away_ends_it_quietly(telemetry: Path, output: str) -> None:
     with started("files", telemetry, "--output", output) as process:
@@ -71,6 +72,7 @@ def test_an_interrupt_while_nobody_reads(telemetry: Path, output: str) -> None:
         assert error_text(process) == b""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("silent_on", [b"_last_checkpoint", b"comp=list"])
 def test_an_interrupt_while_a_store_does_not_answer(silent_on: bytes) -> None:
     with SilentStore(silent_on) as store, started("files", "az://lake/table", *store.flags) as process:

@@ -18,7 +18,7 @@ from delta_sidecar import LazyDeltaScanner
 from delta_sidecar.cli import main
 from delta_sidecar.errors import DeltaSidecarError, OptionError
 from delta_sidecar.store.address import parse_address
-from delta_sidecar.store.options import AZURE_OPTIONS, GOOGLE_OPTIONS, REQUEST_OPTIONS, S3_OPTIONS, options_of
+from delta_sidecar.store.client import AZURE_OPTIONS, GOOGLE_OPTIONS, REQUEST_OPTIONS, S3_OPTIONS, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 COMMAND = [sys.executable, "-m", "delta_sidecar.cli"]
 PATIENT = """
-from delta_sidecar.cli import build_progress, main, progress
-build_progress._PATIENCE = progress._PATIENCE = 60
+from delta_sidecar.cli import main, progress
+progress._PATIENCE = 60
 main()
 """
 PATIENT_COMMAND = [sys.executable, "-c", PATIENT]
@@ -65,6 +65,7 @@ def test_a_quick_answer_shows_no_progress(telemetry: Path) -> None:
     assert CONTROL.sub("", terminal.text).strip() == ""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("both", [True, False])
 def test_an_empty_answer_says_so(telemetry: Path, *, both: bool) -> None:
     where = ("--where", "_event_hour = 'never'")
@@ -111,6 +112,7 @@ def test_arrow_does_not_go_to_a_terminal(telemetry: Path) -> None:
     assert "redirect it" in terminal.text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", ["40", "200"])
 def test_progress_is_one_line_however_wide_the_terminal(telemetry: Path, columns: str) -> None:
     with Terminal(COLUMNS=columns) as terminal, terminal.run("files", telemetry) as process:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from delta_sidecar.cli.text_table import TextTable, type_name
+from delta_sidecar.cli.table import TextTable, type_name
 
 WIDE = pa.record_batch(
     {

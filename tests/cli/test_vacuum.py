@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.build.vacuum_tables import SidecarTable, age
 from tests.builder import TableBuilder
+from tests.maintain.vacuum_tables import SidecarTable, age
 
-from delta_sidecar.build.vacuum_summary import VacuumSummary
 from delta_sidecar.cli import main
+from delta_sidecar.maintain.vacuum import VacuumSummary
 
 if TYPE_CHECKING:
     from pathlib import Path

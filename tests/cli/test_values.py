@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from delta_sidecar.cli.values import json_texts, plain_texts
+from delta_sidecar.cli.table import json_texts, plain_texts
 from delta_sidecar.errors import OptionError, UnreadableFileError
 
 MAP = pa.map_(pa.int32(), pa.string())

@@ -83,6 +83,7 @@ def test_files_statistics_and_refusals(name: str) -> None:
         assert sorted(map(comparable, reverse)) == sorted(map(comparable, forward)), f"version {expected.label}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TABLES)
 def test_batches_hold_the_same_files(name: str) -> None:
     newest = versions(name)[-1]

@@ -82,6 +82,7 @@ def _has_rows(facts: Mapping[str, Any]) -> bool:
     return facts.get("rows") is not None or "rows_if_dv_prefix_stripped" in facts
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", TABLES)
 def test_as_many_rows_as_there_are(name: str, engine: str) -> None:
@@ -94,6 +95,7 @@ def test_as_many_rows_as_there_are(name: str, engine: str) -> None:
             assert found.num_rows == expected.facts["rows"], f"version {expected.label}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", with_content())
 def test_the_rows_that_are_expected(name: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +113,7 @@ def test_the_rows_that_are_expected(name: str, engine: str, monkeypatch: pytest.
     assert as_multiset(found) == as_multiset(wanted)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TABLES)
 def test_one_column_has_the_values_that_it_has_among_all(name: str) -> None:
     newest = versions(name)[-1]

@@ -57,6 +57,7 @@ def predicates(schema: pa.Schema) -> list[str]:
     return found[:2]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TABLES)
 def test_the_same_files_and_answers(name: str, tmp_path: Path) -> None:
     root = tmp_path / "table"

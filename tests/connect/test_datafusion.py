@@ -143,6 +143,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> datafusion.SessionContext:
     return ctx
 
 
+@pytest.mark.full
 @settings(max_examples=100)
 @given(odd_rows.conditions("""arrow_cast('{}', 'Timestamp(Microsecond, Some("UTC"))')""", "'NaN'::DOUBLE"))
 def test_every_condition_has_the_rows_that_it_has_in_memory(odd: datafusion.SessionContext, condition: str) -> None:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from delta_sidecar import PredicateError
-from delta_sidecar.connect.datafusion_filters import as_meant
-from delta_sidecar.predicate.arrow_expression import prunable
+from delta_sidecar.connect.datafusion import as_meant
+from delta_sidecar.predicate.approximate.arrow import prunable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -152,6 +152,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyCon
         yield con
 
 
+@pytest.mark.full
 @settings(max_examples=60)
 @given(odd_rows.conditions("TIMESTAMPTZ '{}'", "'NaN'::DOUBLE"))
 def test_every_condition_has_the_rows_that_it_has_in_memory(odd: duckdb.DuckDBPyConnection, condition: str) -> None:

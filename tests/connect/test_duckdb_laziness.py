@@ -26,8 +26,8 @@ from tests.small_files import FILES_AN_HOUR, hour_name
 
 from delta_sidecar.connect import duckdb as connect
 from delta_sidecar.connect.duckdb import register
-from delta_sidecar.data.dataset import LazyDataset
 from delta_sidecar.events import RowScanEnded
+from delta_sidecar.rows.dataset import LazyDataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from tests.builder import TableBuilder
-from tests.data.tables import put
+from tests.rows.tables import put
 
 from delta_sidecar import DeltaTable, build_sidecar
 from delta_sidecar.connect import datafusion as for_datafusion
@@ -95,6 +95,7 @@ def _by_polars(source: Path | pa.Table, condition: str) -> list[int]:
     return numbers
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", [_by_duckdb, _by_datafusion, _by_polars])
 def test_an_engine_finds_what_it_finds_in_its_own_table(
     table: tuple[Path, pa.Table], engine: Callable[[Path | pa.Table, str], list[int]]
@@ -104,6 +105,7 @@ def test_an_engine_finds_what_it_finds_in_its_own_table(
         assert engine(root, condition) == engine(rows, condition), condition
 
 
+@pytest.mark.full
 def test_an_expression_of_pyarrow_finds_what_arrow_finds(table: tuple[Path, pa.Table]) -> None:
     root, rows = table
     x, numbers = pc.field("x"), [*map(float, NUMBERS), math.nan, math.inf]
@@ -121,6 +123,7 @@ def test_an_expression_of_pyarrow_finds_what_arrow_finds(table: tuple[Path, pa.T
         assert sorted(found.column("i").to_pylist()) == rows.filter(expression).column("i").to_pylist(), str(expression)
 
 
+@pytest.mark.full
 def test_our_own_notations_compare_doubles(table: tuple[Path, pa.Table]) -> None:
     root, rows = table
     for text in NUMBERS:

@@ -10,8 +10,9 @@ from tests.own_threads import PATIENCE
 
 from delta_sidecar.connect import tables
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
-from delta_sidecar.table import DeltaTable, handle
+from delta_sidecar.store.testing import RecordingStore
+from delta_sidecar.table import DeltaTable
+from delta_sidecar.table import pinned as handle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from delta_sidecar.store.wrappers import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 
 def leading_to_all_addresses(

@@ -36,12 +36,12 @@ from delta_sidecar.errors import (
     VersionNotFoundError,
 )
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from polars._typing import EngineType
 
-    from delta_sidecar.store.wrappers import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 ENGINES: list[EngineType] = ["in-memory", "streaming"]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "polars_query.py"

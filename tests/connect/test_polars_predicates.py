@@ -276,6 +276,7 @@ def scanned(tmp_path_factory: pytest.TempPathFactory) -> pl.LazyFrame:
     return scan_delta(root)
 
 
+@pytest.mark.full
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PREDICATES, st.sampled_from(["in-memory", "streaming"]))
 def test_a_table_gives_the_rows_that_polars_keeps(

@@ -11,7 +11,7 @@ from tests.small_files import FILES_AN_HOUR, hour_name, small_files
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
     from delta_sidecar.events import Event
-    from delta_sidecar.store.wrappers import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 FILES = 10_000
 ROWS = 20

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from delta_sidecar.execute import row_selection
-from delta_sidecar.execute.row_selection import ChosenRows
+from delta_sidecar.execute.parquet import select as row_selection
+from delta_sidecar.execute.parquet.select import ChosenRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from delta_sidecar.execute.parquet_file import ParquetRows
+    from delta_sidecar.execute.parquet.file import ParquetRows
 
 
 def chosen(

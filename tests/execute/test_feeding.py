@@ -13,7 +13,7 @@ import pytest
 from tests.execute.letting_go import WatchedItems
 from tests.own_threads import PATIENCE, await_threads, own_threads, settled
 
-from delta_sidecar.execute.feeding import in_fed_lanes
+from delta_sidecar.execute.lanes import in_fed_lanes
 from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock, current_clock
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from delta_sidecar.errors import ObjectNotFoundError, StorageError
-from delta_sidecar.execute import fetcher as module
-from delta_sidecar.execute.fetcher import Fetcher
+from delta_sidecar.execute import fetch as module
+from delta_sidecar.execute.fetch import Fetcher
 from delta_sidecar.store import RequestLog, TripClock, TripQueue, open_store
-from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from delta_sidecar.store import Store
-    from delta_sidecar.store.wrappers import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 PATIENCE = 60
 

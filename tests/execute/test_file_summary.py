@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from delta_sidecar.execute.file_summary import summary_of
+from delta_sidecar.execute.parquet.scan import summary_of
 from delta_sidecar.plan import FileSummary
 
 ROWS = pa.table({"a": [{"x": 1, "y": None}, None, {"x": None, "y": None}, {"x": 2, "y": "t"}], "b": [1, 2, 3, None]})

@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_sidecar.errors import ObjectNotFoundError, UnreadableFileError
-from delta_sidecar.execute import LocalExecutor, fetcher, footer
+from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.execute import fetch as fetcher
+from delta_sidecar.execute.parquet import footer
 from delta_sidecar.plan import FILE_LABEL, FileRef, ReadFooters, ScanJson, ScanParquet
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.builder.int96 import arrow_bytes, spark_bytes
 from tests.execute.choosing import chosen
 
-from delta_sidecar.execute import parquet_file
-from delta_sidecar.execute.footer import read_footer
-from delta_sidecar.execute.int96 import moments
-from delta_sidecar.execute.parquet_file import ParquetRows
+from delta_sidecar.execute.parquet import file as parquet_file
+from delta_sidecar.execute.parquet.file import ParquetRows
+from delta_sidecar.execute.parquet.footer import read_footer
+from delta_sidecar.execute.parquet.times import moments
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

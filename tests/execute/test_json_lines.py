@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_sidecar.execute.json_lines import line_blocks, parse_lines
+from delta_sidecar.execute.json import line_blocks, parse_lines
 from delta_sidecar.log.actions import KEYS_SCHEMA
 from delta_sidecar.plan import FILE_LABEL, LINE
 

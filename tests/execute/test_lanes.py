@@ -220,6 +220,7 @@ os.write(1, b"the program ends ")
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("then", ["", "items.close()", "items.close(); del items"])
 def test_no_thread_is_cut_off_amid_an_item_when_a_process_ends(then: str) -> None:
     # Inside of Arrow that would be a crash.

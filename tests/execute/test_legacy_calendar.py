@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_sidecar.execute.legacy_calendar import LegacyCalendar, legacy_calendar
+from delta_sidecar.execute.parquet.times import LegacyCalendar, legacy_calendar
 
 LEGACY = LegacyCalendar(dates=True, int96=True, zone="UTC")
 # The first day of a century in the Julian calendar and how far it is from the same date in the Gregorian one, as

@@ -11,7 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_sidecar.errors import ObjectNotFoundError, StorageError, UnreadableFileError
-from delta_sidecar.execute import LocalExecutor, fetcher, json_lines, json_scan
+from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.execute import fetch as fetcher
+from delta_sidecar.execute import json as json_lines
+from delta_sidecar.execute import json as json_scan
 from delta_sidecar.plan import (
     FILE_LABEL,
     LINE,
@@ -24,7 +27,7 @@ from delta_sidecar.plan import (
     ScanParquet,
 )
 from delta_sidecar.store import RequestLog, open_store
-from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,9 +21,23 @@ from tests.execute.choosing import chosen
 from tests.scan.effort import examples
 
 from delta_sidecar.errors import StorageError
-from delta_sidecar.execute import footer, page_headers, page_selection, parquet_file, sparse_file
-from delta_sidecar.execute.footer import read_footer
-from delta_sidecar.execute.parquet_file import BatchSize, ParquetRows
+from delta_sidecar.execute.parquet import (
+    file as parquet_file,
+)
+from delta_sidecar.execute.parquet import (
+    footer,
+)
+from delta_sidecar.execute.parquet import (
+    pages as page_headers,
+)
+from delta_sidecar.execute.parquet import (
+    pages as page_selection,
+)
+from delta_sidecar.execute.parquet import (
+    sparse as sparse_file,
+)
+from delta_sidecar.execute.parquet.file import BatchSize, ParquetRows
+from delta_sidecar.execute.parquet.footer import read_footer
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -113,6 +127,7 @@ def masks(draw: st.DrawFn, rows: int) -> NDArray[np.bool_]:
     return mask
 
 
+@pytest.mark.full
 @examples(150)
 @given(file=checkpoint_likes(int96=True), way=ways, data=st.data())
 def test_chosen_rows_are_those_of_the_whole_row_group(
@@ -130,6 +145,7 @@ def test_chosen_rows_are_those_of_the_whole_row_group(
         event("by page" if pages.call_count else "in the ordinary way")
 
 
+@pytest.mark.full
 @examples(200)
 @given(file=checkpoint_likes(most_rows=120), way=ways, data=st.data())
 def test_garbage_is_never_taken_for_something_else(

@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 from tests.execute.choosing import chosen
 
 from delta_sidecar.errors import StorageError
-from delta_sidecar.execute import parquet_file
-from delta_sidecar.execute.footer import FOOTER_BYTES, read_footer
-from delta_sidecar.execute.page_headers import PageHeader, read_page_header
-from delta_sidecar.execute.parquet_file import ParquetRows
-from delta_sidecar.execute.row_selection import SelectedRows
-from delta_sidecar.execute.thrift import TruncatedThriftError
+from delta_sidecar.execute.parquet import file as parquet_file
+from delta_sidecar.execute.parquet.file import ParquetRows
+from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, read_footer
+from delta_sidecar.execute.parquet.pages import PageHeader, TruncatedThriftError, read_page_header
+from delta_sidecar.execute.parquet.select import SelectedRows
 from delta_sidecar.plan import FileRef, ScanParquet, Substitute
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

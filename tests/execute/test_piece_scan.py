@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.plan import (
@@ -27,7 +27,7 @@ from delta_sidecar.plan import (
 )
 from delta_sidecar.sidecar.pieces import encode_piece, piece_footer, read_piece_footer
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,19 +25,20 @@ from tests.scan.sidecar_tables import (
     with_sidecar,
 )
 
-from delta_sidecar.build.publishing import Levels
-from delta_sidecar.health import TableReport, inspect_table, sidecar_findings
-from delta_sidecar.replay import listed_sidecars
-from delta_sidecar.replay.ranges import Range
+from delta_sidecar.build.publish import Levels
+from delta_sidecar.health import TableReport, inspect_table
+from delta_sidecar.health import findings as sidecar_findings
+from delta_sidecar.replay import open as listed_sidecars
+from delta_sidecar.replay.footer_facts import Range
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.builder import TableBuilder
 
-    from delta_sidecar.health.sidecar_report import SidecarReport, SidecarsReport
+    from delta_sidecar.health.report import SidecarReport, SidecarsReport
 
 
 def inspected(table: TableBuilder, **options: object) -> tuple[SidecarsReport, set[str]]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from delta_sidecar.log.intervals import read_interval
+from delta_sidecar.log.commit_times import read_interval
 
 
 @pytest.mark.parametrize(

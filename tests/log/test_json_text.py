@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from delta_sidecar.log.json_text import map_text, struct_text
+from delta_sidecar.log.values import map_text, struct_text
 
 PATIENTLY = settings(deadline=None)
 

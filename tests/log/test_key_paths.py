@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from delta_sidecar.log.actions import DELETION_VECTOR
-from delta_sidecar.log.keys import file_keys, key_paths
-from delta_sidecar.log.paths import canonical_paths
+from delta_sidecar.log.identity import canonical_paths, file_keys, key_paths
 
 
 def test_the_path_is_given_back_whatever_is_in_it() -> None:

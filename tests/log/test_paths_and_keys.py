@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from tests.builder import canonical_path
 
 from delta_sidecar.log.actions import DELETION_VECTOR
-from delta_sidecar.log.deletion_vectors import DeletionVector, unique_ids
-from delta_sidecar.log.keys import file_keys
-from delta_sidecar.log.paths import canonical_paths, decode_paths, is_absolute
+from delta_sidecar.log.deletion_vectors import DeletionVector
+from delta_sidecar.log.identity import canonical_paths, decode_paths, file_keys, is_absolute, unique_ids
 
 PATIENTLY = settings(deadline=None)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.log.roaring import ARRAY, BITSET, PORTABLE, RUNS, Container, bitmap32, native, portable, runs_body
 
 from delta_sidecar.errors import DeletionVectorError
-from delta_sidecar.log.row_bitmaps import decode_rows
+from delta_sidecar.log.deletion_vectors import decode_rows
 
 PATIENTLY = settings(deadline=None)
 EVERY_SECOND = range(0, 65536, 2)
@@ -144,6 +144,7 @@ def sets(draw: st.DrawFn) -> tuple[bytes, list[int]]:
     return portable(bitmaps), rows
 
 
+@pytest.mark.full
 @settings(PATIENTLY, max_examples=50)
 @given(sets())
 def test_what_is_encoded_is_decoded(drawn: tuple[bytes, list[int]]) -> None:

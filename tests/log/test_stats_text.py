@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from tests.builder.meaning import meaning
 
 from delta_sidecar.build.layout import PlannedLayout
-from delta_sidecar.build.rows import RowMaker
-from delta_sidecar.build.statistics import native_statistics, read_statistics
-from delta_sidecar.log.alike_stats import guess_statistics
-from delta_sidecar.log.json_text import struct_text
+from delta_sidecar.build.rows import RowMaker, native_statistics, read_statistics
+from delta_sidecar.log.stats import guess_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, STATS_FORMATS, choose_stats_format, statistics_text
-from delta_sidecar.log.value_text import ARROW, JAVA, RUST, value_text
-from delta_sidecar.replay.sidecar_order import SidecarOrder
-from delta_sidecar.replay.sidecar_stats import stats_texts
+from delta_sidecar.log.values import ARROW, JAVA, RUST, struct_text, value_text
+from delta_sidecar.sidecar.order import SidecarOrder
+from delta_sidecar.sidecar.row_stats import stats_texts
 from delta_sidecar.sidecar.schema import SidecarSchema
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from delta_sidecar.log.stats import (
     struct_leaves,
     struct_statistics,
 )
-from delta_sidecar.log.timestamps import parse_timestamps
+from delta_sidecar.log.values import parse_timestamps
 
 PATIENTLY = settings(deadline=None)
 

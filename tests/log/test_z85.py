@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_sidecar.errors import DeletionVectorError
-from delta_sidecar.log.z85 import ALPHABET, decode_z85
+from delta_sidecar.log.deletion_vectors import ALPHABET, decode_z85
 
 
 def encode_z85(data: bytes) -> str:

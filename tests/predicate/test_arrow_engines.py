@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from delta_sidecar.predicate import matches
-from delta_sidecar.predicate.arrow_expression import prunable
+from delta_sidecar.predicate.approximate.arrow import prunable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

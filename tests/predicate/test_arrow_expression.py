@@ -18,8 +18,7 @@ from tests.predicate.arrow_expressions import expressions, leaves_about
 from tests.predicate.files import SCHEMA, TYPES, rows
 
 from delta_sidecar.predicate import TRUE, bind, columns, matches
-from delta_sidecar.predicate.arrow_expression import Translated, _translated, from_arrow_expression, prunable
-from delta_sidecar.predicate.arrow_leaves import Leaves
+from delta_sidecar.predicate.approximate.arrow import Leaves, Translated, _translated, from_arrow_expression, prunable
 
 x, y, s = pc.field("x"), pc.field("y"), pc.field("s")
 NO_ANSWER = pc.scalar(pa.scalar(None, pa.bool_()))
@@ -294,6 +293,7 @@ EDGES: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", sorted(TYPES), ids=".".join)
 def test_no_row_is_lost_beside_any_literal(path: tuple[str, ...]) -> None:
     values = pa.array(EDGES[path[-1]], TYPES[path])
@@ -320,7 +320,7 @@ def test_no_row_is_lost_beside_any_literal(path: tuple[str, ...]) -> None:
 PANDAS = """
 import sys
 import pyarrow as pa, pyarrow.compute as pc
-from delta_sidecar.predicate.arrow_expression import from_arrow_expression, prunable
+from delta_sidecar.predicate.approximate.arrow import from_arrow_expression, prunable
 from delta_sidecar import _arrow
 import numpy as np
 

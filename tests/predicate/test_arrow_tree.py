@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 from delta_sidecar.predicate import TRUE
-from delta_sidecar.predicate.arrow_expression import Translated, from_arrow_expression
-from delta_sidecar.predicate.arrow_tree import Call, Field, Literal, read
+from delta_sidecar.predicate.approximate.arrow import Translated, from_arrow_expression
+from delta_sidecar.predicate.approximate.arrow_tree import Call, Field, Literal, read
 
 
 def test_the_parts_of_an_expression_come_in_their_order() -> None:

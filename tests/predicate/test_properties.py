@@ -104,6 +104,7 @@ def row_of(path: tuple[str, ...], value: Any) -> Row:
     return {path[0]: value} if len(path) == 1 else {"st": {"x": None, "y": None, path[1]: value}}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", sorted(TYPES), ids=".".join)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
@@ -115,6 +116,7 @@ def test_no_file_is_dropped_for_values_at_its_bounds(path: tuple[str, ...], data
         check(leaf, files, known, pa.schema([SCHEMA.field(path[0])]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", sorted(TYPES), ids=".".join)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

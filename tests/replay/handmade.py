@@ -13,10 +13,9 @@ from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
 from delta_sidecar.plan import FILE_LABEL, LINE, ScanJson, ScanParquet, Terminus
-from delta_sidecar.replay.bases import Base, TrustContinuation
-from delta_sidecar.replay.choice import BaseChoice
-from delta_sidecar.replay.opening import ListingContinuation, Opening
-from delta_sidecar.replay.snapshot import Snapshot
+from delta_sidecar.replay.bases.base import Base, TrustContinuation
+from delta_sidecar.replay.open import ListingContinuation, Opening
+from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

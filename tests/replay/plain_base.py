@@ -13,7 +13,7 @@ import pyarrow as pa
 from tests.replay.handmade import METADATA, PROTOCOL, read
 
 from delta_sidecar.log.actions import Metadata, Protocol
-from delta_sidecar.log.keys import file_keys
+from delta_sidecar.log.identity import file_keys
 from delta_sidecar.plan import (
     Consume,
     ConsumePhase,
@@ -25,7 +25,7 @@ from delta_sidecar.plan import (
     ReadFiles,
     ScanParquet,
 )
-from delta_sidecar.replay.bases import Base, Reading, ReplayContinuation, TrustContinuation
+from delta_sidecar.replay.bases.base import Base, Reading, ReplayContinuation, TrustContinuation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -28,18 +28,17 @@ from tests.replay.plain_base import PlainBase, plain_answer, plain_base, row_gro
 from delta_sidecar.errors import CorruptCheckpointError, UnreadableFileError
 from delta_sidecar.log.actions import Metadata
 from delta_sidecar.plan import Consume, ListFiles, ReadFiles, ScanJson, ScanParquet
-from delta_sidecar.replay import choice
-from delta_sidecar.replay.checkpoint import CheckpointBase
-from delta_sidecar.replay.choice import BaseChoice, bases_of
+from delta_sidecar.replay import snapshot as choice
+from delta_sidecar.replay.bases.checkpoint import CheckpointBase
 from delta_sidecar.replay.scan import forward_scan, reverse_scan
-from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.replay.snapshot import BaseChoice, bases_of, open_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.plan import Plan
-    from delta_sidecar.replay.bases import Base
+    from delta_sidecar.replay.bases.base import Base
     from delta_sidecar.replay.snapshot import Snapshot
 
 CHAINS = pytest.mark.parametrize("chain", [reverse_scan, forward_scan])

@@ -15,8 +15,8 @@ from tests.replay.plain_base import plain_answer, plain_base, row_groups
 
 from delta_sidecar.errors import CorruptCheckpointError, UnreadableFileError
 from delta_sidecar.plan import ReadFiles, ScanParquet
-from delta_sidecar.replay.choice import BaseChoice, bases_of
 from delta_sidecar.replay.scan import forward_scan, reverse_scan
+from delta_sidecar.replay.snapshot import BaseChoice, bases_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,10 +25,9 @@ from delta_sidecar.errors import CorruptCheckpointError, ObjectNotFoundError, St
 from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol
 from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.plan import FileRef, ScanJson, ScanParquet
-from delta_sidecar.replay.checkpoint import CheckpointLeavesPhase, CheckpointTopPhase
-from delta_sidecar.replay.choice import BaseChoice, bases_of
+from delta_sidecar.replay.bases.checkpoint import CheckpointLeavesPhase, CheckpointTopPhase
 from delta_sidecar.replay.scan import reverse_scan
-from delta_sidecar.replay.snapshot import Snapshot
+from delta_sidecar.replay.snapshot import BaseChoice, Snapshot, bases_of
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Plan

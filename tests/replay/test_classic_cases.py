@@ -71,6 +71,7 @@ def test_same_version_rewrite(tmp_path: Path, base: str | None) -> None:
     assert sizes == {("a", None): 2, ("b", None): 2, ("c", ids["one"]): 2, ("d", ids["two"]): 2}
 
 
+@pytest.mark.full
 @bases
 @pytest.mark.parametrize("struct", [False, True])
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -117,6 +118,7 @@ def test_vacuumed_tombstone_below_the_base(tmp_path: Path, base: str | None) -> 
     assert {path for path, _ in keys_of(scan(table))} == {"a", "d"}
 
 
+@pytest.mark.full
 @bases
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("checksum", [False, True])

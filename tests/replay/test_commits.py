@@ -12,11 +12,11 @@ from tests.replay.handmade import PROTOCOL, json_batch, paths
 
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import KEYS_SCHEMA
-from delta_sidecar.log.keys import file_keys
+from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.replay.commits import LiveAdds, TailKeys
 from delta_sidecar.replay.files import FILE_SCHEMA, FileColumns
-from delta_sidecar.replay.seen import SeenSet
+from delta_sidecar.replay.seen.seen import SeenSet
+from delta_sidecar.replay.tail import LiveAdds, TailKeys
 
 
 def live_adds(seen: SeenSet | None = None) -> LiveAdds:

@@ -9,7 +9,7 @@ from tests.replay.handmade import ENDS, OPENING, checkpoint_path, commits, listi
 from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
 from delta_sidecar.plan import ListFiles, ReadFiles, Terminus
-from delta_sidecar.replay.opening import FileListingPhase, LastCheckpointPhase, MissingCommitsPhase, Opening
+from delta_sidecar.replay.open import FileListingPhase, LastCheckpointPhase, MissingCommitsPhase, Opening
 from delta_sidecar.sidecar.names import manifest_name
 
 

@@ -9,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.builder import add, dv_id, file_key, live_files, remove
@@ -17,11 +18,11 @@ from tests.scan.effort import examples
 
 from delta_sidecar.log.actions import KEYS_SCHEMA, commit_schema
 from delta_sidecar.plan import FILE_LABEL, LINE
-from delta_sidecar.replay.checkpoint_rows import BaseRows
-from delta_sidecar.replay.commits import LiveAdds, TailKeys
+from delta_sidecar.replay.bases.checkpoint import BaseRows
 from delta_sidecar.replay.files import FileColumns
-from delta_sidecar.replay.key_hashes import KeyHashes
-from delta_sidecar.replay.seen import SeenSet
+from delta_sidecar.replay.seen.runs import KeyHashes
+from delta_sidecar.replay.seen.seen import SeenSet
+from delta_sidecar.replay.tail import LiveAdds, TailKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,6 +111,7 @@ def blocks(draw: st.DrawFn, actions: Actions) -> list[Actions]:
     return [actions[start:end] for start, end in zip([0, *cuts], [*cuts, len(actions)], strict=True) if start < end]
 
 
+@pytest.mark.full
 @examples(250)
 @given(history=commits(), data=st.data())
 def test_a_replay_in_blocks_is_the_replay_of_a_dictionary(history: list[Actions], data: st.DataObject) -> None:

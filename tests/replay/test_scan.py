@@ -21,11 +21,11 @@ from tests.replay.handmade import (
 
 from delta_sidecar.errors import CorruptCheckpointError, ObjectNotFoundError, UnreadableFileError
 from delta_sidecar.log.actions import KEYS_SCHEMA
-from delta_sidecar.log.keys import file_keys
+from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import ListFiles, PartialResult, ReadFiles, ScanJson, ScanParquet
 from delta_sidecar.predicate import parse
-from delta_sidecar.replay.checkpoint import CheckpointReplayPhase, CheckpointTopPhase
+from delta_sidecar.replay.bases.checkpoint import CheckpointReplayPhase, CheckpointTopPhase
 from delta_sidecar.replay.scan import (
     CommitReplayPhase,
     TailKeysPhase,

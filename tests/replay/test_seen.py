@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_sidecar.replay.key_hashes import KeyHashes
-from delta_sidecar.replay.seen import SeenSet
+from delta_sidecar.replay.seen.runs import KeyHashes
+from delta_sidecar.replay.seen.seen import SeenSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable

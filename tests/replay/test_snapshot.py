@@ -36,7 +36,7 @@ from delta_sidecar.errors import (
 from delta_sidecar.log.actions import TABLE_SCHEMA
 from delta_sidecar.log.names import LAST_CHECKPOINT, checksum_path, commit_path
 from delta_sidecar.plan import Consume, FileRef, ListFiles, ReadFiles, ScanJson
-from delta_sidecar.replay.opening import Opening
+from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.scan import forward_scan, reverse_scan
 from delta_sidecar.replay.snapshot import ChecksumPhase, Snapshot, TableInTailPhase, open_snapshot
 

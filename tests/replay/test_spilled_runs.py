@@ -21,10 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_sidecar.errors import StorageError, TemporaryFileError
-from delta_sidecar.replay import sorted_runs, spilled_runs
-from delta_sidecar.replay.seen import SeenSet
-from delta_sidecar.replay.sorted_runs import DigestRun
-from delta_sidecar.replay.spilled_runs import SpilledRun
+from delta_sidecar.replay.seen import runs as sorted_runs
+from delta_sidecar.replay.seen import runs as spilled_runs
+from delta_sidecar.replay.seen.runs import DigestRun, SpilledRun
+from delta_sidecar.replay.seen.seen import SeenSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,6 +155,7 @@ def test_a_file_is_read_in_the_same_way_where_there_is_no_pread(monkeypatch: pyt
     assert seen.contains(numbered(range(2_000))).tolist() == [True] * 1_500 + [False] * 500
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("has_pread", [True, False])
 def test_several_threads_look_keys_up(monkeypatch: pytest.MonkeyPatch, *, has_pread: bool) -> None:
@@ -199,7 +200,7 @@ class TestFailures:
 import resource, signal
 import pyarrow as pa
 from delta_sidecar.errors import TemporaryFileError
-from delta_sidecar.replay.seen import SeenSet
+from delta_sidecar.replay.seen.seen import SeenSet
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))

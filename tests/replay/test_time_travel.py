@@ -24,8 +24,7 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.log.names import commit_path, parse_log_name
 from delta_sidecar.plan import ListFiles, ReadFiles, ScanJson, ScanParquet
-from delta_sidecar.replay.commit_times import BEGINNING
-from delta_sidecar.replay.time_travel import AT_ONCE, version_at
+from delta_sidecar.replay.versions import AT_ONCE, BEGINNING, version_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -222,6 +221,7 @@ def test_commits_that_say_when_they_were_made_are_believed() -> None:
         log.version_at(HOUR - 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("versions", [1, 2, AT_ONCE, AT_ONCE + 1, 1_000, 20_000])
 def test_a_search_takes_few_trips(versions: int) -> None:
     log = own_times(versions)

@@ -8,7 +8,7 @@ import pytest
 from tests.scan.large_tables import append, large_table
 from tests.scan.reading import store_of
 
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from tests.builder import TableBuilder

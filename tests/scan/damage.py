@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from delta_sidecar import ObjectNotFoundError
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.store.wrappers import Fail, Truncate
+from delta_sidecar.store.testing import Fail, Truncate
 
 if TYPE_CHECKING:
     from pathlib import Path

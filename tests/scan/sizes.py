@@ -7,19 +7,27 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from delta_sidecar.execute import (
-    fetcher,
-    footer,
-    json_lines,
-    json_scan,
-    parquet_file,
-    parquet_scan,
-    row_selection,
-    sparse_file,
+from delta_sidecar.execute import fetch as fetcher
+from delta_sidecar.execute import json as json_lines
+from delta_sidecar.execute import json as json_scan
+from delta_sidecar.execute.parquet import (
+    file as parquet_file,
 )
-from delta_sidecar.execute.parquet_file import BatchSize
+from delta_sidecar.execute.parquet import (
+    footer,
+)
+from delta_sidecar.execute.parquet import (
+    scan as parquet_scan,
+)
+from delta_sidecar.execute.parquet import (
+    select as row_selection,
+)
+from delta_sidecar.execute.parquet import (
+    sparse as sparse_file,
+)
+from delta_sidecar.execute.parquet.file import BatchSize
 from delta_sidecar.replay import scan as replay_scan
-from delta_sidecar.replay.seen import SeenSet
+from delta_sidecar.replay.seen.seen import SeenSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

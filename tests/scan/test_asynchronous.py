@@ -18,10 +18,9 @@ from tests.scan.large_tables import FILES, append, wide_stats
 from tests.scan.reading import STRATEGIES, scan, scanner, store_of
 
 from delta_sidecar import LogCorruptionError, OptionError, ScanClosedError, StorageError
-from delta_sidecar.scan.asynchronous import AsyncStream
-from delta_sidecar.scan.stream import BatchStream
+from delta_sidecar.scan.stream import AsyncStream, BatchStream
 from delta_sidecar.store import RequestLog
-from delta_sidecar.store.wrappers import Attempt, Fail, FaultStore, RecordingStore
+from delta_sidecar.store.testing import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -212,6 +211,7 @@ async def by_closing(files: AsyncStream[DeltaFile], held: Held) -> None:
         await task
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ending", ["_delta_log/", f"{COMMITS - 1:020}.json", "50.json"])
 @pytest.mark.parametrize("stop", [by_timeout, by_cancelling, by_a_group, by_closing])
 def test_a_scan_that_is_stopped_amid_a_request_lets_no_other_follow(
@@ -275,6 +275,7 @@ async def end_its_own_block(files: AsyncStream[DeltaFile]) -> None:
         await anext(files)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stop", [break_off, close, end_a_block, end_its_own_block])
 @pytest.mark.parametrize("table", ["long_tail", "many_groups"])
 def test_an_iterator_that_ends_early_stops_all_requests(

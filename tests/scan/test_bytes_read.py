@@ -13,7 +13,7 @@ from tests.scan.large_tables import DAYS, FILES, GROUP, append, large_table
 from tests.scan.reading import scan, scanner, store_of
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError, TableNotFoundError
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,13 +10,13 @@ from tests.builder import TableBuilder, add
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, PageTokenExpiredError
 from delta_sidecar.store import RequestLog, Store, open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from delta_sidecar.store.wrappers.recording import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 PATIENCE = 60
 

@@ -14,7 +14,7 @@ from tests.scan.reading import STRATEGIES, agrees_with_model, scan, store_of
 from tests.scan.small_history import KINDS, V2, fails_without_seeming_complete
 
 from delta_sidecar import CorruptCheckpointError, LazyDeltaScanner, LazyScanConfig
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,7 @@ CASES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("checksum", [False, True])
 @pytest.mark.parametrize(("kind", "victim", "change"), CASES)
 def test_a_file_that_is_no_checkpoint_is_passed_over(
@@ -77,6 +78,7 @@ def test_a_file_that_is_no_checkpoint_is_passed_over(
     agrees_with_model(table)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("checksum", [False, True])
 @pytest.mark.parametrize(("kind", "victim", "change"), CASES)
 def test_a_file_that_is_no_checkpoint_is_named_where_nothing_is_before_it(

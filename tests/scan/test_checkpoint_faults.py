@@ -15,7 +15,7 @@ from tests.scan.small_history import KINDS, V2, fails_without_seeming_complete, 
 
 from delta_sidecar import CorruptCheckpointError, DeltaSidecarError
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +80,7 @@ TORN = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kind", "victim", "damage"), TORN)
 def test_a_torn_checkpoint_is_passed_over(
     tmp_path: Path, kind: str, victim: int, damage: Callable[[Path], None]

@@ -12,7 +12,7 @@ from tests.own_threads import PATIENCE, await_threads, own_threads
 from tests.scan.reading import scanner, store_of
 
 from delta_sidecar import ScanClosedError, StorageError
-from delta_sidecar.store.wrappers import Attempt, Fail, FaultStore, RecordingStore
+from delta_sidecar.store.testing import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

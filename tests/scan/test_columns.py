@@ -12,7 +12,7 @@ from delta_sidecar import LazyDeltaScanner, LazyScanConfig, LogCorruptionError, 
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.scan.files import delta_files
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("predicate", PREDICATES)
 @pytest.mark.parametrize("columns", CHOICES, ids=str)
 def test_chosen_columns_have_the_values_of_all(table: Path, columns: list[str], predicate: str | None) -> None:

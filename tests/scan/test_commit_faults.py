@@ -17,8 +17,7 @@ from delta_sidecar import (
     StorageError,
 )
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
-from delta_sidecar.store.wrappers.wrapper import StoreWrapper
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore, StoreWrapper
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +68,7 @@ def test_the_errors_of_commits_carry_the_version(tmp_path: Path, version: int) -
     assert torn.value.version == version
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", [FIRST, LAST])
 def test_a_commit_cut_off_at_any_byte_of_its_only_line(tmp_path: Path, version: int) -> None:
     table = TableBuilder(tmp_path)
@@ -84,6 +84,7 @@ def test_a_commit_cut_off_at_any_byte_of_its_only_line(tmp_path: Path, version: 
             scan(table)
 
 
+@pytest.mark.full
 def test_a_commit_cut_off_inside_any_of_its_lines(tmp_path: Path) -> None:
     table = history(tmp_path)
     whole = table.commit_path(5).read_bytes()
@@ -96,6 +97,7 @@ def test_a_commit_cut_off_inside_any_of_its_lines(tmp_path: Path) -> None:
             scan(table, strategy="forward" if cut % 2 else "reverse")
 
 
+@pytest.mark.full
 def test_a_commit_shorter_than_listed_fails_wherever_it_ends(tmp_path: Path) -> None:
     table = history(tmp_path, checksum=True)
     size = table.commit_path(6).stat().st_size

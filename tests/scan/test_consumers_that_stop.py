@@ -15,7 +15,7 @@ from tests.scan.reading import STRATEGIES, scan, scanner, store_of
 
 from delta_sidecar import DeltaFile, LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.store.wrappers import Attempt, RecordingStore
+from delta_sidecar.store.testing import Attempt, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,14 +20,14 @@ from tests.scan.reading import key_of, scan, scanner, store_of
 
 from delta_sidecar import CorruptCommitError, PageTokenExpiredError, RetentionGuardError, ScanEstimate, StorageError
 from delta_sidecar.execute import LocalExecutor
-from delta_sidecar.execute import fetcher as fetcher_module
+from delta_sidecar.execute import fetch as fetcher_module
 from delta_sidecar.plan import Consume, StateMachineIterator
 from delta_sidecar.predicate import parse
 from delta_sidecar.replay.estimate import estimate as estimating
-from delta_sidecar.replay.opening import Opening
-from delta_sidecar.replay.ranges import Range
+from delta_sidecar.replay.footer_facts import Range
+from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.store.wrappers import Fail, FaultStore, RecordingStore
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +86,7 @@ def holds_for(table: TableBuilder, **config: object) -> ScanEstimate:
     return estimate
 
 
+@pytest.mark.full
 @examples(30)
 @given(history=histories())
 def test_the_bounds_hold_at_every_version(history: History) -> None:
@@ -271,7 +272,7 @@ def test_commits_that_were_not_read_are_bounded_by_their_sizes(tmp_path: Path) -
 
 
 def test_a_large_footer_takes_a_second_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delta_sidecar.execute.footer.FOOTER_BYTES", 100)
+    monkeypatch.setattr("delta_sidecar.execute.parquet.footer.FOOTER_BYTES", 100)
     table = table_of(tmp_path)
     for parts, files in ((1, Range(6, 6)), (2, Range(0, None))):
         kind = "v1" if parts == 1 else "v1-multipart"

@@ -14,7 +14,7 @@ from tests.scan.effort import examples
 from tests.scan.expected import built
 from tests.scan.reading import STRATEGIES, scan, scanner, store_of
 
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -47,6 +47,7 @@ def table(layout: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> P
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("predicate", PREDICATES.values(), ids=PREDICATES)
 def test_two_trips_for_the_checkpoint(table: Path, layout: dict[str, Any], predicate: str | None) -> None:
     # The files of a V2 checkpoint are known once its top file is read, whose own rows are asked for with their footers.

@@ -62,6 +62,7 @@ TIDY = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", TIDY)
 def test_odd_commits_are_read(tmp_path: Path, case: str) -> None:
     content, expected = TIDY[case]
@@ -179,6 +180,7 @@ def test_statistics_that_are_null_keep_their_file(tmp_path: Path, text: str) -> 
     assert in_a_process_of_its_own(table, predicate="id = 5") == "a.parquet"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("content", [b"null", b"\n null\n" + line()])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_commit_that_begins_with_null_does_not_end_the_process(tmp_path: Path, content: bytes, strategy: str) -> None:

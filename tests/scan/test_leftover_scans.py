@@ -35,6 +35,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_process_ends_with_a_scan_left_over(table: Path, way: str) -> None:
     program = START + WAYS[way] + "print('end')\n"

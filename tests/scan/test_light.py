@@ -85,6 +85,7 @@ def every_path(root: Path, kind: str) -> TableBuilder:
     return table
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["none", "v1", "v2-json", "v2-parquet", "sidecar"])
 def test_a_scan_imports_nothing_heavy(tmp_path: Path, kind: str) -> None:
     assert scanned(every_path(tmp_path, kind), *CONFIGS) == []

@@ -13,7 +13,7 @@ from tests.scan.reading import STRATEGIES, agrees_with_model, keys_of, scan, sca
 from tests.scan.small_history import FIRST, LAST, fails_without_seeming_complete, history
 
 from delta_sidecar import MissingCommitError, TableNotFoundError, VersionNotFoundError
-from delta_sidecar.store.wrappers import EmptyAfterOffset, FaultStore, Hide, IgnoreOffset, RecordingStore
+from delta_sidecar.store.testing import EmptyAfterOffset, FaultStore, Hide, IgnoreOffset, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

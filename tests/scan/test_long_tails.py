@@ -11,7 +11,7 @@ from tests.builder import TableBuilder, add, remove
 from tests.scan.reading import STRATEGIES, scan, scanner
 
 from delta_sidecar.execute import LocalExecutor
-from delta_sidecar.log import tail
+from delta_sidecar.log import segment as tail
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.log.segment import ListedFile, LogSegmentBuilder
 from delta_sidecar.plan import Filter, FilterOrdered, Plan, ScanJson
@@ -45,6 +45,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> TableBuilder:
 EXPECTED = sorted({f"{number}.parquet" for number in (*range(0, COMMITS - 1, 10), COMMITS - 1)})
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("window")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("strict", [False, True])
@@ -75,6 +76,7 @@ def test_no_plan_has_more_commits_than_a_window(
     assert sum(sizes) >= COMMITS
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("window")
 def test_pages_go_over_windows(table: TableBuilder) -> None:
     found: list[str] = []
@@ -100,6 +102,7 @@ def test_protocol_and_metadata_are_looked_for_in_every_window(tmp_path: Path) ->
     assert snapshot.metadata.schema_string == built.model_action("metaData")["schemaString"]
 
 
+@pytest.mark.full
 def test_listed_commits_are_numbers() -> None:
     tracemalloc.start()
     builder = LogSegmentBuilder()

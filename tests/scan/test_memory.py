@@ -40,6 +40,7 @@ def cores() -> Iterator[set[int]]:
     os.sched_setaffinity(0, there)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("row_group_rows", [None, 25_000], ids=["as Spark writes them", "25,000 rows"])
 def test_five_times_the_files_take_no_more_memory(tmp_path: Path, row_group_rows: int | None) -> None:
     few, many = (TelemetryLog(files=files, row_group_rows=row_group_rows) for files in (100_000, 500_000))
@@ -48,10 +49,12 @@ def test_five_times_the_files_take_no_more_memory(tmp_path: Path, row_group_rows
     assert more - less <= 10 * MB, f"{less} and {more}"
 
 
+@pytest.mark.full
 def test_a_checkpoint_of_one_single_row_group_is_not_held(tmp_path: Path) -> None:
     assert last_hour(TelemetryLog(files=500_000, row_group_rows="single"), tmp_path) <= 150 * MB
 
 
+@pytest.mark.full
 def test_many_columns_are_not_held_either(tmp_path: Path) -> None:
     log = TelemetryLog(
         files=200_000, row_group_rows="single", stats_columns=50, struct_stats=True, json_stats=False, tail_commits=2
@@ -59,6 +62,7 @@ def test_many_columns_are_not_held_either(tmp_path: Path) -> None:
     assert last_hour(log, tmp_path) <= 150 * MB
 
 
+@pytest.mark.full
 def test_ten_times_the_parts_take_little_more_memory(tmp_path: Path) -> None:
     def log(parts: int) -> TelemetryLog:
         return TelemetryLog(files=1_400 * parts, checkpoint="v2-parquet", parts=parts)
@@ -67,6 +71,7 @@ def test_ten_times_the_parts_take_little_more_memory(tmp_path: Path) -> None:
     assert many - few <= 25 * MB, f"{few} and {many}"
 
 
+@pytest.mark.full
 def test_a_commit_of_many_files_is_not_held(tmp_path: Path) -> None:
     log = TelemetryLog(files=500_000, checkpoint=None, tail_commits=0)
     written = log.write(tmp_path)
@@ -83,6 +88,7 @@ def million_removes(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     return str(path), write_many_removes(path, commits, each), commits == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strategy", ["reverse", "forward"])
 def test_a_million_removes_go_to_disk(million_removes: tuple[str, Live, bool], strategy: str) -> None:
     table, live, is_one_commit = million_removes

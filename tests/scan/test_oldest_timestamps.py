@@ -97,6 +97,7 @@ def bounded(root: Path, **form: object) -> TableBuilder:
     return table
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("form", "column"),
     [
@@ -144,6 +145,7 @@ def test_texts_of_native_bounds_leave_out_what_they_cannot_say(tmp_path: Path, *
                 assert told == ([moment, moment] if FIRST <= moment <= LAST else [])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
 @pytest.mark.parametrize("sidecar", [True, False])
 def test_partition_values_that_only_a_native_column_has(tmp_path: Path, kind: str, *, sidecar: bool) -> None:

@@ -26,8 +26,8 @@ from tests.scan.sizes import SIZES
 from delta_sidecar import LazyScanConfig, OptionError, PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
 from delta_sidecar.scan import scanner as scanner_module
-from delta_sidecar.scan.cursor import Cursor, Position
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.scan.pages import Cursor, Position
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +44,7 @@ def table(tmp_path: Path) -> TableBuilder:
     return hours(TableBuilder(tmp_path, schema=HOUR, partition_columns=["_event_hour"]))
 
 
+@pytest.mark.full
 @examples(40)
 @given(history=histories(), data=st.data())
 def test_the_pages_are_the_answer(history: History, data: st.DataObject) -> None:
@@ -117,6 +118,7 @@ for file in scanner.scan_files():
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_workers_that_are_killed_leave_no_gap(table: TableBuilder, strategy: str) -> None:
     chance = random.Random(strategy)  # noqa: S311 - a test's own dice

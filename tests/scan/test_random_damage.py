@@ -19,7 +19,7 @@ from tests.scan.reading import STRATEGIES, keys_of, scan, scanner, store_of
 
 from delta_sidecar import DeltaFile, DeltaSidecarError, LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.store.wrappers import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset
+from delta_sidecar.store.testing import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +67,7 @@ def test_damaged_checkpoints_do_not_change_the_answer(history: History, data: st
             )
 
 
+@pytest.mark.full
 @examples(15)
 @given(history=histories(), data=st.data())
 def test_what_is_left_of_a_log_is_read_right_or_refused(history: History, data: st.DataObject) -> None:
@@ -111,6 +112,7 @@ def test_stale_and_odd_listings_do_not_change_the_answer(history: History, data:
             assert shallow(scan(table, store, strategy=strategy)) == shallow_model(table, table.version)
 
 
+@pytest.mark.full
 @examples(15)
 @given(history=histories(), data=st.data())
 def test_what_is_no_part_of_the_log_does_not_change_the_answer(history: History, data: st.DataObject) -> None:

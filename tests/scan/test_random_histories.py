@@ -21,6 +21,7 @@ from tests.scan.sizes import SIZES
 strategies = st.sampled_from(STRATEGIES)
 
 
+@pytest.mark.full
 @examples(20)
 @given(history=histories())
 def test_every_version_has_the_files_of_the_model(history: History) -> None:
@@ -40,6 +41,7 @@ def test_every_version_has_the_files_of_the_model(history: History) -> None:
             )
 
 
+@pytest.mark.full
 @examples(25)
 @given(history=histories(portable=True))
 def test_an_independent_reader_finds_the_same_files(history: History) -> None:
@@ -75,6 +77,7 @@ def test_a_limit_gives_so_many_files_of_the_answer(history: History, data: st.Da
             assert set(found) <= set(whole)
 
 
+@pytest.mark.full
 @examples(20)
 @given(history=histories(), data=st.data())
 def test_settings_do_not_change_the_answer(history: History, data: st.DataObject) -> None:

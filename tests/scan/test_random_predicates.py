@@ -69,6 +69,7 @@ def rows_of(table: TableBuilder, version: int) -> list[Row]:
     return [row for action in table.model_files(version).values() for row in action.rows]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("role", ["column", "field", "partition"])
 @pytest.mark.parametrize("kind", PRIMITIVES)
 @examples(5)
@@ -99,6 +100,7 @@ def test_a_file_is_found_by_what_is_true_of_all_columns_of_a_row(history: Histor
                 misses_nothing(table, version, condition, found)
 
 
+@pytest.mark.full
 @examples(20)
 @given(history=histories(), data=st.data())
 def test_no_pruned_file_holds_a_matching_row(history: History, data: st.DataObject) -> None:

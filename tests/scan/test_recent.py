@@ -15,7 +15,7 @@ from tests.scan.paged import pages
 from tests.scan.reading import keys_of, scan, scanner
 from tests.scan.sidecar_tables import with_sidecar, without_sidecars
 
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.sidecar.schema import is_time_partition
 
 if TYPE_CHECKING:
@@ -62,12 +62,14 @@ def test_newest_commits_first_then_buckets_downward(table: TableBuilder) -> None
     assert keys_of(files) == keys_of(scan(table))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("limit", [1, 3, 4, 10, 50, 200])
 def test_a_limit_means_recent(table: TableBuilder, limit: int) -> None:
     whole = scan(table, order="recent")
     assert scan(table, limit=limit) == whole[:limit]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["v1", "v1-multipart", "v2-json", "v2-parquet"])
 def test_a_checkpoint_comes_as_it_lies_after_the_newest_commits(tmp_path: Path, kind: str) -> None:
     table = table_of(tmp_path, texts=[*HOURS, None, None], checkpoint=kind)
@@ -210,6 +212,7 @@ def hours_of(files: Iterable[DeltaFile]) -> list[int]:
     return [json.loads(file.stats or "")["minValues"]["id"] for file in files]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [{"rows_per_group": 100}, {"rows_per_group": 24}], ids=str)
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_sidecar_in_order_of_time_gives_its_newest_files_first(
@@ -224,6 +227,7 @@ def test_a_sidecar_in_order_of_time_gives_its_newest_files_first(
     assert hours_of(paged(table, 4, predicate=below)) == downward[-30:]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("levels", [Levels(), Levels(2, 3)], ids=["row groups", "segments"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_in_small_row_groups_the_partitions_go_downward(tmp_path: Path, order: str, levels: Levels) -> None:
@@ -238,6 +242,7 @@ def test_in_small_row_groups_the_partitions_go_downward(tmp_path: Path, order: s
     assert list(paged(table, 7)) == files
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", ORDERS)
 def test_files_without_statistics_come_with_their_partition(tmp_path: Path, order: str) -> None:
     """They are apart in the sidecar. Without a partition nothing is known of their time, and they come last."""

@@ -13,10 +13,10 @@ from tests.scan.reading import scan, scanner, store_of
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, RetentionCheck, RetentionGuardError, VersionNotFoundError
 from delta_sidecar.events import PropertyIgnored, RetentionDoubted
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.replay.commit_times import BEGINNING
+from delta_sidecar.replay.versions import BEGINNING
 from delta_sidecar.scan import retention
 from delta_sidecar.scan.retention import RETENTION, default_guard
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

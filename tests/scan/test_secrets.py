@@ -163,6 +163,7 @@ def test_a_key_in_the_environment(azurite: Azurite, lake: str, monkeypatch: pyte
         assert_hidden(Listening(f"abfss://{lake}/t", options).everything(), key)
 
 
+@pytest.mark.full
 def test_a_token(secure_azurite: Azurite, tmp_path: Path) -> None:
     container = secure_azurite.create_container()
     options = secure_azurite.secure_options
@@ -175,6 +176,7 @@ def test_a_token(secure_azurite: Azurite, tmp_path: Path) -> None:
     assert_hidden(told, *credential.tokens)
 
 
+@pytest.mark.full
 def test_keys_of_s3(moto: Moto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = moto.create_bucket()
     table_in(open_store(f"s3://{bucket}/t", moto.options), tmp_path)

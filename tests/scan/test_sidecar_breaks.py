@@ -11,7 +11,7 @@ from tests.scan.sidecar_layouts import LAYOUTS, SIDECAR, laid_out
 from tests.scan.sidecar_tables import heard, manifest_of, sidecar_path, spoil_piece, with_sidecar, without_sidecars
 
 from delta_sidecar import PageTokenExpiredError
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +45,7 @@ def breaks(table: TableBuilder, version: int = SIDECAR, pieces: str = "alternate
     path.write_bytes(whole)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("checkpoint", "layout"), PLACES)
 def test_every_file_comes_once(tmp_path: Path, layout: str, checkpoint: str) -> None:
     table = laid_out(tmp_path, LAYOUTS[layout], checkpoint, rows_per_group=5)
@@ -64,6 +65,7 @@ def test_every_file_comes_once(tmp_path: Path, layout: str, checkpoint: str) -> 
                 assert [tier for _, tier in one.bases] == [1, 3], "the footer of a damaged file is no better"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 def test_either_piece_and_columns_without_statistics(tmp_path: Path, way: str) -> None:
     table = laid_out(tmp_path, LAYOUTS["bucket"], rows_per_group=4)
@@ -80,6 +82,7 @@ def rows_of(table: TableBuilder, columns: list[str], **config: Any) -> list[str]
     return sorted(map(repr, rows))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("layout", ["bucket", "time", "path"])
 def test_the_next_base_may_have_no_statistics(tmp_path: Path, layout: str) -> None:
     """What is complete in the sidecar looks incomplete in such a checkpoint."""
@@ -90,6 +93,7 @@ def test_the_next_base_may_have_no_statistics(tmp_path: Path, layout: str) -> No
             assert keys_of(heard(table, **config).files) == expected, (way, place)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("layout", ["bucket", "other partitions"])
 def test_the_next_base_may_be_an_older_sidecar_that_breaks_too(tmp_path: Path, layout: str) -> None:
     table = with_sidecar(laid_out(tmp_path, LAYOUTS[layout], rows_per_group=3), SIDECAR + 1, rows_per_group=3)
@@ -124,6 +128,7 @@ def test_segments_of_a_large_manifest_break_like_row_groups(tmp_path: Path, way:
 # --- pages -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("checkpoint", "layout"), [("newer", "time"), ("older", "bucket")])
 def test_pages_over_a_break(tmp_path: Path, layout: str, checkpoint: str, way: str) -> None:
@@ -134,6 +139,7 @@ def test_pages_over_a_break(tmp_path: Path, layout: str, checkpoint: str, way: s
         assert keys_of(found) == expected, place
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 def test_a_page_after_every_file_of_a_broken_scan(tmp_path: Path, way: str) -> None:
     table = laid_out(tmp_path, LAYOUTS["bucket"], rows_per_group=3)
@@ -144,6 +150,7 @@ def test_a_page_after_every_file_of_a_broken_scan(tmp_path: Path, way: str) -> N
                 assert keys_of(in_two_pages(table, first, WAYS[way])) == expected, first
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("layout", ["bucket", "time"])
 def test_a_break_between_two_pages(tmp_path: Path, layout: str, way: str) -> None:

@@ -93,6 +93,7 @@ def test_an_empty_table(tmp_path: Path, files: int) -> None:
     assert len(answers(table, "id > 0")) == files
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_files_in_a_commit_after_it(tmp_path: Path) -> None:
     table = with_sidecar(hourly(tmp_path), BASE)
     many = [add(f"m{number}.parquet", partition_values={"_event_hour": "2026021023"}) for number in range(100_000)]
@@ -128,6 +129,7 @@ ODD = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ODD)
 def test_buckets_of_every_type_with_odd_texts(tmp_path: Path, kind: str) -> None:
     table = TableBuilder(tmp_path, schema={"id": "long", "_event_hour": kind}, partition_columns=["_event_hour"])
@@ -212,6 +214,7 @@ WIDENED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("role", ["column", "partition"])
 @pytest.mark.parametrize(("before", "after"), WIDENED)
 def test_a_column_that_was_widened(tmp_path: Path, before: str, after: str, role: str) -> None:

@@ -82,6 +82,7 @@ def in_order(found: pa.Table) -> list[Any]:
     return sorted(found.to_pylist(), key=repr)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("predicate", PREDICATES, ids=str)
 def test_every_choice_of_columns_has_the_same_answer_on_the_same_tier(
     table: tuple[TableBuilder, int], predicate: str | None

@@ -215,6 +215,7 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lie", LIES)
 def test_a_sealed_manifest_that_lies(whole: TableBuilder, expected: list[list[DeltaFile]], lie: str) -> None:
     with kept(whole):

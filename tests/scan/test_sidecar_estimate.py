@@ -14,11 +14,11 @@ from tests.scan.test_estimate import holds, more_requests
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.build import build_sidecar
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.health import inspect_table
-from delta_sidecar.replay.ranges import Range
+from delta_sidecar.replay.footer_facts import Range
 from delta_sidecar.sidecar.manifest import Totals
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def test_a_predicate_leaves_out_row_groups(tmp_path: Path, levels: Levels | None
     assert holds_for(table, predicate="_event_hour = '1999'").files == Range(0, 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_bounds_hold_whatever_it_is_sorted_by(tmp_path: Path, name: str) -> None:
     layout = LAYOUTS[name]

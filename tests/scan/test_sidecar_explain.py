@@ -10,9 +10,9 @@ from tests.scan.reading import scanner, store_of
 from tests.scan.sidecar_layouts import LAYOUTS, laid_out
 from tests.scan.sidecar_tables import BASE, NEWEST, hourly, manifest_of, manifest_path, spoil, with_sidecar
 
-from delta_sidecar.build.publishing import Levels
-from delta_sidecar.replay import listed_sidecars
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.build.publish import Levels
+from delta_sidecar.replay import open as listed_sidecars
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +73,7 @@ def test_a_segment_is_not_read_either(tmp_path: Path) -> None:
     assert actual.requests.bytes <= told.expected.bytes_at_most
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("levels", [None, Levels(3, 2)], ids=["one level", "two levels"])
 def test_a_scan_stays_within_what_was_expected(tmp_path: Path, name: str, levels: Levels | None) -> None:

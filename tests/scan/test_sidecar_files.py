@@ -16,8 +16,8 @@ from tests.scan.reading import scan
 from tests.scan.sidecar_layouts import LAYOUTS, SIDECAR, laid_out
 from tests.scan.sidecar_tables import heard, manifest_of, sidecar_path, with_sidecar, without_sidecars
 
-from delta_sidecar._digest import xxh3_128
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar._arrow import xxh3_128
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def typed(tmp_path: Path) -> TableBuilder:
     return with_sidecar(built)
 
 
+@pytest.mark.full
 def test_pyarrow_and_duckdb_find_the_same_rows(table: TableBuilder) -> None:
     path = sidecar_path(table, SIDECAR)
     rows = pq.read_table(path)

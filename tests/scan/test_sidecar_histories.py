@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 from tests.builder.columns import PARTITION_COLUMNS
@@ -16,7 +17,7 @@ from tests.scan.reading import STRATEGIES, key_of, keys_of, scan, scanner
 from tests.scan.sidecar_tables import heard, is_same, manifest_of, spoil_piece, with_sidecar, without_sidecars
 from tests.scan.sizes import SIZES
 
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 
 if TYPE_CHECKING:
     from tests.builder import TableBuilder
@@ -60,6 +61,7 @@ def by_sidecar(table: TableBuilder, query: Query) -> bool:
     return tier == 1
 
 
+@pytest.mark.full
 @examples(20)
 @given(history=histories(), data=st.data())
 def test_the_same_files(history: History, data: st.DataObject) -> None:
@@ -73,6 +75,7 @@ def test_the_same_files(history: History, data: st.DataObject) -> None:
                 is_same(found, without_sidecars(table, **query.config, **way))
 
 
+@pytest.mark.full
 @examples(20)
 @given(history=histories(), data=st.data())
 def test_the_same_answers_to_predicates(history: History, data: st.DataObject) -> None:

@@ -12,8 +12,9 @@ from tests.scan.reading import scanner, store_of
 from tests.scan.sidecar_tables import manifest_of, with_sidecar
 
 from delta_sidecar import DeltaTable
-from delta_sidecar.replay import sidecar_rows, sidecar_scan
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.replay.bases import pieces as sidecar_rows
+from delta_sidecar.replay.bases import sidecar
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,13 +133,13 @@ def test_without_a_limit_no_keys_are_kept_of_what_was_emitted(tmp_path: Path, mo
     table.commit(files)
     with_sidecar(table, rows_per_group=2)
     kept: list[int] = []
-    usual = sidecar_scan._NoteDown.__call__
+    usual = sidecar._NoteDown.__call__
 
     def note_down(self: Any, batch: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ANN401 - the class is private
         kept.append(batch.num_rows)
         return usual(self, batch)
 
-    monkeypatch.setattr(sidecar_scan._NoteDown, "__call__", note_down)
+    monkeypatch.setattr(sidecar._NoteDown, "__call__", note_down)
     assert len(list(scanner(table, order="recent").scan_files())) == 20
     assert not kept
     assert len(list(scanner(table, order="recent", limit=20).scan_files())) == 20

@@ -13,7 +13,7 @@ from tests.scan.sidecar_tables import heard, is_same, manifest_of, spoil_piece, 
 from tests.scan.test_forged_tokens import forged
 
 from delta_sidecar import LazyScanConfig, PageTokenError
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +29,7 @@ def partitioned(root: Path, column: str, kind: str = "string", listed: str | Non
     return table
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("column", "kind", "listed"),
     [

@@ -12,13 +12,13 @@ from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.sidecar.manifest import decode_manifest
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.scan.files import ScanMetrics
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest
 
@@ -123,6 +123,7 @@ def test_a_cold_query_of_the_last_hour(tmp_path: Path, tail: int) -> None:
     assert metrics.trips_to_first_file == (2 if 0 < tail <= SPECULATION else metrics.requests.trips)
 
 
+@pytest.mark.full
 def test_ten_times_the_files_are_the_same_requests(tmp_path: Path) -> None:
     counts = []
     for name, files in (("small", 20_000), ("large", 200_000)):
@@ -298,6 +299,7 @@ def wide(root: Path, columns: int) -> tuple[str, Manifest]:
     return log.newest_hour, manifest
 
 
+@pytest.mark.full
 def test_a_time_query_does_not_pay_for_wide_tables(tmp_path: Path) -> None:
     counted = []
     for columns in (10, 1_000):
@@ -317,6 +319,7 @@ def test_a_time_query_does_not_pay_for_wide_tables(tmp_path: Path) -> None:
         assert broad.bytes <= 1.5 * narrow.bytes
 
 
+@pytest.mark.full
 def test_of_large_statistics_only_the_wanted_columns_are_read(tmp_path: Path) -> None:
     log = TelemetryLog(files=400, files_per_hour=50, tail_commits=0, adds_per_commit=5, stats_columns=1_000)
     log.write(tmp_path)

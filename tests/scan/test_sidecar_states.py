@@ -27,7 +27,7 @@ from tests.scan.sidecar_tables import (
 )
 
 from delta_sidecar import DeltaSidecarError, LazyDeltaScanner, LazyScanConfig, MissingCommitError
-from delta_sidecar.replay import listed_sidecars
+from delta_sidecar.replay import open as listed_sidecars
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,6 +155,7 @@ def test_one_with_too_many_commits_after_it_is_no_base(
     assert (one.bases, one.passed_over, one.told) == ([(BASE, 3)], [], (3, "too_old"))
 
 
+@pytest.mark.full
 def test_the_most_commits_after_it_are_a_thousand(tmp_path: Path) -> None:
     assert listed_sidecars.MOST_TAIL == 1_000
     table = with_sidecar(hourly(tmp_path), BASE)

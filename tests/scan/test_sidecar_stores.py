@@ -26,7 +26,7 @@ from tests.scan.sidecar_tables import (
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, PageTokenExpiredError, StorageError
 from delta_sidecar.events import BaseChosen, Event, ScanEnded
-from delta_sidecar.store.wrappers import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, Truncate
+from delta_sidecar.store.testing import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, Truncate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,7 @@ from delta_sidecar import BuildError
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.health import inspect_table
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from tests.scan.sidecar_tables import Heard
@@ -86,6 +86,7 @@ def test_the_checkpoint_of_its_version_proves_it(tmp_path: Path, kind: str) -> N
     assert (one.bases, one.told) == ([(BASE, 1)], (1, None))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by_footer", [False, True])
 @pytest.mark.parametrize("kind", [*KINDS, None])
 def test_another_history_with_the_same_id_does_not_take_it(
@@ -288,6 +289,7 @@ STEPS = ["append"] * 4 + ["delete", "build", "build", "checkpoint", "back_up", "
 STEPS += ["lose"] * 2 + ["go_on_and_clean_up"] * 2
 
 
+@pytest.mark.full
 @examples(60)
 @given(steps=st.lists(st.sampled_from(STEPS), min_size=6, max_size=24))
 def test_restored_and_forked_histories(steps: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:

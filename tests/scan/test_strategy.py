@@ -90,6 +90,7 @@ CASES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kind", "statistics"), CASES)
 def test_a_tail_of_more_than_half_the_files_of_the_base_comes_first(tmp_path: Path, kind: str, statistics: int) -> None:
     for share, strategy in ((0.2, "forward"), (1.2, "reverse")):

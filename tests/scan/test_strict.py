@@ -15,7 +15,7 @@ from tests.scan.reading import STRATEGIES, keys_of, scan, scanner
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, StrictModeError
 from delta_sidecar.events import Event, FallbackTriggered
-from delta_sidecar.execute import json_lines
+from delta_sidecar.execute import json as json_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

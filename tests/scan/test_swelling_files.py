@@ -17,9 +17,13 @@ from tests.scan.reading import scan
 from tests.scan.sidecar_tables import heard, manifest_of, resealed, sidecar_path, with_sidecar
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, NotEnoughMemoryError
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.events import BasePassedOver, Event
-from delta_sidecar.execute import json_lines, json_scan, parquet_file, parquet_scan, piece_scan
+from delta_sidecar.execute import json as json_lines
+from delta_sidecar.execute import json as json_scan
+from delta_sidecar.execute import piece_scan
+from delta_sidecar.execute.parquet import file as parquet_file
+from delta_sidecar.execute.parquet import scan as parquet_scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +66,7 @@ READER = """
 import sys, json
 import pyarrow as pa
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, NotEnoughMemoryError
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 for config in json.loads(sys.argv[2]):
     before = pa.default_memory_pool().max_memory()
     files = 0
@@ -74,6 +78,7 @@ for config in json.loads(sys.argv[2]):
 """
 
 
+@pytest.mark.full
 def test_a_dictionary_that_swells_is_decoded_bit_by_bit(tmp_path: Path) -> None:
     table = swollen_table(tmp_path)
     (path,) = table.log.glob("*.checkpoint.parquet")
@@ -220,6 +225,7 @@ def forged_sidecar(root: Path, **options: Any) -> TableBuilder:  # noqa: ANN401
     return table
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

@@ -15,8 +15,8 @@ from tests.scan.reading import STRATEGIES, scan, scanner, store_of
 
 from delta_sidecar import LazyScanConfig, LogCorruptionError, OptionError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.replay.commit_times import BEGINNING
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.replay.versions import BEGINNING
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from tests.builder import TableBuilder
 from tests.scan.large_tables import append, large_table
 from tests.scan.reading import scanner, store_of
 
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups
-from delta_sidecar.sidecar.joining import GroupFooters, join_footers
 from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn
-from delta_sidecar.sidecar.pieces import encode_piece, piece_footer
+from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.schema import SidecarSchema
 
 INSTANT = pa.timestamp("us", "UTC")

@@ -11,19 +11,18 @@ from tests.sidecar.made import manifest
 from tests.sidecar.test_segments import segmented
 from tests.sidecar.worked_example import COMMIT, PAGE, PLACE, SCHEMA, blocks, example, rows
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
-from delta_sidecar.sidecar.footers import footer_value
-from delta_sidecar.sidecar.joining import CREATED_BY
+from delta_sidecar.sidecar.footer import footer_value
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
     MOST_ROW_GROUPS,
+    SEGMENT_ROW_GROUPS,
     decode_footer_body,
     decode_manifest,
     encode_manifest,
 )
-from delta_sidecar.sidecar.pieces import CHUNKS_KEY, piece_footer
-from delta_sidecar.sidecar.segments import SEGMENT_ROW_GROUPS
+from delta_sidecar.sidecar.pieces import CHUNKS_KEY, CREATED_BY, piece_footer
 
 TEXT = PAGE.read_text()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.sidecar.made import manifest
 from tests.sidecar.test_manifest import IN_PARTS
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.canonical import canonical, seal, unseal
 from delta_sidecar.sidecar.groups import Segment, Segments

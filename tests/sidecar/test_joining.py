@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sidecar.made import INSTANT, VALUES, DataFile, batches, data_file, schemas
 
-from delta_sidecar.sidecar.footers import (
+from delta_sidecar.sidecar.footer import (
     CHUNK_COLUMN_INDEX,
     CHUNK_DATA,
     CHUNK_OFFSET,
@@ -27,8 +27,7 @@ from delta_sidecar.sidecar.footers import (
     moved,
     read_footer,
 )
-from delta_sidecar.sidecar.joining import GroupFooters, join_footers
-from delta_sidecar.sidecar.pieces import encode_piece, piece_footer
+from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.schema import SidecarSchema
 
 if TYPE_CHECKING:

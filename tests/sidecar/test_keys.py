@@ -13,8 +13,8 @@ from tests.sidecar.made import INSTANT, VALUES
 
 from delta_sidecar._arrow import scalar
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.keys import bound_scalar, key_scalars, partition_scalar, within
 from delta_sidecar.sidecar.manifest import SortColumn
+from delta_sidecar.sidecar.order import bound_scalar, key_scalars, partition_scalar, within
 
 MOMENT = dt.datetime(2025, 1, 2, 3, 4, 5, 678000, dt.UTC)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sidecar.made import TEXTS, manifest, row_group
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT, canonical, parse, seal, unseal
 from delta_sidecar.sidecar.groups import Bounds, RowGroups, Segments

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sidecar.made import VALUES, batches, schemas
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.footers import FILE_GROUPS, FILE_KEYS, footer_value, key_value, read_footer, sealed
+from delta_sidecar.sidecar.footer import FILE_GROUPS, FILE_KEYS, footer_value, key_value, read_footer, sealed
 from delta_sidecar.sidecar.pieces import (
     CHUNKS_KEY,
     chunk_ranges,
@@ -20,8 +20,7 @@ from delta_sidecar.sidecar.pieces import (
     piece_footer,
     read_piece_footer,
 )
-from delta_sidecar.sidecar.thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct
-from delta_sidecar.sidecar.thrift_writing import write_struct
+from delta_sidecar.sidecar.thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct, write_struct
 
 if TYPE_CHECKING:
     from delta_sidecar.sidecar.schema import SidecarSchema

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from tests.sidecar.made import INSTANT, VALUES, schemas
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.sidecar.schema import (
     SidecarSchema,
     arrow_type,

@@ -6,11 +6,17 @@ from typing import Any
 import pytest
 from tests.sidecar.made import manifest, row_group
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, Segment, Segments
-from delta_sidecar.sidecar.manifest import Manifest, SidecarFile, decode_manifest, encode_manifest
-from delta_sidecar.sidecar.segments import decode_segment, encode_segment
+from delta_sidecar.sidecar.manifest import (
+    Manifest,
+    SidecarFile,
+    decode_manifest,
+    decode_segment,
+    encode_manifest,
+    encode_segment,
+)
 
 GROUPS = [row_group(number, null_buckets=number) for number in range(7)]
 

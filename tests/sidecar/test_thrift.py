@@ -27,10 +27,13 @@ from delta_sidecar.sidecar.thrift import (
     ThriftList,
     ThriftMap,
     field,
+    field_head,
+    list_head,
     read_binary,
     read_struct,
+    write_struct,
+    write_value,
 )
-from delta_sidecar.sidecar.thrift_writing import field_head, list_head, write_struct, write_value
 
 NUMBERS = {I16: 15, I32: 31, I64: 63}
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.sidecar.made import INSTANT, DataFile, data_file
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups
 from delta_sidecar.sidecar.manifest import (
     CommitMark,

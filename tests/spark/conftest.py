@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from delta_sidecar.spark.access import grant
-from delta_sidecar.spark.session import hadoop_package, spark_session
+from delta_sidecar.spark.session.access import grant
+from delta_sidecar.spark.session.session import hadoop_package, spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,12 +62,6 @@ class Lake:
     def new_url(self, name: str = "table") -> str:
         """The address of a table that nobody else uses."""
         return self.url(f"{name}-{uuid.uuid4().hex[:8]}")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from delta_sidecar.errors import StorageError
 
 if TYPE_CHECKING:
     from delta_sidecar.store import Store
+    from delta_sidecar.store.accounting import RequestLog
     from delta_sidecar.store.interface import ObjectMeta
-    from delta_sidecar.store.requests import RequestLog
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_settings, hadoop_url, spark_path
+from delta_sidecar.spark.session.access import grant, hadoop_configuration, hadoop_settings, hadoop_url, spark_path
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def test_the_environment_counts_after_the_call_and_for_its_account_alone(monkeyp
 
 
 def test_without_credentials_the_session_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delta_sidecar.store.azure.is_installed", lambda: False)
+    monkeypatch.setattr("delta_sidecar.store.clouds.azure.is_installed", lambda: False)
     assert hadoop_settings("abfss://lake@acct.dfs.core.windows.net/t") == {}
 
 

@@ -54,6 +54,7 @@ def test_builds_are_measured_side_by_side(
     assert "3,000 files, spark" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_writers_are_measured_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.spark.access import hadoop_url
-from delta_sidecar.spark.buckets import TimeBucket
+from delta_sidecar.spark.ingest.buckets import TimeBucket
+from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ def zoned(spark: SparkSession, zone: str, *, ansi: bool = True, compiled: bool =
     return session
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("zone", "options"),
     [*product(ZONES, [{}]), ("Asia/Kolkata", {"ansi": False}), ("Asia/Kolkata", {"compiled": False})],
@@ -217,6 +218,7 @@ GENERATED = ("month", "hour", "mixed")
 PARTITIONS = ("hour_timestamp", "hour_timestamp_ntz")
 
 
+@pytest.mark.full
 def test_delta_generates_the_bucket_in_every_zone(spark: SparkSession, moments: Path, bucketed: str) -> None:
     url = hadoop_url(bucketed)
     for version, zone in enumerate(("Asia/Kolkata", "Pacific/Apia"), start=1):

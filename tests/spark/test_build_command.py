@@ -24,6 +24,7 @@ def run(*arguments: object, code: int = 0) -> Result:
     return result
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("spark")
 def test_the_command(local_lake: Lake) -> None:
     table = Table(local_lake.new_url(), {})

@@ -13,10 +13,10 @@ from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
 from tests.spark.both_builds import LOCAL, Table, both
 
 from delta_sidecar import build_sidecar as build_locally
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.errors import OptionError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.events import BuildEnded, Event
-from delta_sidecar.spark.building import build_sidecar
+from delta_sidecar.spark.build.build import build_sidecar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +73,7 @@ def test_a_table_that_spark_wrote(spark: SparkSession, azure_lake: Lake) -> None
     assert summary.kept_texts == 0
 
 
+@pytest.mark.full
 def test_many_row_groups_over_several_parts(spark: SparkSession, local: Table) -> None:
     hours(Path(local.url), 230).checkpoint()
     for levels in (None, Levels(3, 2)):
@@ -108,6 +109,7 @@ def test_one_file_and_none(spark: SparkSession, local: Table) -> None:
     assert (summary.version, summary.files, summary.row_groups) == (0, 1, 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("checkpoint", [{"kind": "v1-multipart"}, {"kind": "v2-parquet", "sidecars": 3}], ids=str)
 def test_every_kind_of_checkpoint(spark: SparkSession, local: Table, checkpoint: dict[str, Any]) -> None:
     features = ["v2Checkpoint"] if checkpoint["kind"].startswith("v2") else []
@@ -117,6 +119,7 @@ def test_every_kind_of_checkpoint(spark: SparkSession, local: Table, checkpoint:
     both(spark, local, rows_per_part=5, rows_per_group=3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
 def test_statistics_that_a_checkpoint_has_as_a_struct_only(spark: SparkSession, local: Table, zone: str) -> None:
     properties = {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"}
@@ -165,6 +168,7 @@ def test_a_table_without_partitions_is_in_the_order_of_time(spark: SparkSession,
     assert len(found.manifest.files) == 4
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "texts"),
     [
@@ -201,6 +205,7 @@ def test_column_mapping(spark: SparkSession, local: Table) -> None:
     assert found.manifest.bucket_column != "hour of"
 
 
+@pytest.mark.full
 def test_deletion_vectors_and_row_tracking(spark: SparkSession, local: Table) -> None:
     spark.sql(
         f"create table delta.`{local.url}` (id bigint, at timestamp) using delta tblproperties "
@@ -316,6 +321,7 @@ def test_no_table_and_no_version(spark: SparkSession, local: Table) -> None:
     assert local.sidecar_files() == {}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("told", [1, 99, -5])
 def test_a_checksum_file_that_is_wrong(spark: SparkSession, local: Table, told: int) -> None:
     table = TableBuilder(Path(local.url))

@@ -15,21 +15,21 @@ from tests.spark.both_builds import Table
 from tests.spark.faulty_stores import FaultyStore, SecretStore
 from tests.spark.test_building import hours
 
-from delta_sidecar.build import vacuum_sidecars
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.errors import StorageError
 from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.maintain import vacuum_sidecars
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
-from delta_sidecar.spark import building
-from delta_sidecar.spark.building import build_sidecar
-from delta_sidecar.spark.part_records import joined_records
+from delta_sidecar.spark.build import build as building
+from delta_sidecar.spark.build.build import build_sidecar
+from delta_sidecar.spark.build.parts import joined_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.spark.conftest import Lake
 
     from delta_sidecar.sidecar.manifest import Manifest
-    from delta_sidecar.spark.part_records import Parts
+    from delta_sidecar.spark.build.parts import Parts
 
 PARTS = {"rows_per_part": 10, "rows_per_group": 4, "levels": Levels(2, 2)}
 FILES = 20
@@ -58,6 +58,7 @@ def is_whole(table: Table, version: int) -> None:
     assert table.scanned(sidecar=True).equals(table.scanned(sidecar=False))
 
 
+@pytest.mark.full
 def test_cut_at_every_put(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     truth = table.scanned(sidecar=False)
     whole = faulty(table, tmp_path / "all")
@@ -91,6 +92,7 @@ def test_an_answer_that_is_lost(spark: SparkSession, table: Table, tmp_path: Pat
     is_whole(table, found.version)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sent", [False, True], ids=["not sent", "sent"])
 def test_a_task_that_is_tried_again(spark: SparkSession, table: Table, tmp_path: Path, *, sent: bool) -> None:
     store = faulty(table, tmp_path / "again", failing=range(1), sent=sent)
@@ -110,6 +112,7 @@ def test_two_builds_at_once(spark: SparkSession, table: Table) -> None:
     is_whole(table, found[0].version)
 
 
+@pytest.mark.full
 def test_a_damaged_sidecar_is_built_again(spark: SparkSession, table: Table) -> None:
     found = build_sidecar(spark, table.url, **PARTS)
     damaged = Path(table.url) / SIDECAR_FOLDER / found.file
@@ -135,6 +138,7 @@ def test_the_driver_gets_one_record_a_part(spark: SparkSession, table: Table, mo
     assert collected == [2]
 
 
+@pytest.mark.full
 def test_another_size_of_row_groups_is_another_sidecar(spark: SparkSession, table: Table) -> None:
     build_sidecar(spark, table.url, **PARTS)
     again = build_sidecar(spark, table.url, **{**PARTS, "rows_per_group": 5})

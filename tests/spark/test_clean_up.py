@@ -15,8 +15,8 @@ from tests.spark.spark_tables import files_by_us, names
 
 from delta_sidecar import LogCorruptionError, VersionNotFoundError
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.access import hadoop_url
-from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
+from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def check_old_versions(store: Store, before: dict[int, list[str]]) -> set[int]:
     return readable
 
 
+@pytest.mark.full
 @pytest.mark.azurite
 def test_vacuum_and_log_clean_up_do_no_harm(spark: SparkSession, azure_lake: Lake) -> None:
     lake, url = azure_lake, azure_lake.new_url("cleaned")
@@ -113,6 +114,7 @@ def test_vacuum_and_log_clean_up_do_no_harm(spark: SparkSession, azure_lake: Lak
     assert_same_files(spark, lake, url, tier=1)
 
 
+@pytest.mark.full
 def test_sidecars_that_delta_deletes_from_tables_with_v2_checkpoints_are_made_again(
     spark: SparkSession, local_lake: Lake
 ) -> None:
@@ -137,6 +139,7 @@ def test_sidecars_that_delta_deletes_from_tables_with_v2_checkpoints_are_made_ag
     assert sums_in(spark, lake, url) == rows
 
 
+@pytest.mark.full
 def test_the_clean_up_that_comes_with_a_checkpoint_does_no_harm(spark: SparkSession, local_lake: Lake) -> None:
     lake, url = local_lake, local_lake.new_url("expired")
     retention = {f"delta.{what}RetentionDuration": "interval 1 days" for what in ("log", "deletedFile")}

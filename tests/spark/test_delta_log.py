@@ -33,6 +33,7 @@ def url(spark: SparkSession, local_lake: Lake) -> str:
     return url
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "ask",
     [

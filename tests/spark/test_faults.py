@@ -19,13 +19,12 @@ from tests.spark.recording_proxy import RecordingProxy
 from tests.spark.spark_tables import HOURS, append, copied, create, files_by_delta, files_by_us, make_folder, names
 
 from delta_sidecar import vacuum_sidecars
-from delta_sidecar.build.publishing import Levels
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.errors import ObjectNotFoundError
 from delta_sidecar.log.names import LAST_CHECKPOINT, SIDECAR_FOLDER
 from delta_sidecar.sidecar.manifest import decode_manifest
-from delta_sidecar.spark.access import grant, hadoop_configuration
-from delta_sidecar.spark.standing import standing_from
-from delta_sidecar.spark.trigger import CheckpointTrigger
+from delta_sidecar.spark.session.access import grant, hadoop_configuration
+from delta_sidecar.spark.trigger.trigger import CheckpointTrigger, standing_from
 from delta_sidecar.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -149,6 +148,7 @@ def recorded(
         yield mutations, place.triggered()
 
 
+@pytest.mark.full
 @pytest.mark.azurite
 def test_a_trigger_that_is_cut_off_anywhere_is_repaired(
     spark: SparkSession,
@@ -210,6 +210,7 @@ def _what(name: str) -> str:
     return "checkpoint" if ".checkpoint." in name else name
 
 
+@pytest.mark.full
 def test_on_local_disk_too(
     spark: SparkSession, tmp_path: Path, base: tuple[Store, list[str]], subtests: pytest.Subtests
 ) -> None:
@@ -241,6 +242,7 @@ def written_in(log: Path) -> set[tuple[int, str]]:
     return {(path.stat().st_ctime_ns, str(path.relative_to(log))) for path in log.rglob("*") if path.is_file()}
 
 
+@pytest.mark.full
 def test_a_torn_checkpoint_is_named(spark: SparkSession, tmp_path: Path, base: tuple[Store, list[str]]) -> None:
     place = Place(spark, str(tmp_path / "torn"), {}, base)
     assert place.triggered(sidecars=False) == ("complete", None)

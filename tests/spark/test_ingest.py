@@ -22,9 +22,9 @@ from tests.spark.readings import (
 
 from delta_sidecar import OptionError
 from delta_sidecar.events import BatchWritten, Event
-from delta_sidecar.spark.buckets import TimeBucket
-from delta_sidecar.spark.ingest import IngestPipeline
-from delta_sidecar.spark.tables import read_table
+from delta_sidecar.spark.ingest.buckets import TimeBucket
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
+from delta_sidecar.spark.ingest.tables import read_table
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def test_the_table_is_made_as_asked(spark: SparkSession, local_lake: Lake) -> No
     assert {file.named for file in assert_one_bucket_each(local_lake, url, bucket)} == {"2026-02-10", "2026-02-11"}
 
 
+@pytest.mark.full
 def test_change_data_feed_and_deletion_vectors_by_option(spark: SparkSession, local_lake: Lake) -> None:
     url = local_lake.new_url()
     pipeline = IngestPipeline(spark, url, change_data_feed=True, deletion_vectors=True, sidecars=False)
@@ -127,6 +128,7 @@ def test_change_data_feed_and_deletion_vectors_by_option(spark: SparkSession, lo
     assert table_of(spark, local_lake, url).count() == 179
 
 
+@pytest.mark.full
 def test_the_zone_of_a_session_does_not_matter(spark: SparkSession, local_lake: Lake) -> None:
     url = local_lake.new_url()
     IngestPipeline(spark, url, sidecars=False).write(readings(spark, 120))

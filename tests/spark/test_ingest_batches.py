@@ -11,9 +11,9 @@ from tests.spark.readings import assert_one_bucket_each, commits_of, readings, s
 
 from delta_sidecar import BadTimestampsError, CommitFailedError, IngestError
 from delta_sidecar.events import BatchWritten, Event
-from delta_sidecar.spark import writing
-from delta_sidecar.spark.ingest import IngestPipeline
-from delta_sidecar.spark.tables import read_table
+from delta_sidecar.spark.ingest import write as writing
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
+from delta_sidecar.spark.ingest.tables import read_table
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def spoilt(df: DataFrame) -> DataFrame:
     return df.withColumn("event_ts", F.expr(BAD))
 
 
+@pytest.mark.full
 def test_the_same_batch_id_twice_writes_once(
     spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_the_same_batch_id_twice_writes_once(
     assert_same_files(spark, local_lake, url)
 
 
+@pytest.mark.full
 @pytest.mark.azurite
 def test_a_failed_batch_leaves_nothing_and_can_be_run_again(spark: SparkSession, azure_lake: Lake) -> None:
     lake, url = azure_lake, azure_lake.new_url()
@@ -197,10 +199,11 @@ def test_what_fails_after_a_commit_does_not_fail_the_batch(
     assert sums_in(spark, local_lake, url) == sums_of(readings(spark, 60))
 
 
+@pytest.mark.full
 def test_the_trigger_is_told_of_every_commit_and_its_failure_fails_nothing(
     spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from delta_sidecar.spark import trigger
+    from delta_sidecar.spark.trigger import trigger
 
     asked: list[tuple[str, int]] = []
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from tests.spark.readings import data_files, readings, table_of
 
 from delta_sidecar.cli import main
-from delta_sidecar.spark.buckets import TimeBucket
+from delta_sidecar.spark.ingest.buckets import TimeBucket
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +47,7 @@ MORNING = json_lines(
 )
 
 
+@pytest.mark.full
 def test_json_becomes_a_table(local_lake: Lake, spark: SparkSession, tmp_path: Path) -> None:
     url = local_lake.new_url()
     (tmp_path / "readings.json").write_text(MORNING)
@@ -92,6 +93,7 @@ def test_columns_of_csv_are_told_by_their_names(local_lake: Lake, tmp_path: Path
     assert re.search(r"was not written: \[FAILED_READ_FILE\S*\] .*b\.csv", refused.stderr)
 
 
+@pytest.mark.full
 def test_nested_fields_that_the_table_lacks_are_not_left_out(
     spark: SparkSession, local_lake: Lake, tmp_path: Path
 ) -> None:
@@ -131,6 +133,7 @@ def test_what_cannot_be_read_is_told_and_writes_nothing(local_lake: Lake, tmp_pa
     assert "has no column event_ts, which time buckets come from; its columns: at, device, value" in other.stderr
 
 
+@pytest.mark.full
 def test_a_stream_once_and_again(local_lake: Lake, spark: SparkSession, tmp_path: Path) -> None:
     url, source = local_lake.new_url(), tmp_path / "arriving"
     readings(spark, 60).coalesce(1).write.parquet(str(source))

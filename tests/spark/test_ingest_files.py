@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from tests.spark.readings import assert_one_bucket_each, readings, sums_in, sums_of
 
-from delta_sidecar.spark.buckets import TimeBucket
-from delta_sidecar.spark.files import contents_of, row_bytes_in_sample, row_bytes_in_table, spread
-from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.spark.ingest.buckets import TimeBucket
+from delta_sidecar.spark.ingest.files import contents_of, row_bytes_in_sample, row_bytes_in_table, spread
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 TARGET = 64 << 10
 
 
+@pytest.mark.full
 def test_a_large_bucket_makes_several_files_near_the_target(spark: SparkSession, local_lake: Lake) -> None:
     url = local_lake.new_url()
     # Most rows are in one hour; three others have a few.
@@ -43,6 +45,7 @@ def test_a_large_bucket_makes_several_files_near_the_target(spark: SparkSession,
     assert sums_in(spark, local_lake, url).rows == 2 * 30_090
 
 
+@pytest.mark.full
 def test_small_buckets_make_one_file_each_however_they_arrive(spark: SparkSession, local_lake: Lake) -> None:
     url = local_lake.new_url()
     # Forty hours in sixteen pieces of input, in no order.
@@ -101,6 +104,7 @@ def test_a_bucket_stays_together_and_a_large_one_has_tasks_of_its_own(spark: Spa
     assert max(Counter(row["task"] for row in rows).values()) < 150
 
 
+@pytest.mark.full
 def test_bytes_of_a_row_by_sample_and_by_table(spark: SparkSession, local_lake: Lake) -> None:
     url = local_lake.new_url()
     assert 8 < row_bytes_in_sample(readings(spark, 20_000), "_event_hour") < 40

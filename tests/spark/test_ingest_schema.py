@@ -11,9 +11,9 @@ from tests.spark.file_lists import assert_same_files, own_files, spark_files
 from tests.spark.readings import commits_of, readings, table_of
 
 from delta_sidecar import IngestError, SchemaMismatchError, TableMismatchError
-from delta_sidecar.spark.buckets import TimeBucket
-from delta_sidecar.spark.ingest import IngestPipeline
-from delta_sidecar.spark.tables import GENERATION_EXPRESSION, read_table
+from delta_sidecar.spark.ingest.buckets import TimeBucket
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
+from delta_sidecar.spark.ingest.tables import GENERATION_EXPRESSION, read_table
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def url(spark: SparkSession, local_lake: Lake) -> str:
     return url
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -53,6 +54,7 @@ def test_columns_that_do_not_fit_are_named(
     assert len(list(commits_of(local_lake, url))) == 2
 
 
+@pytest.mark.full
 def test_columns_are_added_by_option(spark: SparkSession, local_lake: Lake) -> None:
     url = local_lake.new_url()
     options: dict[str, Any] = {"sidecars": False}

@@ -11,7 +11,7 @@ import pytest
 from tests.spark.readings import table_of
 from tests.spark.test_ingest_command import json_lines, run
 
-from delta_sidecar.spark.tables import read_table
+from delta_sidecar.spark.ingest.tables import read_table
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def typed(spark: SparkSession, local_lake: Lake) -> str:
     return url
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -114,6 +115,7 @@ def test_numbers_in_csv_that_are_names_stay_texts(spark: SparkSession, local_lak
     )
 
 
+@pytest.mark.full
 def test_files_in_folders_are_read_too(spark: SparkSession, local_lake: Lake, tmp_path: Path) -> None:
     url, source = local_lake.new_url(), tmp_path / "in"
     (source / "old" / "older").mkdir(parents=True)
@@ -131,6 +133,7 @@ def test_files_in_folders_are_read_too(spark: SparkSession, local_lake: Lake, tm
     assert "has the folder old beside day=2026-02-10, which names a partition" in refused.stderr
 
 
+@pytest.mark.full
 def test_timestamps_without_a_zone_in_a_table_that_has_none(
     spark: SparkSession, local_lake: Lake, tmp_path: Path
 ) -> None:
@@ -146,6 +149,7 @@ def test_timestamps_without_a_zone_in_a_table_that_has_none(
     ]
 
 
+@pytest.mark.full
 def test_a_stream_sees_columns_that_come_later_and_files_of_any_age(
     spark: SparkSession, local_lake: Lake, tmp_path: Path
 ) -> None:
@@ -177,6 +181,7 @@ def test_a_stream_sees_columns_that_come_later_and_files_of_any_age(
     assert [tuple(row) for row in rows] == [(0, None, None), (1, None, None), (2, 3, 77)]
 
 
+@pytest.mark.full
 def test_a_batch_that_was_written_before_needs_its_files_no_more(
     spark: SparkSession, local_lake: Lake, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from tests.spark.readings import assert_one_bucket_each, commits_of, readings, s
 
 from delta_sidecar.errors import ObjectNotFoundError
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ INTERVAL = 3
 BATCH, MOST_BATCHES = 30, 12
 
 
+@pytest.mark.full
 def test_a_killed_stream_is_gone_on_with(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
     url, checkpoints = lake.new_url("killed"), lake.new_url("checkpoints")
     source = tmp_path / "arrived"

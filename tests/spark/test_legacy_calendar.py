@@ -41,6 +41,7 @@ def write(spark: SparkSession, url: str, dates: tuple[str, ...], kind: str, zone
         ).option("delta.checkpoint.writeStatsAsJson", "false").save(url)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("zone", ["UTC", "+05:30"])
 @pytest.mark.parametrize("kind", ["TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "INT96"])
 def test_old_dates_and_timestamps_are_the_same(spark: SparkSession, local_lake: Lake, kind: str, zone: str) -> None:
@@ -70,6 +71,7 @@ def test_where_clocks_were_changed_old_timestamps_are_refused_and_all_else_is_re
     assert_read_by_us(read_by_spark(spark, later), DeltaTable(later))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
 def test_no_file_is_left_out_by_statistics_in_a_checkpoint(spark: SparkSession, local_lake: Lake, zone: str) -> None:
     url = local_lake.new_url("legacy")

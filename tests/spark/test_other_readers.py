@@ -18,9 +18,9 @@ from tests.spark.readings import EVENING, readings, table_of
 from tests.spark.spark_tables import names
 
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.spark.access import hadoop_url
-from delta_sidecar.spark.building import build_sidecar
-from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.spark.build.build import build_sidecar
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
+from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def sums_by_spark(spark: SparkSession, lake: Lake, url: str, where: str) -> tupl
     return tuple(table_of(spark, lake, url).where(where).selectExpr(*SUMS).collect()[0])
 
 
+@pytest.mark.full
 def test_deltalake_reads_the_same_rows(spark: SparkSession, lake: Lake, table: str) -> None:
     expected = rows_by_spark(spark, lake, table)
     assert len(expected) == BATCHES * ROWS
@@ -121,6 +122,7 @@ def test_deltalake_lists_the_same_files_and_takes_none_of_ours_for_waste(
     assert other.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True) == []
 
 
+@pytest.mark.full
 def test_deltalake_writes_to_it_and_checkpoints_it(spark: SparkSession, lake: Lake, table: str) -> None:
     other = opened(lake, table)
     before = names(open_store(table, lake.options))

@@ -14,7 +14,7 @@ from tests.builder import TableBuilder
 from tests.spark.triggered_table import INTERVAL, triggered_table
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
-from delta_sidecar.spark.ownership import Mark, Turn, is_batch_there, mark_in, pipeline_mark, whose_turn
+from delta_sidecar.spark.trigger.ownership import Mark, Turn, is_batch_there, mark_in, pipeline_mark, whose_turn
 from delta_sidecar.store import open_store
 
 LEASE = timedelta(seconds=100)
@@ -93,6 +93,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=40)
 @given(steps=STEPS, with_crashes=st.booleans())
 def test_it_is_done_once_without_crashes_and_in_the_end_with_them(

@@ -13,20 +13,19 @@ from tests.build.reading_back import read_back
 from tests.builder import TableBuilder, add
 
 from delta_sidecar.build import build_sidecar as build_locally
+from delta_sidecar.build.builder import manifest_facts
 from delta_sidecar.build.layout import lay_out
-from delta_sidecar.build.manifest_facts import manifest_facts
 from delta_sidecar.build.rows import RowMaker
 from delta_sidecar.errors import BuildError, StorageError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.plan import StateMachineIterator
-from delta_sidecar.replay.opening import Opening
+from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.replay.witnesses import VersionProof
 from delta_sidecar.sidecar.names import parse_sidecar_name
-from delta_sidecar.spark.build_failures import failure_of, told_in_our_words
-from delta_sidecar.spark.part_records import joined_records
-from delta_sidecar.spark.parts import ACTIONS, PartWriter, actions_of
+from delta_sidecar.spark.build.build import failure_of, told_in_our_words
+from delta_sidecar.spark.build.parts import ACTIONS, PartWriter, actions_of, joined_records
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from delta_sidecar import DeltaTable
 from delta_sidecar.connect import datafusion as for_datafusion
 from delta_sidecar.connect import duckdb as for_duckdb
 from delta_sidecar.connect import polars as for_polars
-from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -122,6 +122,7 @@ def answers(request: pytest.FixtureRequest, telemetry: str) -> Answers:
     return {name: _plain(answer) for name, answer in ask(telemetry).items()}
 
 
+@pytest.mark.full
 def test_the_newest_rows_of_one_device_are_the_same(answers: Answers, by_spark: Answers) -> None:
     expected = by_spark["newest"]
     assert expected.num_rows == NEWEST
@@ -164,6 +165,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.full
 def test_a_number_beside_a_float_is_what_spark_takes_it_for(spark: SparkSession, local_lake: Lake) -> None:
     url = local_lake.new_url("floats")
     rows = [(at, number, number) for at, number in enumerate(NUMBERS)]

@@ -62,6 +62,7 @@ def changed(request: pytest.FixtureRequest, spark: SparkSession, local_lake: Lak
     return made
 
 
+@pytest.mark.full
 def test_a_table_is_the_same_after_random_operations(changed: RandomTable) -> None:
     newest = changed.moments[-1]
     assert newest.reading.rows.num_rows
@@ -85,6 +86,7 @@ def test_older_versions_are_the_same_as_when_spark_read_them(changed: RandomTabl
             raise
 
 
+@pytest.mark.full
 def test_spark_travels_to_the_same_version(spark: SparkSession, changed: RandomTable) -> None:
     moment = changed.moments[len(changed.moments) // 2]
     there = read_by_spark(spark, changed.url, version=moment.version)
@@ -109,6 +111,7 @@ def every_type(spark: SparkSession, local_lake: Lake) -> str:
     return url
 
 
+@pytest.mark.full
 def test_values_of_every_type_are_the_same_in_every_layout(spark: SparkSession, every_type: str) -> None:
     reading = read_by_spark(spark, every_type, row_tables.TYPE_PREDICATES)
     assert reading.rows.num_rows == len(row_tables.LAYOUTS) * row_tables.ROWS_OF_EVERY_TYPE
@@ -142,6 +145,7 @@ def test_columns_with_dots_in_their_names_are_told_apart(spark: SparkSession, lo
     assert_read_by_us(reading, DeltaTable(url), [["a"], ["a.b"], ["a.c", "id"]])
 
 
+@pytest.mark.full
 def test_a_shallow_clone_is_the_same_where_files_elsewhere_are_allowed(spark: SparkSession, local_lake: Lake) -> None:
     url, source = local_lake.new_url("clone"), local_lake.new_url("cloned")
     row_tables.cloned(spark, url, source)

@@ -14,10 +14,16 @@ import pytest
 from tests.spark.conftest import IVY
 
 from delta_sidecar.errors import OptionError, SparkSetupError
-from delta_sidecar.spark import session as sessions
-from delta_sidecar.spark.access import hadoop_url
-from delta_sidecar.spark.launching import _Output, _reason
-from delta_sidecar.spark.session import DELTA_CATALOG, DELTA_EXTENSION, delta_package, hadoop_package, spark_session
+from delta_sidecar.spark.session import session as sessions
+from delta_sidecar.spark.session.access import hadoop_url
+from delta_sidecar.spark.session.launch import _Output, _reason
+from delta_sidecar.spark.session.session import (
+    DELTA_CATALOG,
+    DELTA_EXTENSION,
+    delta_package,
+    hadoop_package,
+    spark_session,
+)
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from tests.spark.conftest import Lake
 
 
+@pytest.mark.full
 def test_spark_and_our_store_see_the_same_table(spark: SparkSession, lake: Lake) -> None:
     url = lake.new_url()
     spark.range(10).write.format("delta").save(hadoop_url(url, lake.options))
@@ -205,10 +212,11 @@ def test_hadoop_is_of_the_version_that_spark_has(monkeypatch: pytest.MonkeyPatch
 
 def run(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Runs code with a session of its own, and gives what it wrote."""
-    before = f"from delta_sidecar.spark.session import spark_session\nsettings = {json.dumps(settings)}\n"
+    before = f"from delta_sidecar.spark.session.session import spark_session\nsettings = {json.dumps(settings)}\n"
     return subprocess.run([sys.executable, "-c", before + code], capture_output=True, check=False, text=True)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_start_is_quiet_and_what_comes_later_is_heard() -> None:
     code = (
@@ -226,6 +234,7 @@ def test_a_start_is_quiet_and_what_comes_later_is_heard() -> None:
     assert (ran.stdout, ran.stderr, ran.returncode) == ("[Row(a=1, b=[2])]\n", "a word of the JVM\n", 0)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
     settings = tmp_path / "settings.xml"

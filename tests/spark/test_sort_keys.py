@@ -10,9 +10,8 @@ import pytest
 from tests.build.reading_back import comparable
 
 from delta_sidecar.log.stats import parse_statistics
-from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
-from delta_sidecar.replay.sort_values import typed, without_nan
-from delta_sidecar.spark.sort_keys import with_keys
+from delta_sidecar.sidecar.order import SidecarOrder, SortValue, typed, without_nan
+from delta_sidecar.spark.build.parts import with_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +46,7 @@ def in_order(files: DataFrame, order: SidecarOrder) -> list[tuple[str, str]]:
     return [(row["path"], row["#vector"]) for row in ranged.collect()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", KINDS)
 def test_partition_values(spark: SparkSession, name: str) -> None:
     kind, texts = KINDS[name]

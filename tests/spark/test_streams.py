@@ -13,8 +13,8 @@ from tests.spark.readings import EVENING, assert_one_bucket_each, commits_of, re
 
 from delta_sidecar import OptionError
 from delta_sidecar.events import BatchWritten, CheckpointTriggered, Event
-from delta_sidecar.spark.access import hadoop_configuration
-from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
+from delta_sidecar.spark.session.access import hadoop_configuration
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
     return Source(spark, tmp_path / "arriving")
 
 
+@pytest.mark.full
 @pytest.mark.azurite
 def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, azure_lake: Lake, source: Source) -> None:
     lake = azure_lake
@@ -84,6 +85,7 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, azure_lake: Lake
     assert [(event.version, event.outcome) for event in triggered] == [(3, "complete")]
 
 
+@pytest.mark.full
 def test_a_batch_that_comes_again_is_not_written_again(spark: SparkSession, local_lake: Lake, source: Source) -> None:
     url, location = local_lake.new_url("stream"), local_lake.new_url("checkpoints")
     told: list[Event] = []
@@ -114,6 +116,7 @@ def test_a_batch_that_comes_again_is_not_written_again(spark: SparkSession, loca
     }
 
 
+@pytest.mark.full
 def test_a_bad_batch_stops_the_query_and_leaves_nothing(spark: SparkSession, local_lake: Lake, source: Source) -> None:
     url, location = local_lake.new_url("stream"), local_lake.new_url("checkpoints")
     source.arrive(1)
@@ -128,6 +131,7 @@ def test_a_bad_batch_stops_the_query_and_leaves_nothing(spark: SparkSession, loc
     assert sums_in(spark, local_lake, url).rows == 60
 
 
+@pytest.mark.full
 def test_a_stream_with_a_state_sees_a_batch_that_was_written_before(
     spark: SparkSession, local_lake: Lake, source: Source
 ) -> None:
@@ -150,6 +154,7 @@ def test_a_stream_with_a_state_sees_a_batch_that_was_written_before(
     assert sums_in(spark, local_lake, url) == sums_of(source.everything())
 
 
+@pytest.mark.full
 def test_what_is_written_can_be_made_of_each_batch(spark: SparkSession, local_lake: Lake, source: Source) -> None:
     url = local_lake.new_url("stream")
     source.arrive(2)
@@ -173,7 +178,7 @@ def test_a_session_has_the_credentials_before_the_query_starts(
     def start(*_: object, **__: object) -> None:
         found.extend(hadoop_configuration(spark).get(name) for name in names)
 
-    monkeypatch.setattr("delta_sidecar.spark.ingest.start_stream", start)
+    monkeypatch.setattr("delta_sidecar.spark.ingest.pipeline.start_stream", start)
     pipeline = IngestPipeline(spark, f"{root}/t", storage_options={"account_key": "c2VjcmV0"})
     pipeline.write_stream(
         source.stream(), checkpoint_location="abfss://lake@progress.dfs.core.windows.net/c", trigger=ALL

@@ -9,8 +9,8 @@ from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation 
 from tests.builder import TableBuilder
 
 from delta_sidecar import SchemaMismatchError, TableMismatchError
-from delta_sidecar.spark.buckets import TimeBucket
-from delta_sidecar.spark.tables import check_table, nullable, read_table, timestamp_kind
+from delta_sidecar.spark.ingest.buckets import TimeBucket
+from delta_sidecar.spark.ingest.tables import check_table, nullable, read_table, timestamp_kind
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

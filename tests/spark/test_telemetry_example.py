@@ -7,15 +7,16 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from rich.console import Console
 
 if TYPE_CHECKING:
-    import pytest
     from pyspark.sql import SparkSession
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "telemetry"
 
 
+@pytest.mark.full
 def test_the_last_hour_is_asked_for_while_it_streams(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,8 @@ from tests.spark.file_lists import assert_same_files
 from tests.spark.readings import assert_one_bucket_each, commits_of, readings, sums_in, sums_of, table_of
 
 from delta_sidecar import CommitFailedError, IngestError
-from delta_sidecar.spark import writing
-from delta_sidecar.spark.ingest import IngestPipeline
+from delta_sidecar.spark.ingest import write as writing
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.spark.conftest import Lake
 
-    from delta_sidecar.spark.summary import WriteSummary
+    from delta_sidecar.spark.ingest.pipeline import WriteSummary
 
 BATCHES = 3
 
@@ -57,6 +57,7 @@ def test_two_pipelines_write_at_once(spark: SparkSession, lake: Lake) -> None:
     assert_same_files(spark, lake, url, tier=1)
 
 
+@pytest.mark.full
 def test_a_table_that_delta_stumbles_over_is_the_other_ones(
     spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +110,7 @@ def test_one_batch_from_two_at_once_is_written_once(spark: SparkSession, local_l
     assert sums_in(spark, local_lake, url) == sums_of(readings(spark, 60))
 
 
+@pytest.mark.full
 def test_columns_added_at_once_are_all_added(spark: SparkSession, local_lake: Lake) -> None:
     url = local_lake.new_url("shared")
     pipelines = [IngestPipeline(spark, url, app_id=name, merge_schema=True, sidecars=False) for name in ("a", "b")]

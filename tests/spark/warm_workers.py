@@ -6,7 +6,7 @@ import pandas as pd
 import pyspark.worker
 from pyspark.daemon import manager
 
-import delta_sidecar.spark.parts
+import delta_sidecar.spark.build.parts
 
 __all__ = ["delta_sidecar", "pd", "pyspark"]
 

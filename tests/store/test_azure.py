@@ -4,7 +4,7 @@ import pytest
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.store.address import parse_address
-from delta_sidecar.store.azure import azure_access
+from delta_sidecar.store.clouds.azure import azure_access
 
 BARE = "az://lake/t"
 FULL = "abfss://lake@acct.dfs.core.windows.net/t"

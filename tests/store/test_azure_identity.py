@@ -14,7 +14,7 @@ from tests.store.identity_server import TOKEN, IdentityServer
 
 from delta_sidecar.errors import AuthenticationError, OptionError
 from delta_sidecar.store import open_store
-from delta_sidecar.store.azure_identity import is_installed
+from delta_sidecar.store.clouds.azure import is_installed
 
 if TYPE_CHECKING:
     from pathlib import Path

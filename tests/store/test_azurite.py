@@ -164,6 +164,7 @@ def test_one_client_and_one_gate_for_all_stores_of_a_container(azurite: Azurite,
     assert other._gate is one._gate  # type: ignore[attr-defined]
 
 
+@pytest.mark.full
 def test_long_listings_come_page_by_page(azurite: Azurite) -> None:
     store = open_store(f"az://{azurite.create_container()}/t", azurite.options)
     names = [f"l/{number:05}.json" for number in range(PAGE_SIZE + 20)]

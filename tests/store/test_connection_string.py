@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.store.connection_string import EMULATOR, parse_connection_string
+from delta_sidecar.store.clouds.azure import EMULATOR, parse_connection_string
 
 
 def test_with_a_key() -> None:

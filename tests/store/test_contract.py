@@ -203,6 +203,7 @@ def test_folder_markers_are_not_listed(store: Store) -> None:
     assert paths(store, "l/") == ["l/00.json", "l/_last_checkpoint"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_taken_as_they_are(store: Store, name: str) -> None:
     path = f"p={name}/{name}.bin"
@@ -284,6 +285,7 @@ def uploaded(request: pytest.FixtureRequest, store: Store, monkeypatch: pytest.M
     return file
 
 
+@pytest.mark.full
 def test_a_file_is_written_whole_and_stays(store: Store, uploaded: Path) -> None:
     written = store.put_file("_delta_log/_sidecars/v1.parquet", str(uploaded))
     assert written.size == 12_800_000
@@ -291,6 +293,7 @@ def test_a_file_is_written_whole_and_stays(store: Store, uploaded: Path) -> None
     assert paths(store) == ["_delta_log/_sidecars/v1.parquet"]
 
 
+@pytest.mark.full
 def test_a_file_does_not_replace_an_object_unasked(store: Store, uploaded: Path) -> None:
     store.put("v1.parquet", b"first")
     with pytest.raises(ObjectExistsError, match=r"v1\.parquet"):

@@ -9,7 +9,7 @@ from tests.store.queued_log import PATIENCE, QueuedLog
 from tests.store.scripted_server import ScriptedServer
 
 from delta_sidecar.store import RequestLog, ScanCancelledError, open_store
-from delta_sidecar.store.gate import RequestGate, gate_for
+from delta_sidecar.store.accounting import RequestGate, gate_for
 
 
 class Waiter:

@@ -12,7 +12,7 @@ from tests.store.google_server import TOKEN, GoogleServer
 
 from delta_sidecar.errors import AuthenticationError, OptionError
 from delta_sidecar.store import RequestLog, open_store
-from delta_sidecar.store.google import google_access
+from delta_sidecar.store.clouds.google import google_access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.store.option_names import canonical, from_environment
-from delta_sidecar.store.option_values import read_count, read_duration, read_flag
-from delta_sidecar.store.options import AZURE_OPTIONS, REQUEST_OPTIONS, environment_secrets, options_of
+from delta_sidecar.store.client import AZURE_OPTIONS, REQUEST_OPTIONS, environment_secrets, options_of
+from delta_sidecar.store.options import canonical, from_environment, read_count, read_duration, read_flag
 
 if TYPE_CHECKING:
     from delta_sidecar.store.address import StoreKind

@@ -14,7 +14,7 @@ from tests.store.scripted_server import ScriptedServer
 
 from delta_sidecar.errors import AuthenticationError, OptionError
 from delta_sidecar.store import RequestLog, TripClock, open_store, run_in
-from delta_sidecar.store.s3 import s3_access
+from delta_sidecar.store.clouds.s3 import s3_access
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,6 +182,7 @@ def test_refused_keys_are_an_error_without_secrets(
         assert not [text for text in shown if secret in text]
 
 
+@pytest.mark.full
 def test_long_listings_come_page_by_page(moto: Moto) -> None:
     store = open_store(f"s3://{moto.create_bucket()}/t", moto.options)
     names = [f"l/{number:05}.json" for number in range(1020)]

@@ -18,7 +18,7 @@ from tests.store.identity_server import TOKEN, IdentityServer
 
 from delta_sidecar.errors import AuthenticationError, OptionError, StorageError
 from delta_sidecar.store import RequestLog, open_store
-from delta_sidecar.store.tokens import NoTokenError, ask_for_token
+from delta_sidecar.store.clouds.azure import NoTokenError, ask_for_token
 
 if TYPE_CHECKING:
     from tests.azurite import Azurite

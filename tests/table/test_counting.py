@@ -14,12 +14,13 @@ from tests.table.written import counting_table, numbers, write
 from delta_sidecar import DeltaTable, UnreadableFileError
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", tables.names() or [pytest.param("", marks=pytest.mark.skip("no conformance tables"))])
 def test_rows_of_public_tables(name: str) -> None:
     *older, newest = tables.versions(name)

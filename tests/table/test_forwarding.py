@@ -19,7 +19,7 @@ from tests.table.written import counting_table, numbers, write
 
 from delta_sidecar import DeltaTable, UnsupportedFeatureError, write_deltalake
 from delta_sidecar.store import open_store
-from delta_sidecar.table.handle import TableHandle
+from delta_sidecar.table.pinned import TableHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

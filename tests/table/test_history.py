@@ -14,7 +14,7 @@ from tests.table.written import counting_table
 
 from delta_sidecar import CorruptCommitError, DeltaTable, OptionError
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

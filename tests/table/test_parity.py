@@ -103,6 +103,7 @@ def told(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in inner.items() if value not in (None, {})}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", tables.names() or NO_TABLES)
 def test_public_tables(name: str) -> None:
     *older, newest = tables.versions(name)

@@ -26,7 +26,7 @@ from delta_sidecar import (
 )
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,7 @@ import pytest
 from tests.table.written import counting_table
 
 from delta_sidecar import DeltaTable, OptionError, write_deltalake
-from delta_sidecar.table.forwarding import Forwarded
-from delta_sidecar.table.writing import Writing
+from delta_sidecar.table.writing import Forwarded, Writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ from tests.table.written import every_type, partitioned, write
 from delta_sidecar import DeltaTable, LogCorruptionError, OptionError
 from delta_sidecar.events import Event, ScanEnded
 from delta_sidecar.store import open_store
-from delta_sidecar.store.wrappers import RecordingStore
-from delta_sidecar.table.column_summaries import ColumnSummary, TableSummary, fold_stats
+from delta_sidecar.store.testing import RecordingStore
+from delta_sidecar.table.summaries import ColumnSummary, TableSummary, fold_stats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -441,6 +441,7 @@ def test_every_type_is_folded(tmp_path: Path) -> None:
     assert found["moment"].type == "timestamp[us, tz=UTC]"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not tables.names(), reason=f"no conformance tables in {tables.FOLDER}")
 def test_what_public_tables_come_to_is_what_their_files_come_to() -> None:
     folded = 0

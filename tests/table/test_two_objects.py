@@ -60,6 +60,7 @@ def run(lib: Any, operations: list[Operation]) -> list[object]:  # noqa: ANN401 
     return told
 
 
+@pytest.mark.full
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(OPERATIONS)), st.integers(0, 1), st.integers(0, 3)), max_size=8))
 def test_every_write_ends_as_with_deltalake(operations: list[Operation]) -> None:

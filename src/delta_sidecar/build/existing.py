@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from delta_sidecar._digest import xxh3_128
-from delta_sidecar.build.publishing import publish_manifest
+from delta_sidecar._arrow import xxh3_128
+from delta_sidecar.build.publish import publish_manifest
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, SidecarError
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.replay.witnesses import VersionProof
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
-from delta_sidecar.sidecar.manifest import decode_manifest
+from delta_sidecar.sidecar.manifest import decode_manifest, decode_segment
 from delta_sidecar.sidecar.names import manifest_name
-from delta_sidecar.sidecar.segments import decode_segment
 
 if TYPE_CHECKING:
-    from delta_sidecar.build.publishing import Levels
+    from delta_sidecar.build.publish import Levels
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.predicate.names import read, written
-from delta_sidecar.replay.sidecar_layout import collected_columns
-from delta_sidecar.replay.sidecar_order import SidecarOrder, SortValue
+from delta_sidecar.predicate.tree import read, written
+from delta_sidecar.sidecar.layout import collected_columns
+from delta_sidecar.sidecar.order import SidecarOrder, SortValue
 from delta_sidecar.sidecar.schema import SidecarSchema, default_time_column, sortable_type
 
 if TYPE_CHECKING:

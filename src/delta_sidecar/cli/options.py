@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from delta_sidecar.table.pinned import TableHandle
+
 
 # Too many arguments are counted by the command and not by click, which would show them: one may be half of a split
 # secret.
@@ -137,3 +140,27 @@ storage_option = click.option(
     callback=_storage_options,
     help="An option of the store, such as account_key=...; may be repeated.",
 )
+
+
+# A table by what a call says of it.
+
+
+def open_table(
+    address: str,
+    version: int | None,
+    timestamp: str | None,
+    storage_options: Mapping[str, str],
+) -> TableHandle:
+    """A table at a version, at a time, or as it is at its first use. Only a time is looked up at once.
+
+    Raises:
+        OptionError: A version and a time are given, or what is no time.
+    """
+    from delta_sidecar.scan.config import LazyScanConfig
+    from delta_sidecar.table.pinned import TableHandle
+
+    wanted = LazyScanConfig(version=version, timestamp=timestamp)
+    table = TableHandle.of(address, version, storage_options)
+    if wanted.timestamp is not None:
+        table.pin(timestamp=wanted.timestamp)
+    return table

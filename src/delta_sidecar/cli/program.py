@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import os
 import re
+import signal
 import sys
 import threading
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from delta_sidecar.cli.build import build
-from delta_sidecar.cli.explain import explain
-from delta_sidecar.cli.files import files
-from delta_sidecar.cli.head import head
-from delta_sidecar.cli.ingest import ingest
-from delta_sidecar.cli.inspect import inspect
-from delta_sidecar.cli.interrupts import InterruptWatch
-from delta_sidecar.cli.log import logging_to_stderr
-from delta_sidecar.cli.sql import sql
-from delta_sidecar.cli.stats import stats
-from delta_sidecar.cli.vacuum import vacuum
+from delta_sidecar.cli.commands.build import build
+from delta_sidecar.cli.commands.explain import explain
+from delta_sidecar.cli.commands.files import files
+from delta_sidecar.cli.commands.head import head
+from delta_sidecar.cli.commands.ingest import ingest
+from delta_sidecar.cli.commands.inspect import inspect
+from delta_sidecar.cli.commands.sql import sql
+from delta_sidecar.cli.commands.stats import stats
+from delta_sidecar.cli.commands.vacuum import vacuum
+from delta_sidecar.cli.output import printable
+from delta_sidecar.cli.process import INTERRUPTED
+from delta_sidecar.events import Event, JsonLines, event_of, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
 
 
 class Program(click.Group):
@@ -80,3 +89,92 @@ def _leave(ending: SystemExit) -> None:
             stream.flush()
     code = ending.code
     os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+# What happens, event by event, on stderr.
+
+
+@contextmanager
+def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
+    """Has every event written to stderr, as a line of text or of JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if as_json else _TextLines())
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _TextLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        event = event_of(record)
+        text = record.getMessage() if event is None else _told(event)
+        return f"{record.levelname.lower():<8}{printable(text)}"
+
+
+def _told(event: Event) -> str:
+    fields = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in event.fields().items())
+    return f"{event.name:<18} {' '.join(fields)}"
+
+
+# Ctrl-C that works in the middle of a native call too.
+
+
+# How long Python has to take notice, and then to clean up and end the program by itself.
+_GRACE = 0.5
+_CLEAN_UP = 5.0
+
+
+class InterruptWatch:
+    """Ends the process after Ctrl-C if Python does not.
+
+    Python raises KeyboardInterrupt between two of its own steps. While the main thread is inside of a native call, such
+    as a request that gets no answer, there is no next step; the operating system's signal arrives all the same.
+    """
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            self._writing = -1
+            return
+        self._taken = threading.Event()
+        self._handler = signal.getsignal(signal.SIGINT)
+        if self._handler is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._take)
+        reading, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+        self._before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        threading.Thread(
+            target=_watch, args=(reading, self._taken), name="delta-sidecar-interrupts", daemon=True
+        ).start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._writing >= 0:
+            signal.set_wakeup_fd(self._before)
+            os.close(self._writing)
+            if self._handler is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self._taken.set()
+        signal.default_int_handler(number, frame)
+
+
+def _watch(reading: int, taken: threading.Event) -> None:
+    while arrived := os.read(reading, 1):
+        if arrived[0] == signal.SIGINT:
+            # Not taken when this comes back: Python is stuck. Else it may have files to remove.
+            if taken.wait(_GRACE):
+                threading.Event().wait(_CLEAN_UP)
+            _end()
+    os.close(reading)
+
+
+def _end() -> NoReturn:
+    if sys.stderr.isatty():
+        # The progress line is erased, and the cursor that it hid is shown.
+        os.write(sys.stderr.fileno(), b"\r\x1b[2K\x1b[?25h")
+    os._exit(INTERRUPTED)

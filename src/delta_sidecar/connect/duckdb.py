@@ -27,9 +27,9 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 from delta_sidecar.connect.tables import open_handle
-from delta_sidecar.data.dataset import LazyDataset
-from delta_sidecar.data.query import RowQuery
 from delta_sidecar.errors import DeltaSidecarError
+from delta_sidecar.rows.dataset import LazyDataset
+from delta_sidecar.rows.query import RowQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.data.dataset import LazyDataset
-    from delta_sidecar.data.one_file import ReadableTable
-    from delta_sidecar.data.query import RowQuery
-    from delta_sidecar.data.scan import RowMetrics
-    from delta_sidecar.data.stream import RowStream
+    from delta_sidecar.rows.dataset import LazyDataset
+    from delta_sidecar.rows.query import RowQuery
+    from delta_sidecar.rows.scan import RowMetrics
+    from delta_sidecar.rows.stream import ReadableTable, RowStream
     from delta_sidecar.table.delta_table import DeltaTable
-    from delta_sidecar.table.handle import TableHandle
+    from delta_sidecar.table.pinned import TableHandle
 
 _ROWS_PER_BATCH = 8_192
 # How long a query that is no longer wanted has to end.

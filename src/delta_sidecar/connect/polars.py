@@ -30,21 +30,21 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 from delta_sidecar.connect.polars_predicates import prunable
-from delta_sidecar.data.columns import row_schema
-from delta_sidecar.data.query import RowQuery
 from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate import FALSE
+from delta_sidecar.rows.columns import row_schema
+from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.store.address import settled
 from delta_sidecar.table.delta_table import DeltaTable
-from delta_sidecar.table.handle import TableHandle
-from delta_sidecar.table.partition_filters import partition_predicate
+from delta_sidecar.table.filters import partition_predicate
+from delta_sidecar.table.pinned import TableHandle
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
     from delta_sidecar.events import Listener
     from delta_sidecar.store import TokenCredential
-    from delta_sidecar.table.partition_filters import Filters
+    from delta_sidecar.table.filters import Filters
 
 
 def scan_delta(  # noqa: PLR0913 - the first are Polars'

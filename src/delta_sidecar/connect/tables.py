@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.table.delta_table import DeltaTable
-from delta_sidecar.table.handle import TableHandle
+from delta_sidecar.table.pinned import TableHandle
 
 if TYPE_CHECKING:
     import os

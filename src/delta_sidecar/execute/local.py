@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import binaries, int64s, strings
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
-from delta_sidecar.execute.fetcher import FIRST_BYTES, Fetcher
-from delta_sidecar.execute.footer import FOOTER_BYTES, read_footer
-from delta_sidecar.execute.json_scan import AHEAD_BYTES, scan_json, within
-from delta_sidecar.execute.parquet_scan import ParquetScan
+from delta_sidecar.execute.fetch import FIRST_BYTES, Fetcher
+from delta_sidecar.execute.json import AHEAD_BYTES, scan_json, within
+from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, read_footer
+from delta_sidecar.execute.parquet.scan import ParquetScan
 from delta_sidecar.execute.piece_scan import PieceScan
 from delta_sidecar.execute.work import ExecutionCounts, Work, unreadable
 from delta_sidecar.plan import (

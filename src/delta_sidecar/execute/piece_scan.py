@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_sidecar._digest import xxh3_128
+from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError, StorageError
 from delta_sidecar.execute.lanes import in_lanes
-from delta_sidecar.execute.page_headers import DATA_PAGE, read_page_header
+from delta_sidecar.execute.parquet.pages import DATA_PAGE, read_page_header
 from delta_sidecar.execute.work import Asked, Work, decoders, unreadable
 from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Piece, Place
 from delta_sidecar.store import join

@@ -7,7 +7,7 @@
 It reads the listing, a few small files and the footers of the newest checkpoint; the file list is never built.
 """
 
-from delta_sidecar.health.inspection import inspect_table
+from delta_sidecar.health.inspect import inspect_table
 from delta_sidecar.health.report import Finding, TableReport
 
 __all__ = ["Finding", "TableReport", "inspect_table"]

@@ -7,24 +7,24 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from delta_sidecar.health.sidecar_report import SidecarReport, SidecarsReport
+from delta_sidecar.health.report import SidecarReport, SidecarsReport
 from delta_sidecar.plan import Terminus
-from delta_sidecar.predicate import names
-from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
-from delta_sidecar.replay.sidecar import SidecarBase
-from delta_sidecar.replay.sidecar_layout import collected_columns
+from delta_sidecar.predicate import tree
+from delta_sidecar.replay.bases.sidecar import SidecarBase
+from delta_sidecar.replay.snapshot import BaseChoice, ChoosesBase
+from delta_sidecar.sidecar.layout import collected_columns
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from delta_sidecar.health.sidecar_report import UnusableSidecar
+    from delta_sidecar.health.report import UnusableSidecar
     from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.log.segment import ListedFile
     from delta_sidecar.plan import StateMachinePhase
-    from delta_sidecar.replay.bases import Base
-    from delta_sidecar.replay.sidecar_layout import SidecarLayout
+    from delta_sidecar.replay.bases.base import Base
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.sidecar.layout import SidecarLayout
     from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
 
 _MOST_VERSIONS = 20
@@ -79,7 +79,7 @@ def sidecars_of(snapshot: Snapshot, bucket: str, unusable: Sequence[UnusableSide
 
 def _report(name: str, tier: int, layout: SidecarLayout, snapshot: Snapshot, bucket: str) -> SidecarReport:
     manifest, columns = layout.manifest, snapshot.columns
-    shown = {physical: names.written(path) for path, physical in columns.physical_names.items()}
+    shown = {physical: tree.written(path) for path, physical in columns.physical_names.items()}
     collected = collected_columns(columns, snapshot.metadata.configuration)
     has = set(manifest.statistics)
     missing = [path for path, kind in collected.items() if kind is not None and path not in has]
@@ -151,4 +151,4 @@ def _is_first(name: str) -> bool:
 
 
 def _shown(path: ColumnPath, shown: Mapping[ColumnPath, str]) -> str:
-    return shown.get(path) or names.written(path)
+    return shown.get(path) or tree.written(path)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, nullable_int64s, numbers_of, scalar, valid_mask
-from delta_sidecar.log.timestamps import parse_timestamps
+from delta_sidecar.log.values import parse_timestamps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,17 @@ or lets it through to the user (`PartialResultPhase`); then it asks for the next
 Nothing here knows of Delta, and nothing here does I/O.
 """
 
-from delta_sidecar.plan.machine import Batches, Executor, StateMachineIterator
+from delta_sidecar.plan.flow import (
+    Batches,
+    Consume,
+    ConsumePhase,
+    Executor,
+    PartialResult,
+    PartialResultPhase,
+    StateMachineIterator,
+    StateMachinePhase,
+    Terminus,
+)
 from delta_sidecar.plan.nodes import (
     FILE_LABEL,
     HEAD_BYTES,
@@ -34,14 +44,6 @@ from delta_sidecar.plan.nodes import (
     ScanParquet,
     ScanPieces,
     Substitute,
-)
-from delta_sidecar.plan.phases import (
-    Consume,
-    ConsumePhase,
-    PartialResult,
-    PartialResultPhase,
-    StateMachinePhase,
-    Terminus,
 )
 
 __all__ = [

@@ -9,9 +9,12 @@ No I/O, and sqlglot is imported only when there is SQL to read.
 
 from __future__ import annotations
 
-from delta_sidecar.predicate.binding import bind
+from delta_sidecar.predicate.bind import bind
 from delta_sidecar.predicate.bounds import Bounds, ColumnBounds
-from delta_sidecar.predicate.expression import (
+from delta_sidecar.predicate.match import matches
+from delta_sidecar.predicate.prune import may_match
+from delta_sidecar.predicate.read.notation import parse
+from delta_sidecar.predicate.tree import (
     FALSE,
     TRUE,
     UNKNOWN,
@@ -30,9 +33,6 @@ from delta_sidecar.predicate.expression import (
     columns,
     to_physical,
 )
-from delta_sidecar.predicate.filtering import matches
-from delta_sidecar.predicate.notation import parse
-from delta_sidecar.predicate.pruning import may_match
 
 __all__ = [
     "FALSE",

@@ -5,16 +5,23 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from enum import Enum, auto
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar.predicate.place import refusal
+from delta_sidecar import _arrow
+from delta_sidecar.errors import PredicateError
 
 if TYPE_CHECKING:
-    from delta_sidecar.predicate.place import Place
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
 
 # A finite number that was written down is an int or a Decimal, exact; a float is what a floating column is
 # bound to, or NaN or an infinity.
@@ -203,3 +210,217 @@ def _zone(match: re.Match[str]) -> dt.tzinfo | None:
 
 def _special_name(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+# What the values of an Arrow type are like: their kind and, where they count in steps, the number behind.
+#
+# An integer, a day, a moment and a decimal are whole numbers of some step (one, a day, a microsecond, 0.01). A
+# literal compared with such a column is a fraction of that step, held exactly; so `n < 2.5`, a timestamp
+# against a date column and a decimal with too many digits are one case.
+
+
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_MICROS_PER_SECOND = 1_000_000
+_MICROS_PER_DAY = 86_400 * _MICROS_PER_SECOND
+
+
+class Kind(Enum):
+    """The kinds of Arrow types, by what a predicate can do with them."""
+
+    INTEGER = auto()
+    DECIMAL = auto()
+    DATE = auto()
+    TIMESTAMP = auto()
+    FLOATING = auto()
+    BOOLEAN = auto()
+    STRING = auto()
+    BINARY = auto()
+    VOID = auto()
+    NESTED = auto()
+    OTHER = auto()
+
+
+STEPPED = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
+
+
+def kind_of(type: pa.DataType) -> Kind:  # noqa: A002 - the Arrow word
+    """Gives the kind of a type."""
+    for kind, belongs in _KINDS:
+        if belongs(type):
+            return kind
+    return Kind.OTHER
+
+
+def steps(value: Value, type: pa.DataType) -> Fraction | None:  # noqa: A002
+    """Gives a literal in steps of a stepped type; None if it is of a kind that has none there.
+
+    A moment without a zone is in UTC, and a date is its midnight in UTC.
+    """
+    kind = kind_of(type)
+    if kind in {Kind.INTEGER, Kind.DECIMAL}:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
+            return None
+        return Fraction(value) * 10**type.scale if kind is Kind.DECIMAL else Fraction(value)
+    if isinstance(value, dt.datetime):
+        micros = ((value if value.tzinfo else value.replace(tzinfo=dt.UTC)) - _EPOCH) // _MICROSECOND
+    elif isinstance(value, dt.date):
+        micros = (value.toordinal() - _EPOCH_DAY) * _MICROS_PER_DAY
+    else:
+        return None
+    if kind is Kind.DATE:
+        return Fraction(micros, _MICROS_PER_DAY)
+    return Fraction(micros * PER_SECOND[type.unit], _MICROS_PER_SECOND)
+
+
+def value_at(step: int, type: pa.DataType) -> Value:  # noqa: A002
+    """Gives the value of a stepped type at a step.
+
+    Raises:
+        OverflowError: If it is a day or a moment outside of the years 1 to 9999.
+    """
+    kind = kind_of(type)
+    if kind is Kind.INTEGER:
+        return step
+    if kind is Kind.DECIMAL:
+        # Built from digits: arithmetic would round to the precision of the decimal context.
+        digits = tuple(int(digit) for digit in str(abs(step)))
+        return Decimal((int(step < 0), digits, -type.scale))
+    if kind is Kind.DATE:
+        try:
+            return dt.date.fromordinal(step + _EPOCH_DAY)
+        except ValueError as error:
+            raise OverflowError(*error.args) from None
+    moment = _EPOCH + dt.timedelta(microseconds=step * _MICROS_PER_SECOND // PER_SECOND[type.unit])
+    return moment if type.tz is not None else moment.replace(tzinfo=None)
+
+
+def limits(type: pa.DataType) -> tuple[int, int]:  # noqa: A002
+    """Gives the lowest and the highest step that a stepped type can hold."""
+    if kind_of(type) is Kind.DECIMAL:
+        most = 10**type.precision - 1
+        return -most, most
+    if pa.types.is_unsigned_integer(type):
+        return 0, 2**type.bit_width - 1
+    return -(2 ** (type.bit_width - 1)), 2 ** (type.bit_width - 1) - 1
+
+
+def _is_string(type: pa.DataType) -> bool:  # noqa: A002
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
+def _is_binary(type: pa.DataType) -> bool:  # noqa: A002
+    variable = pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type)
+    return bool(variable or (pa.types.is_fixed_size_binary(type) and not pa.types.is_decimal(type)))
+
+
+_KINDS = (
+    (Kind.INTEGER, pa.types.is_integer),
+    (Kind.DECIMAL, pa.types.is_decimal),
+    (Kind.DATE, pa.types.is_date32),
+    (Kind.TIMESTAMP, pa.types.is_timestamp),
+    (Kind.FLOATING, pa.types.is_floating),
+    (Kind.BOOLEAN, pa.types.is_boolean),
+    (Kind.STRING, _is_string),
+    (Kind.BINARY, _is_binary),
+    (Kind.VOID, pa.types.is_null),
+    (Kind.NESTED, pa.types.is_nested),
+)
+
+
+# Arrow arrays of literals, and arrays in the few layouts that comparisons work on.
+
+
+def plain_type(type: pa.DataType) -> pa.DataType:  # noqa: A002 - the Arrow word
+    """Gives the type that values of a type are compared in: the same values in a layout with all kernels."""
+    if pa.types.is_dictionary(type):
+        return plain_type(type.value_type)
+    if pa.types.is_string_view(type):
+        return pa.string()
+    if pa.types.is_binary_view(type) or (kind_of(type) is Kind.BINARY and pa.types.is_fixed_size_binary(type)):
+        return pa.binary()
+    return pa.float64() if pa.types.is_floating(type) else type
+
+
+def of(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
+    """Makes an array without nulls from bound literals of a column of this type, in its plain type."""
+    plain = plain_type(type)
+    kind = kind_of(plain)
+    if kind is Kind.BOOLEAN:
+        return _arrow.booleans(np.array(values, dtype=np.bool_))
+    if kind is Kind.FLOATING:
+        return _over(np.array(values, dtype=np.float64), plain)
+    if kind is Kind.DECIMAL:
+        return _arrow.strings(
+            format(value, "f") if isinstance(value, Decimal) else str(value) for value in values
+        ).cast(plain)
+    if kind is Kind.STRING:
+        return _arrow.strings(str(value) for value in values).cast(plain)
+    if kind is Kind.BINARY:
+        return _binaries([value for value in values if isinstance(value, bytes)]).cast(plain)
+    counts = [int(count) for value in values if (count := steps(value, plain)) is not None]
+    sign = "u" if pa.types.is_unsigned_integer(plain) else "i"
+    return _over(np.array(counts, dtype=f"{sign}{plain.bit_width // 8}"), plain)
+
+
+def one(value: Value, type: pa.DataType) -> pa.Scalar:  # noqa: A002
+    """Makes a scalar from a bound literal of a column of this type, in its plain type."""
+    return of((value,), type)[0]
+
+
+def _over(numbers: NDArray[np.generic], type: pa.DataType) -> pa.Array:  # noqa: A002
+    return pa.Array.from_buffers(type, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _binaries(values: Sequence[bytes]) -> pa.Array:
+    offsets = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum([len(value) for value in values], out=offsets[1:])
+    return pa.Array.from_buffers(
+        pa.large_binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+    )
+
+
+# Where in a predicate's source something stands, so that an error can point at it.
+
+
+# A line longer than this is cut around the place that an error is about.
+_MARGIN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of a SQL text, or a named spot in a structure.
+
+    Attributes:
+        source: The whole SQL text, or, without `start`, the spot in words (`filters[0][1]`).
+        start: The first character of the stretch, counted from 0.
+        end: One past its last character.
+    """
+
+    source: str
+    start: int | None = None
+    end: int | None = None
+
+    def describe(self) -> str:
+        """Gives the lines that go under an error message: the source line and a caret line."""
+        if self.start is None:
+            return f"  at {self.source}"
+        start = min(max(self.start, 0), len(self.source))
+        end = max(self.end if self.end is not None else start + 1, start + 1)
+        first = self.source.rfind("\n", 0, start) + 1
+        last = self.source.find("\n", start)
+        last = len(self.source) if last < 0 else last
+        left, right = max(first, start - _MARGIN), min(last, max(end, start) + _MARGIN, start + 2 * _MARGIN)
+        before = ("..." if left > first else "") + self.source[left:start]
+        line = before + self.source[start:right] + ("..." if right < last else "")
+        # A tab stays a tab, so that the caret stands under its character however wide tabs are shown.
+        blank = "".join("\t" if character == "\t" else " " for character in before)
+        return f"  {line}\n  {blank}^{'~' * (max(min(end, right), start + 1) - start - 1)}"
+
+
+def refusal(problem: str, place: Place | None) -> PredicateError:
+    """Makes the error for a problem, pointing at its place where that is known."""
+    return PredicateError(problem if place is None else f"{problem}\n{place.describe()}")

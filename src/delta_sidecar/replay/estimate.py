@@ -12,29 +12,327 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from delta_sidecar.log.hints import read_checksum
-from delta_sidecar.log.names import checksum_path
-from delta_sidecar.plan import FILE_LABEL, Consume, ConsumePhase, ReadFiles, ScanJson, StateMachinePhase, Terminus
-from delta_sidecar.replay.base_counts import CountContinuation, count_base
-from delta_sidecar.replay.checkpoint import CheckpointBase
-from delta_sidecar.replay.commits import LiveAdds, live_adds_plan
-from delta_sidecar.replay.failures import raise_commit_failure
-from delta_sidecar.replay.footer_facts import START, BaseFacts
+import numpy as np
+import pyarrow as pa
+
+from delta_sidecar._arrow import numbers_of, scalar, strings, valid_mask
+from delta_sidecar.errors import UnreadableFileError
+from delta_sidecar.log.actions import commit_schema
+from delta_sidecar.log.names import checksum_path, read_checksum
+from delta_sidecar.log.stats import parse_num_records
+from delta_sidecar.plan import (
+    FILE_LABEL,
+    Consume,
+    ConsumePhase,
+    FileRef,
+    ReadFiles,
+    ReadFooters,
+    ScanJson,
+    StateMachinePhase,
+    Terminus,
+)
+from delta_sidecar.predicate import Bounds, ColumnBounds, may_match
+from delta_sidecar.replay.bases.checkpoint import BaseRows, CheckpointBase, is_torn
+from delta_sidecar.replay.failures import raise_commit_failure, raise_unreachable
+from delta_sidecar.replay.files import OPTIONAL_COLUMNS, FileColumns, struct_fields
+from delta_sidecar.replay.footer_facts import (
+    COUNTED,
+    NOTHING,
+    PATH,
+    START,
+    UNKNOWN,
+    BaseFacts,
+    CheckpointContent,
+    Counts,
+    Range,
+    facts_of,
+    is_plain_checkpoint,
+    read_footer_facts,
+)
 from delta_sidecar.replay.pruning import bind_predicate
-from delta_sidecar.replay.ranges import UNKNOWN, Counts, Range
-from delta_sidecar.replay.seen import SeenSet
-from delta_sidecar.replay.tail_counts import NO_COMMITS, TailCounter, TailFacts, counted_columns
+from delta_sidecar.replay.seen.seen import SeenSet
+from delta_sidecar.replay.tail import LiveAdds, live_adds_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    import pyarrow as pa
+    from numpy.typing import NDArray
 
-    from delta_sidecar.log.tail import Tail
+    from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.log.segment import Tail
     from delta_sidecar.predicate import Predicate
+    from delta_sidecar.replay.footer_facts import ColumnFacts
+    from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.snapshot import Snapshot
+
+
+# What a checkpoint has of files, rows and bytes, as far as its footers tell.
+#
+#     FooterCountsPhase -> (JsonLeafPhase) -> whatever `then` says
+#
+# Footers that were read when the checkpoint was trusted cost nothing. The top of a V2 checkpoint in JSON may have file
+# actions of its own: it was kept then, and is counted too.
+
+
+T = TypeVar("T")
+
+
+class CountContinuation(ABC, Generic[T]):
+    """What goes on once a base is counted."""
+
+    @abstractmethod
+    def counted(self, facts: BaseFacts, source: str) -> StateMachinePhase[T]:
+        """Goes on with what it has; `source` says in words where that is from."""
+
+    @abstractmethod
+    def uncounted(self) -> StateMachinePhase[T]:
+        """Goes on where there is no telling."""
+
+
+def files_in_base(snapshot: Snapshot) -> StateMachinePhase[int | None]:
+    """The start of a chain that ends in the number of files in the first base, without a request.
+
+    A manifest tells, a checksum file of the same version, or footers that were read; None where none was.
+    """
+    choice = snapshot.choice
+    if not choice.bases:
+        return Terminus(0)
+    base = choice.bases[0]
+    facts = base.facts(None)
+    if facts is not None:
+        return _Files().counted(facts, base.name)
+    if snapshot.counted is not None and snapshot.counted[0] == base.version:
+        return Terminus(snapshot.counted[1])
+    if not isinstance(base, CheckpointBase) or base.leaves is None:
+        return Terminus(None)
+    return count_base(base, FileColumns(()), None, 0, _Files())
+
+
+class _Files(CountContinuation["int | None"]):
+    """Ends in the number of files."""
+
+    def counted(self, facts: BaseFacts, source: str) -> StateMachinePhase[int | None]:
+        del source
+        files = facts.counts.files
+        return Terminus(files.lower if files.is_exact else None)
+
+    def uncounted(self) -> StateMachinePhase[int | None]:
+        return Terminus(None)
+
+
+def count_base(
+    base: CheckpointBase,
+    columns: FileColumns,
+    pruning: Pruning | None,
+    most_requests: int,
+    then: CountContinuation[T],
+) -> StateMachinePhase[T]:
+    """Counts what a checkpoint has.
+
+    Args:
+        base: The checkpoint. One that was not trusted yet must prove to be one, and to name no other files.
+        columns: Makes batches of the files that are in JSON.
+        pruning: Tells which of those may match; None: all may.
+        most_requests: What may be spent on it.
+        then: What goes on.
+    """
+    leaves = base.files if base.leaves is None else base.leaves
+    tables = tuple(leaf for leaf in leaves if not leaf.path.endswith(".json"))
+    texts = tuple(leaf for leaf in leaves if leaf.path.endswith(".json"))
+    rows = BaseRows(SeenSet(), columns, pruning, path=leaves[0].path)
+    return Consume(FooterCountsPhase(base, tables, texts, rows, most_requests, then))
+
+
+@dataclass(frozen=True, slots=True)
+class FooterCountsPhase(ConsumePhase[T]):
+    """Reads the footers of a checkpoint.
+
+    Attributes:
+        base: The checkpoint.
+        tables: Its files in Parquet.
+        texts: Its files in JSON.
+        rows: Makes files of the rows in those.
+        most_requests: What may be spent on it.
+        then: What goes on.
+    """
+
+    base: CheckpointBase
+    tables: tuple[FileRef, ...]
+    texts: tuple[FileRef, ...]
+    rows: BaseRows = field(repr=False)
+    most_requests: int
+    then: CountContinuation[T] = field(repr=False)
+
+    def plan(self) -> ReadFooters:
+        """What they tell of files; of a checkpoint that was not trusted yet, also whether it is one."""
+        content = () if self._is_trusted else CheckpointContent.columns
+        columns = dict.fromkeys((*COUNTED, *content, *self._groups.columns))
+        return ReadFooters(self.tables, tuple(columns), self.most_requests)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Takes them, if all are there."""
+        found = read_footer_facts(data)
+        footers = [found[file.path] for file in self.tables if file.path in found]
+        if len(footers) < len(self.tables) or not (self._is_trusted or is_plain_checkpoint(footers)):
+            return self.then.uncounted()
+        facts = facts_of(footers, self._groups.may_match)
+        if self.texts:
+            return Consume(JsonLeafPhase(self.texts, self.rows, facts, self.base.name, self.then))
+        return self.then.counted(facts, f"the footers of {self.base.name}")
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """A torn checkpoint tells nothing; a store out of reach is another matter."""
+        if is_torn(error):
+            return self.then.uncounted()
+        raise_unreachable("the checkpoint", error)
+        return None
+
+    @property
+    def _is_trusted(self) -> bool:
+        return self.base.leaves is not None
+
+    @property
+    def _groups(self) -> GroupPruning:
+        return GroupPruning(self.rows.pruning)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLeafPhase(ConsumePhase[T]):
+    """Counts the files that the top of a checkpoint in JSON has itself, and adds them to those of the footers."""
+
+    files: tuple[FileRef, ...]
+    rows: BaseRows = field(repr=False)
+    facts: BaseFacts
+    name: str
+    then: CountContinuation[T] = field(repr=False)
+
+    def plan(self) -> ScanJson:
+        """The file, if it was kept."""
+        physical = tuple(name for _, name in self.rows.columns.partition_columns)
+        return ScanJson(self.files, commit_schema(physical), lines_with=(b'"tags"',), keep=True, kept_only=True)
+
+    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
+        """Takes it and the footers together."""
+        total, is_read = NOTHING, False
+        for batch in data:
+            is_read = True
+            files = self.rows(batch)
+            total = total + counts_of(files) if files is not None else total
+        if not is_read:
+            return self.then.uncounted()
+        inside = BaseFacts(total, total.bytes.upper, total.rows.upper)
+        return self.then.counted(self.facts + inside, f"the files of {self.name}")
+
+    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
+        """One that is not in Delta's format tells nothing."""
+        return self.then.uncounted() if isinstance(error, UnreadableFileError) else None
+
+
+# What the tail of a log adds to a table, and how much of the base it may hide, by what was read of it.
+#
+# Commits that were not read are bounded by their size: an action that names a file takes 20 bytes at least.
+
+
+SHORTEST_ACTION = len('{"add":{"path":"a"}}')
+"""Bytes that an action with a file takes at least."""
+
+WANTED_COLUMNS = ("size", "stats")
+"""Columns of files, beyond those that tell files apart, that counting looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailFacts:
+    """The commits after some version.
+
+    Attributes:
+        live: What their live adds have that may match the predicate; those of commits that were not read too.
+        keys: So many files of the state before them may be hidden by them, at most.
+        read: How many of them were read.
+        unread: How many were not.
+    """
+
+    live: Counts = NOTHING
+    keys: int = 0
+    read: int = 0
+    unread: int = 0
+
+    def with_unread(self, commits: Tail) -> TailFacts:
+        """The same with older commits of which only the sizes are known."""
+        if not commits:
+            return self
+        most = sum(size // SHORTEST_ACTION for _, _, size in commits)
+        added = Counts(Range(0, most)).tidy()
+        return TailFacts(self.live + added, self.keys + most, self.read, self.unread + len(commits))
+
+
+NO_COMMITS = TailFacts()
+"""A tail without commits."""
+
+
+@dataclass(slots=True)
+class TailCounter:
+    """Counts what commits add that come newest first."""
+
+    live: LiveAdds
+    counts: Counts = NOTHING
+    versions: set[int] = field(default_factory=set)
+
+    def take(self, batches: Iterator[pa.RecordBatch], label: str) -> None:
+        """Takes blocks of commits; `label` is the column that says which."""
+        for batch in batches:
+            self.versions.add(batch.column(label)[0].as_py())
+            files = self.live(batch)
+            if files is not None:
+                self.counts = self.counts + counts_of(files)
+        self.live.flush()
+
+    def facts(self) -> TailFacts:
+        """What the commits so far come to."""
+        return TailFacts(self.counts, len(self.live.seen), len(self.versions))
+
+
+def counted_columns(snapshot: Snapshot) -> FileColumns:
+    """Makes batches of files with no more in them than counting needs."""
+    names = snapshot.columns
+    partition_columns = tuple(zip(names.partition_columns, names.physical_partition_columns, strict=True))
+    return FileColumns(partition_columns, names.instants(), OPTIONAL_COLUMNS - set(WANTED_COLUMNS))
+
+
+def counts_of(files: pa.RecordBatch) -> Counts:
+    """What a batch of files has; of rows, as far as statistics tell."""
+    number = files.num_rows
+    size, known = _sum(files.column("size"))
+    return Counts(Range.exactly(number), _rows(files), Range(size, size if known == number else None))
+
+
+def _rows(files: pa.RecordBatch) -> Range:
+    records = parse_num_records(files.column("stats"))
+    vectors = files.column("deletion_vector")
+    has_vector = valid_mask(vectors)
+    deleted = struct_fields(vectors)["cardinality"]
+    told = valid_mask(records) & (_values(records) >= 0)
+    told_deleted = valid_mask(deleted) & (_values(deleted) >= 0)
+    hidden = np.where(has_vector & told_deleted, _values(deleted), 0)
+    left = np.maximum(_values(records) - hidden, 0)
+    # Without a count of the deleted rows all of them may be.
+    lower = np.where(told & (told_deleted | ~has_vector), left, 0)
+    upper = sum(left.tolist()) if told.all() else None
+    return Range(sum(lower.tolist()), upper)
+
+
+def _sum(column: pa.Int64Array) -> tuple[int, int]:
+    """The sum of the values that there are, and how many those are."""
+    values = _values(column)[valid_mask(column) & (_values(column) >= 0)]
+    # Python's numbers do not overflow.
+    return sum(values.tolist()), len(values)
+
+
+def _values(column: pa.Int64Array) -> NDArray[np.int64]:
+    """The values, -1 where there is none."""
+    return np.where(valid_mask(column), numbers_of(column), -1)
+
 
 MOST_REQUESTS = 2
 """Requests that are made beyond those of the snapshot."""
@@ -282,3 +580,88 @@ def _range(number: int | None) -> Range:
 
 def _commits(number: int) -> str:
     return f"{number:,} commit{'' if number == 1 else 's'}"
+
+
+# Which row groups of a checkpoint may hold a file that matches, by the partition values that their footers tell.
+#
+# A row group counts only where every file in it has a value: then each file's own value lies between the smallest and
+# the largest, and what cannot match with all of them cannot match with one. Values are in the typed columns of
+# `partitionValues_parsed`, or in the map of texts where that has one key only, that of a text column.
+
+
+_KEY = "add.partitionValues.key_value.key"
+_VALUE = "add.partitionValues.key_value.value"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPruning:
+    """Tests a predicate on row groups.
+
+    Attributes:
+        pruning: The predicate; None where every file may match.
+    """
+
+    pruning: Pruning | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Dotted names of the leaf columns that it wants to know of."""
+        if self.pruning is None or not self.pruning.partitions:
+            return ()
+        return (_KEY, _VALUE, *(_typed(path) for path in self.pruning.partitions))
+
+    def may_match(self, group: Mapping[str, ColumnFacts]) -> bool:
+        """Whether a row group may hold a file that matches."""
+        if self.pruning is None or not self.pruning.partitions:
+            return True
+        found = {path: _bounds(group, path, kind) for path, kind in self.pruning.partitions.items()}
+        return bool(may_match(self.pruning.predicate, _GroupBounds(found))[0].as_py())
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupBounds(Bounds):
+    """The bounds of one row group."""
+
+    found: Mapping[ColumnPath, ColumnBounds | None]
+
+    @property
+    def num_rows(self) -> int:
+        return 1
+
+    def column(self, path: ColumnPath) -> ColumnBounds | None:
+        return self.found.get(path)
+
+
+def _bounds(group: Mapping[str, ColumnFacts], path: ColumnPath, kind: pa.DataType) -> ColumnBounds | None:
+    facts = _facts(group, path, kind)
+    if facts is None or facts.lower is None or facts.upper is None:
+        return None
+    try:
+        lower, upper = (_array(text, kind) for text in (facts.lower, facts.upper))
+    except (ValueError, OverflowError):
+        # The column is of another type than the table's.
+        return None
+    return ColumnBounds(lower=lower, upper=upper, null_count=None, num_records=None)
+
+
+def _facts(group: Mapping[str, ColumnFacts], path: ColumnPath, kind: pa.DataType) -> ColumnFacts | None:
+    """The values of a partition column, where every file of the row group has one."""
+    files, keys, values = group.get(PATH), group.get(_KEY), group.get(_VALUE)
+    if files is None or files.values is None:
+        return None
+    if pa.types.is_string(kind) and keys is not None and values is not None:
+        is_only_key = keys.lower == keys.upper == path[0]
+        if is_only_key and keys.values == values.values == files.values:
+            return values
+    typed = group.get(_typed(path)) if pa.types.is_string(kind) or pa.types.is_integer(kind) else None
+    return typed if typed is not None and typed.values == files.values else None
+
+
+def _typed(path: ColumnPath) -> str:
+    return f"add.partitionValues_parsed.{path[0]}"
+
+
+def _array(text: str, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(kind):
+        return strings([text])
+    return pa.repeat(scalar(int(text), kind), 1)

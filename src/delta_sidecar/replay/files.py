@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, scalar, strings, valid_mask
 from delta_sidecar.log.actions import DELETION_VECTOR
-from delta_sidecar.log.json_text import map_text, struct_text
+from delta_sidecar.log.identity import decode_paths
 from delta_sidecar.log.partition_values import PartitionTexts, lookup
-from delta_sidecar.log.paths import decode_paths
-from delta_sidecar.log.timestamps import in_four_digits
+from delta_sidecar.log.values import in_four_digits, map_text, struct_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

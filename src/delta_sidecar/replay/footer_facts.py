@@ -8,17 +8,167 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.plan import FileSummary
-from delta_sidecar.replay.checkpoint_content import CheckpointContent
-from delta_sidecar.replay.ranges import NOTHING, Counts, Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
+
+
+# Whether Parquet files are those of a checkpoint, by what their footers tell.
+#
+# The protocol wants a protocol and a metaData action in every checkpoint, and one action in every row. A column that a
+# file lacks is null in it: so a part of a checkpoint may do without `add`, as long as all its rows are other actions.
+
+
+_ADD = "add.path"
+_TOP = {
+    "protocol": ("protocol.minReaderVersion",),
+    "metaData": ("metaData.id", "metaData.schemaString"),
+}
+_SIDECAR = ("sidecar.path", "sidecar.sizeInBytes")
+# Of each action, the fields that it cannot be without.
+_OTHERS = {
+    **_TOP,
+    "txn": ("txn.appId", "txn.version"),
+    "remove": ("remove.path", "remove.dataChange"),
+    "domainMetadata": ("domainMetadata.domain",),
+    "checkpointMetadata": ("checkpointMetadata.version",),
+    "sidecar": _SIDECAR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointContent:
+    """Refuses files that are not what a checkpoint is made of.
+
+    Attributes:
+        has_top: Whether protocol and metadata must be in one of the files: not so for V2-checkpoint sidecars.
+    """
+
+    has_top: bool
+    columns: ClassVar[tuple[str, ...]] = (_ADD, *(leaf for leaves in _OTHERS.values() for leaf in leaves))
+
+    def __call__(self, files: Sequence[FileSummary]) -> None:
+        """Looks at the footers of all files.
+
+        Raises:
+            UnreadableFileError: A file is no part of a checkpoint; the message says why.
+        """
+        for name, leaves in _TOP.items() if self.has_top else ():
+            if not any(_may_have(file, leaves) for file in files):
+                _refuse(files[0], f"it has no {name}")
+        for file in files:
+            if _ADD not in file.values and not (self.has_top and _may_have(file, _SIDECAR)):
+                _check_without_add(file)
+
+
+def _may_have(file: FileSummary, leaves: Iterable[str]) -> bool:
+    return any(file.values[leaf] != 0 for leaf in leaves if leaf in file.values)
+
+
+def _check_without_add(file: FileSummary) -> None:
+    if not file.values:
+        _refuse(file, "it has none of the columns of a checkpoint")
+    told = sum(max(file.values.get(leaf) or 0 for leaf in leaves) for leaves in _OTHERS.values())
+    if told < file.rows:
+        _refuse(file, f"it has no column {_ADD}, and {file.rows - told} of its rows are no other action")
+
+
+def _refuse(file: FileSummary, why: str) -> None:
+    msg = f"{file.path}: {why}"
+    raise UnreadableFileError(msg, file.path)
+
+
+# Numbers that are known within bounds, and what a table has of files, rows and bytes in such numbers.
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number that is not known exactly. Both bounds hold, and belong to it.
+
+    Attributes:
+        lower: It is no smaller.
+        upper: It is no larger; None where there is no telling.
+    """
+
+    lower: int = 0
+    upper: int | None = None
+
+    @classmethod
+    def exactly(cls, number: int) -> Range:
+        """A number that is known."""
+        return cls(number, number)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the number is known."""
+        return self.lower == self.upper
+
+    def __add__(self, other: Range) -> Range:
+        is_open = self.upper is None or other.upper is None
+        return Range(self.lower + other.lower, None if is_open else (self.upper or 0) + (other.upper or 0))
+
+    def both(self, other: Range) -> Range | None:
+        """What is left where both are right; None where they contradict each other."""
+        uppers = [upper for upper in (self.upper, other.upper) if upper is not None]
+        found = Range(max(self.lower, other.lower), min(uppers, default=None))
+        return found if found.upper is None or found.lower <= found.upper else None
+
+    def at_most(self, most: int) -> Range:
+        """The number, or `most` where it is larger."""
+        return Range(min(self.lower, most), most if self.upper is None else min(self.upper, most))
+
+
+ZERO = Range(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much there is of something that has files.
+
+    Attributes:
+        files: Files.
+        rows: Rows in them that are not deleted.
+        bytes: Their size together.
+    """
+
+    files: Range = Range()
+    rows: Range = Range()
+    bytes: Range = Range()
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.files + other.files, self.rows + other.rows, self.bytes + other.bytes)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all three are known."""
+        return self.files.is_exact and self.rows.is_exact and self.bytes.is_exact
+
+    def both(self, other: Counts) -> Counts | None:
+        """What is left where both are right; None where they contradict each other."""
+        files, rows, size = (self.files.both(other.files), self.rows.both(other.rows), self.bytes.both(other.bytes))
+        return None if files is None or rows is None or size is None else Counts(files, rows, size).tidy()
+
+    def any_part(self) -> Counts:
+        """Of some of the files, maybe none."""
+        return Counts(Range(0, self.files.upper), Range(0, self.rows.upper), Range(0, self.bytes.upper))
+
+    def tidy(self) -> Counts:
+        """Where there are no files, there is nothing in them."""
+        return NOTHING if self.files.upper == 0 else self
+
+
+UNKNOWN = Counts()
+"""Of any number of files."""
+
+NOTHING = Counts(ZERO, ZERO, ZERO)
+"""Of no files."""
+
 
 PATH = "add.path"
 SIZE = "add.size"

@@ -9,42 +9,211 @@ can do is refused here.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from delta_sidecar._arrow import valid_mask
-from delta_sidecar.errors import InvalidMetadataError, MissingMetadataError, MissingProtocolError
+from delta_sidecar.errors import InvalidMetadataError, MissingMetadataError, MissingProtocolError, SidecarError
+from delta_sidecar.events import BasePassedOver, Events
 from delta_sidecar.log.actions import TABLE_SCHEMA, Metadata, Protocol, line_action
-from delta_sidecar.log.features import check_readable
-from delta_sidecar.log.hints import Checksum, read_checksum
-from delta_sidecar.log.names import checksum_path, commit_path
-from delta_sidecar.log.schema import TableSchema, read_schema
-from delta_sidecar.plan import (
-    FILE_LABEL,
-    LINE,
-    Consume,
-    ConsumePhase,
-    ReadFiles,
-    ScanJson,
-    StateMachinePhase,
-    Terminus,
+from delta_sidecar.log.names import Checksum, checksum_path, commit_path, read_checksum
+from delta_sidecar.log.schema import TableSchema, check_readable, read_schema
+from delta_sidecar.plan import FILE_LABEL, LINE, Consume, ConsumePhase, ReadFiles, ScanJson, StateMachinePhase, Terminus
+from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Base, TrustContinuation
+from delta_sidecar.replay.bases.checkpoint import CheckpointBase
+from delta_sidecar.replay.bases.sidecar import SidecarBase
+from delta_sidecar.replay.failures import no_base_left, raise_commit_failure
+from delta_sidecar.replay.open import (
+    FileListingPhase,
+    LastCheckpointPhase,
+    ListingContinuation,
+    Opening,
+    listed_sidecars,
 )
-from delta_sidecar.replay.choice import BaseChoice, ChoosesBase
-from delta_sidecar.replay.commits import files_of
-from delta_sidecar.replay.failures import raise_commit_failure
-from delta_sidecar.replay.opening import FileListingPhase, LastCheckpointPhase, ListingContinuation, Opening
+from delta_sidecar.replay.tail import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-    from delta_sidecar.log.segment import LogSegment
-    from delta_sidecar.log.tail import Tail
+    from delta_sidecar.log.segment import LogSegment, Tail
     from delta_sidecar.plan import FileRef, Piece
-    from delta_sidecar.replay.bases import Base
+
+
+# Which base a replay ends on: what a listed log offers, and the way down the list.
+#
+# Bases are tried from the first down. Where one proves unusable the commits up to it join the tail of the next; where
+# none is left, a log of which only the end was listed is listed again, all of it.
+
+
+T = TypeVar("T")
+
+
+def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
+    """The bases that a listed log offers, in the order in which they are tried.
+
+    The newest metadata sidecar comes first, even where a checkpoint is newer: it is read as its own version, and the
+    commits after it are few. Then comes the newest checkpoint.
+
+    Args:
+        segment: The listed log.
+        sidecars: Whether metadata sidecars count.
+    """
+    checkpoints = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
+    reachable = segment.commits.first - 1
+    listed = listed_sidecars(segment.sidecars, segment.version) if sidecars else []
+    found = (SidecarBase.of(sidecar, segment) for sidecar in listed if sidecar.version >= reachable)
+    return (*found, *checkpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseChoice:
+    """A listed log, and the bases that its replay can end on.
+
+    Attributes:
+        segment: The listed log.
+        bases: Those that are left, the first to be tried first; what was learned of one stays with it.
+        unusable: Names of those that proved unusable.
+        sidecars: Whether metadata sidecars count.
+        reach: The commits above this version count as the tail even where the first base is newer: a replay went
+            through them before the base was known. None where that is not so.
+    """
+
+    segment: LogSegment
+    bases: tuple[Base, ...]
+    unusable: frozenset[str] = frozenset()
+    sidecars: bool = True
+    reach: int | None = None
+
+    @classmethod
+    def of(cls, segment: LogSegment, *, sidecars: bool = True) -> BaseChoice:
+        """All that a log offers."""
+        return cls(segment, bases_of(segment, sidecars=sidecars), sidecars=sidecars)
+
+    @property
+    def base_version(self) -> int:
+        """The version of the first base; -1 where replay starts at version 0."""
+        return self.bases[0].version if self.bases else -1
+
+    @property
+    def tail_base(self) -> int:
+        """The version that the tail is above: that of the first base, or less."""
+        return self.base_version if self.reach is None else min(self.base_version, self.reach)
+
+    @property
+    def tail_bytes(self) -> int:
+        """Size of the commits after the first base."""
+        return self.tail().nbytes
+
+    @property
+    def base_bytes(self) -> int:
+        """Size of the first base, as far as the listing tells; 0 where replay starts at version 0."""
+        return self.bases[0].nbytes if self.bases else 0
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether the first base is a metadata sidecar, whose files are in order."""
+        return bool(self.bases) and isinstance(self.bases[0], SidecarBase)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to end on: a base, or the start of the log."""
+        return bool(self.bases) or self.segment.from_start
+
+    def tail(self, up_to: int | None = None) -> Tail:
+        """The commits after the first base, newest first; only those up to a version where one is given."""
+        commits = self.segment.tail(self.tail_base)
+        return commits if up_to is None else commits.up_to(up_to)
+
+    def learned(self, base: Base) -> BaseChoice:
+        """Keeps what was learned of the first base."""
+        return replace(self, bases=(base, *self.bases[1:]))
+
+    def without(self, base: Base) -> BaseChoice:
+        """Leaves a base out, and those that are made of the same files."""
+        unusable = {base.name, *base.others}
+        left = tuple(other for other in self.bases if other.name not in unusable)
+        return replace(self, bases=left, unusable=self.unusable | unusable)
+
+    def down_from(self, name: str) -> BaseChoice | None:
+        """Begins with the base of a name; None where there is none."""
+        names = [base.name for base in self.bases]
+        return replace(self, bases=self.bases[names.index(name) :]) if name in names else None
+
+    def reaching(self, version: int) -> BaseChoice | None:
+        """Takes the commits above a version for the tail; None where there is a gap in them."""
+        return replace(self, reach=version) if self.segment.commits.first <= version + 1 else None
+
+    def from_start(self) -> BaseChoice | None:
+        """Does without bases; None where the log does not reach down to version 0."""
+        return replace(self, bases=()) if self.segment.from_start else None
+
+    def listed(self, segment: LogSegment) -> BaseChoice:
+        """What another listing of the same log offers."""
+        offered = bases_of(segment, sidecars=self.sidecars)
+        offered = tuple(base for base in offered if base.name not in self.unusable)
+        return replace(self, segment=segment, bases=offered)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoosesBase(TrustContinuation[T]):
+    """Something that ends on a base, and goes down the list until one is trusted.
+
+    Attributes:
+        table: The table's address, for messages.
+        choice: The log, and the bases that are left.
+        events: Is told what happens.
+    """
+
+    table: str
+    choice: BaseChoice
+    events: Events = field(default_factory=Events, repr=False, compare=False, kw_only=True)
+
+    @abstractmethod
+    def onto(self, choice: BaseChoice) -> StateMachinePhase[T]:
+        """Goes on with another first base. The commits after the one of `self.choice` have been gone through."""
+
+    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[T]:
+        """Goes on to the next base.
+
+        Raises:
+            CorruptCheckpointError: There is none.
+        """
+        code = error.code if isinstance(error, SidecarError) else "damaged"
+        version, tier = base.version, base.tier
+        event = BasePassedOver(
+            table=self.table, base=base.name, version=version, tier=tier, reason=str(error), code=code
+        )
+        self.events(event)
+        left = self.choice.without(base)
+        if left.is_open:
+            return self.onto(left)
+        failure = no_base_left(self.table, base.name, error)
+        # Commits that a listing skipped were not asked for by name where a metadata sidecar seemed to make up for them.
+        if left.segment.complete and base.tier == CHECKPOINT_TIER:
+            raise failure from error
+        pinned = Opening(self.table, left.segment.version, sidecars=left.sidecars)
+        return Consume(FileListingPhase(pinned, _ListedAgain(self, left, failure), None, left.unusable))
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedAgain(ListingContinuation[T]):
+    """Goes on once the whole log is listed, or says why it had to be."""
+
+    then: ChoosesBase[T]
+    left: BaseChoice
+    failure: Exception
+
+    def listed(self, segment: LogSegment) -> StateMachinePhase[T]:
+        return self.then.onto(self.left.listed(segment))
+
+    def unreachable(self) -> Exception | None:
+        return self.failure
+
 
 _CHECKSUM_BYTES = 4 << 20
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from delta_sidecar._digest import xxh3_128, xxh3_128_of
+from delta_sidecar._arrow import xxh3_128, xxh3_128_of
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.names import LOG_FOLDER, checksum_path, commit_path
 from delta_sidecar.plan import FileRef

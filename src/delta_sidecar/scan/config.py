@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from delta_sidecar.errors import OptionError, OptionTypeError, described
 from delta_sidecar.options import SCAN_OPTIONS, resolve
 from delta_sidecar.predicate import Predicate, parse
-from delta_sidecar.scan.paging import PageToken
+from delta_sidecar.scan.pages import PageToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.estimate import estimate
-from delta_sidecar.replay.opening import Opening
-from delta_sidecar.replay.ranges import NOTHING, Counts, Range
-from delta_sidecar.scan.opening import open_table
+from delta_sidecar.replay.footer_facts import NOTHING, Counts, Range
+from delta_sidecar.replay.open import Opening
+from delta_sidecar.scan.open import open_table
 from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from delta_sidecar.errors import RetentionGuardError
 from delta_sidecar.events import Events, PropertyIgnored, RetentionDoubted
-from delta_sidecar.log.in_commit_timestamps import enablement
-from delta_sidecar.log.intervals import read_interval
+from delta_sidecar.log.commit_times import enablement, read_interval
 from delta_sidecar.plan import Consume, StateMachineIterator, StateMachinePhase, Terminus
-from delta_sidecar.replay.commit_times import CommitTimesPhase, TimesContinuation
-from delta_sidecar.replay.opening import Opening
+from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
-from delta_sidecar.replay.time_travel import EPOCH
+from delta_sidecar.replay.versions import EPOCH, CommitTimesPhase, TimesContinuation
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Executor

@@ -21,18 +21,16 @@ from delta_sidecar.events import (
 from delta_sidecar.execute import ExecutionCounts, LocalExecutor
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.predicate import bind
-from delta_sidecar.replay.base_counts import files_in_base
-from delta_sidecar.replay.bases import CHECKPOINT_TIER
+from delta_sidecar.replay.bases.base import CHECKPOINT_TIER
+from delta_sidecar.replay.counts import Account
+from delta_sidecar.replay.estimate import files_in_base
 from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
-from delta_sidecar.replay.given_again import given_again
-from delta_sidecar.replay.scan import Manner, Scan, forward_scan, reverse_scan
-from delta_sidecar.replay.tally import Account
-from delta_sidecar.scan.beginning import Beginning
+from delta_sidecar.replay.scan import Manner, Scan, forward_scan, given_again, reverse_scan
 from delta_sidecar.scan.config import ScanStrategy
-from delta_sidecar.scan.cursor import Cursor, GivenBefore
 from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
-from delta_sidecar.scan.metrics import ScanMetrics
-from delta_sidecar.scan.paging import PageToken, query_digest
+from delta_sidecar.scan.files import ScanMetrics
+from delta_sidecar.scan.open import Beginning
+from delta_sidecar.scan.pages import Cursor, GivenBefore, PageToken, query_digest
 from delta_sidecar.scan.strategy import Decision, decide
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.store import RequestLog
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.plan import Batches, StateMachinePhase
     from delta_sidecar.plan.nodes import RowTest
-    from delta_sidecar.replay.given_files import BrokenOff
+    from delta_sidecar.replay.resume import BrokenOff
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
     from delta_sidecar.store import Store

@@ -13,12 +13,11 @@ import pyarrow as pa
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.scan.asynchronous import AsyncStream
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.estimate import ScanEstimate, estimate_scan
 from delta_sidecar.scan.files import DeltaFile, delta_files
 from delta_sidecar.scan.run import ScanRun
-from delta_sidecar.scan.stream import BatchStream
+from delta_sidecar.scan.stream import AsyncStream, BatchStream
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import Batches
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.explain import Explanation
-    from delta_sidecar.scan.metrics import ScanMetrics
+    from delta_sidecar.scan.files import ScanMetrics
     from delta_sidecar.store import Store, TokenCredential
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.predicate import And, Comparison, In, Not, Or, Predicate
-from delta_sidecar.predicate.expression import NEGATED
+from delta_sidecar.predicate.tree import NEGATED
 from delta_sidecar.scan.config import ScanStrategy
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import ScanOptions
-    from delta_sidecar.scan.paging import PageToken
+    from delta_sidecar.scan.pages import PageToken
 
 # An entry is so many times as large in a commit as in a base, about: by far most of both are paths and statistics.
 _TIMES_CHECKPOINT, _TIMES_SIDECAR = 4, 10

@@ -12,7 +12,7 @@ import json
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from delta_sidecar._digest import DIGEST_LENGTH, xxh3_128, xxh3_128_of
+from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128, xxh3_128_of
 from delta_sidecar.errors import SidecarError
 
 LARGEST_DOCUMENT = 32 * 1024 * 1024

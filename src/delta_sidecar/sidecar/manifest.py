@@ -13,15 +13,28 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from delta_sidecar.sidecar.canonical import refuse, seal, unseal
-from delta_sidecar.sidecar.group_reading import KeyForm, key_form, read_row_groups, read_segments
-from delta_sidecar.sidecar.groups import LARGEST, RowGroups, Segments, group_json, segment_json
-from delta_sidecar.sidecar.members import array, digest, mapping, path, text, whole
+from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.sidecar.canonical import canonical, parse, refuse, seal, unseal
+from delta_sidecar.sidecar.groups import (
+    LARGEST,
+    KeyForm,
+    RowGroup,
+    RowGroups,
+    Segment,
+    Segments,
+    group_json,
+    key_form,
+    read_row_groups,
+    read_segments,
+    segment_json,
+)
 from delta_sidecar.sidecar.names import ColumnPath, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
 
 MOST_ROW_GROUPS = 20_000
 """Above this many row groups a manifest is written in two levels."""
@@ -384,3 +397,98 @@ def _sort_values(sort: SortColumn) -> frozenset[type]:
         return frozenset({bool})
     # Numbers that are not finite are texts.
     return frozenset({int, Decimal, str}) if sort.type in ("float", "double") else frozenset({int, Decimal})
+
+
+# Members of a manifest's objects, each of the type that it must have.
+#
+# Every function raises `SidecarError` where it is not.
+
+
+def whole(document: Mapping[str, Any], name: str) -> int:
+    """A member that is a whole number, from 0 to the largest of 64 bits."""
+    value = document.get(name)
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        refuse(f"has no whole number in range as {name}")
+    return value
+
+
+def text(document: Mapping[str, Any], name: str) -> str:
+    """A member that is a text."""
+    value = document.get(name)
+    if type(value) is not str:
+        refuse(f"has no text as {name}")
+    return value
+
+
+def array(document: Mapping[str, Any], name: str) -> list[Any]:
+    """A member that is a list."""
+    value = document.get(name)
+    if type(value) is not list:
+        refuse(f"has no list as {name}")
+    return value
+
+
+def mapping(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A member that is an object."""
+    value = document.get(name)
+    if type(value) is not dict:
+        refuse(f"has no object as {name}")
+    return value
+
+
+def digest(document: Mapping[str, Any], name: str) -> str:
+    """A member that is a digest."""
+    value = text(document, name)
+    if len(value) != DIGEST_LENGTH:
+        refuse(f"has no digest as {name}")
+    return value
+
+
+def path(value: object) -> ColumnPath:
+    """A path of names out of a JSON value."""
+    if type(value) is not list or not value or any(type(part) is not str for part in value):
+        refuse("has a column that is no list of names")
+    return tuple(value)
+
+
+# The second level of a large manifest: row groups in segments, each a range of `v{N}.segments.json` with a digest.
+#
+# The manifest then tells of each segment what it would tell of each row group, so that only the segments that can match
+# are fetched.
+
+
+SEGMENT_ROW_GROUPS = 1_000
+"""How many row groups a segment has, but for the last one."""
+
+
+def encode_segment(groups: Iterable[RowGroup]) -> bytes:
+    """Writes the row groups of one segment: a JSON array. Segments stand in their file one after another."""
+    return canonical([group_json(group) for group in groups])
+
+
+def decode_segment(data: bytes, segment: Segment, manifest: Manifest) -> RowGroups:
+    """Reads the row groups of one segment.
+
+    Args:
+        data: The bytes of its range.
+        segment: What the manifest tells of it.
+        manifest: The manifest.
+
+    Raises:
+        SidecarError: The bytes are not what the manifest says.
+    """
+    if len(data) != segment.byte_length or xxh3_128(data) != segment.digest:
+        msg = f"the segment of row group {segment.first_index} does not have its digest"
+        raise SidecarError(msg)
+    groups = read_row_groups(
+        parse(data),
+        first_index=segment.first_index,
+        sizes=[each.size for each in manifest.files],
+        form=manifest.key_form(),
+    )
+    found = (len(groups), sum(groups.num_rows), sum(groups.null_buckets), sum(groups.odd_buckets))
+    told = (segment.num_row_groups, segment.num_rows, segment.null_buckets, segment.odd_buckets)
+    if found != told or (groups[0].first_key, groups[-1].last_key) != (segment.first_key, segment.last_key):
+        msg = f"the segment of row group {segment.first_index} is not what the manifest says"
+        raise SidecarError(msg)
+    return groups

@@ -7,15 +7,14 @@ Tables are written with one time bucket a file, and get a checkpoint and a metad
 
 from __future__ import annotations
 
-from delta_sidecar.spark.installed import check_installed
+from delta_sidecar.spark.session.installed import check_installed
 
 check_installed()
 
-from delta_sidecar.spark.buckets import TimeBucket  # noqa: E402 - says first what is missing
-from delta_sidecar.spark.building import build_sidecar  # noqa: E402
-from delta_sidecar.spark.ingest import IngestPipeline  # noqa: E402
-from delta_sidecar.spark.session import spark_session  # noqa: E402
-from delta_sidecar.spark.summary import WriteSummary  # noqa: E402
-from delta_sidecar.spark.trigger import TriggerOutcome  # noqa: E402
+from delta_sidecar.spark.build.build import build_sidecar  # noqa: E402 - says first what is missing
+from delta_sidecar.spark.ingest.buckets import TimeBucket  # noqa: E402
+from delta_sidecar.spark.ingest.pipeline import IngestPipeline, WriteSummary  # noqa: E402
+from delta_sidecar.spark.session.session import spark_session  # noqa: E402
+from delta_sidecar.spark.trigger.trigger import TriggerOutcome  # noqa: E402
 
 __all__ = ["IngestPipeline", "TimeBucket", "TriggerOutcome", "WriteSummary", "build_sidecar", "spark_session"]

@@ -10,10 +10,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from delta_sidecar.errors import IngestError, SchemaMismatchError
-from delta_sidecar.spark.error_lines import error_line
+from delta_sidecar.store.redaction import Scrubber
 
 if TYPE_CHECKING:
-    from delta_sidecar.spark.buckets import TimeBucket
+    from delta_sidecar.spark.ingest.buckets import TimeBucket
+
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What Spark and Delta raise in Python; the last is what is left when the JVM is gone."""
@@ -83,3 +84,38 @@ def line_of(error: Exception) -> str:
 
 # These say that something went wrong; what it is says their cause.
 _SILENT = ("FAILED_READ_FILE", "INCONSISTENT_BEHAVIOR", "STREAM_FAILED")
+
+
+# The one line of an error of Spark's that says most, without the traces of two languages around it, nor secrets.
+
+
+_ERROR_LINES_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] *")
+_TRACEBACK = "Traceback (most recent call last)"
+# The last line of a traceback: the class of the error and what it says. Every other line is indented.
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$", re.MULTILINE)
+_LONGEST = 400
+
+
+def error_line(text: str) -> str:
+    """Finds the line.
+
+    Args:
+        text: What an error of Spark, Delta or Py4J says.
+    """
+    # Behind a traceback of Python's there may be one of Java's.
+    trace = text[text.rindex(_TRACEBACK) :].partition("\n\tat ")[0] if _TRACEBACK in text else ""
+    raised = _RAISED.findall(trace)
+    found = _ERROR_LINES_CONDITION.search(text)
+    if raised:
+        text = raised[-1]
+        if "No module named 'delta_sidecar" in text:
+            text += ": install delta-sidecar on the executors"
+    elif found:
+        text = text[found.start() :]
+    else:
+        # What is told first is the call; what follows is what it raised.
+        text = re.sub(r"^An error occurred while calling [^\n]*\n: ", "", text)
+        causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
+        text = causes[-1] if causes else text
+    line = text.strip().partition("\n")[0].strip().rstrip(".:")
+    return Scrubber().scrub(line)[:_LONGEST]

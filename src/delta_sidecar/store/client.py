@@ -12,16 +12,22 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.store.access import NOBODY, Identity
-from delta_sidecar.store.azure import azure_access
-from delta_sidecar.store.deltalake_options import is_an_identity
-from delta_sidecar.store.failures import reason_of
-from delta_sidecar.store.google import google_access
-from delta_sidecar.store.option_names import StorageOption, canonical, from_environment
-from delta_sidecar.store.option_values import read_certificate, read_count, read_duration, read_flag
-from delta_sidecar.store.options import REQUEST_OPTIONS, environment_secrets, options_of
+from delta_sidecar.store.clouds.azure import AZURE_OPTIONS, azure_access
+from delta_sidecar.store.clouds.google import GOOGLE_OPTIONS, google_access
+from delta_sidecar.store.clouds.s3 import S3_OPTIONS, s3_access
+from delta_sidecar.store.failures import NOBODY, Identity, reason_of
+from delta_sidecar.store.options import (
+    REQUEST_OPTIONS,
+    StorageOption,
+    canonical,
+    from_environment,
+    is_an_identity,
+    read_certificate,
+    read_count,
+    read_duration,
+    read_flag,
+)
 from delta_sidecar.store.redaction import Scrubber
-from delta_sidecar.store.s3 import s3_access
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,8 +35,9 @@ if TYPE_CHECKING:
 
     from obstore.store import ObjectStore
 
-    from delta_sidecar.store.access import Access, CredentialProvider
     from delta_sidecar.store.address import Address, StoreKind
+    from delta_sidecar.store.failures import Access, CredentialProvider
+
 
 Pairs: TypeAlias = "tuple[tuple[str, Any], ...]"
 
@@ -218,3 +225,35 @@ def _check_endpoints(config: Mapping[str, str]) -> None:
 
 def _pairs(values: Mapping[str, Any]) -> Pairs:
     return tuple(sorted(values.items()))
+
+
+# Every storage option, once.
+#
+# An option may be written in lower or upper case, by its key or by any of its other names, in `storage_options`
+# or, where a name starts with `azure_`, `aws_`, `google_` or `delta_sidecar_`, as an environment variable in upper
+# case. What the call says holds before what the address says, and that before the environment.
+
+
+__all__ = ["AZURE_OPTIONS", "GOOGLE_OPTIONS", "REQUEST_OPTIONS", "S3_OPTIONS", "environment_secrets", "options_of"]
+
+
+def options_of(kind: StoreKind) -> tuple[StorageOption, ...]:
+    """Gives the options that a kind of store knows. A local table knows those of all, and does nothing with them."""
+    clouds = {"azure": AZURE_OPTIONS, "s3": S3_OPTIONS, "gs": GOOGLE_OPTIONS, "memory": ()}
+    return (*REQUEST_OPTIONS, *clouds.get(kind, (*AZURE_OPTIONS, *S3_OPTIONS, *GOOGLE_OPTIONS)))
+
+
+def environment_secrets(environment: Mapping[str, str]) -> frozenset[str]:
+    """Gives the secrets that are in environment variables, whoever reads them."""
+    ours = (name for option in options_of("local") if option.secret for name in option.environment)
+    return frozenset(value for name in (*ours, *_SECRETS_OF_OTHERS) if (value := environment.get(name)))
+
+
+# Clients look for these by themselves.
+_SECRETS_OF_OTHERS = (
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_TOKEN",
+    "AZURE_PASSWORD",
+    "IDENTITY_HEADER",
+    "MSI_SECRET",
+)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from delta_sidecar.errors import (
     AuthenticationError,
     ObjectExistsError,
     ObjectNotFoundError,
     ObjectTruncatedError,
+    OptionError,
     StorageError,
 )
 
 if TYPE_CHECKING:
-    from delta_sidecar.store.access import Identity
+    from collections.abc import Mapping
+
     from delta_sidecar.store.redaction import Scrubber
 
 
@@ -105,3 +108,85 @@ _DISTRUSTED = re.compile(r"InvalidCertificate\(\s*(\w+)")
 def _own_text(error: Exception) -> str:
     """Gives a client's error text without the description of its insides."""
     return str(error).split("\n\nDebug source:", 1)[0]
+
+
+# How a cloud is reached: a client's configuration, who it says it is, and what hands it its credentials.
+
+
+class CredentialProvider(Protocol):
+    """Hands a client its credentials, once and again before they expire.
+
+    Providers are values: equal ones share a client, and they pickle with the stores that use them.
+    """
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The values in it that must never be shown."""
+
+    def __call__(self) -> Mapping[str, Any]:
+        """Gives credentials in obstore's form, with the time until which they hold."""
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a client says it is, for the messages of failures.
+
+    Attributes:
+        tried: Which credentials are used, and where they come from.
+        hint: What to do when they are refused.
+    """
+
+    tried: str
+    hint: str
+
+
+NOBODY = Identity("no credentials, for none are needed", "")
+"""The identity of a store that asks for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a client of a cloud is made from.
+
+    Attributes:
+        config: The values by object_store's keys.
+        endpoint: The service's address; empty for the cloud's own.
+        identity: Who the client says it is.
+        provider: What hands it its credentials; None where they are in the configuration, or object_store looks
+            for them.
+    """
+
+    config: dict[str, str] = field(repr=False)
+    endpoint: str
+    identity: Identity
+    provider: CredentialProvider | None = None
+
+
+OPTIONS = "from the storage options"
+ENVIRONMENT = "from the environment"
+
+
+# The store of a table that only deltalake can reach.
+
+
+class UnreachableStore:
+    """Stands for a store where none can be opened: whatever is asked of it is refused, with what to do instead.
+
+    Args:
+        url: The table's address for messages, without secrets.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        msg = (
+            f"{self.url} can be reached by deltalake alone. What goes through to it works: version, load_as_version, "
+            "delete, update, merge, optimize, vacuum, alter, restore, load_cdf, create_checkpoint and others; "
+            "as_deltalake() gives the table that reads there"
+        )
+        raise OptionError(msg)

@@ -17,6 +17,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, ObjectTruncatedError, StorageError
+from delta_sidecar.store.accounting import RequestLog
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
     Buffer,
@@ -24,16 +25,16 @@ from delta_sidecar.store.interface import (
     ObjectMeta,
     Page,
     check_folder,
+    check_max_bytes,
     check_path,
+    check_range,
     is_folder_marker,
 )
-from delta_sidecar.store.ranges import check_max_bytes, check_range
-from delta_sidecar.store.requests import RequestLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from delta_sidecar.store.requests import RequestKind
+    from delta_sidecar.store.accounting import RequestKind
 
 _LARGE_READ = 128 << 10
 _ONE_CALL = 1 << 30

@@ -18,9 +18,9 @@ from delta_sidecar.errors import (
     ObjectTruncatedError,
     StorageError,
 )
+from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, TripClock, gate_for, join
 from delta_sidecar.store.client import ClientSpec, RequestLimit, client_for
 from delta_sidecar.store.failures import explain, is_interrupt
-from delta_sidecar.store.gate import gate_for
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
     Buffer,
@@ -28,17 +28,18 @@ from delta_sidecar.store.interface import (
     ObjectMeta,
     Page,
     check_folder,
+    check_max_bytes,
     check_path,
+    check_range,
     is_folder_marker,
+    merge,
+    split,
 )
-from delta_sidecar.store.ranges import check_max_bytes, check_range, merge, split
-from delta_sidecar.store.requests import RequestLog, ScanCancelledError
-from delta_sidecar.store.trips import TripClock, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from delta_sidecar.store.requests import RequestKind
+    from delta_sidecar.store.accounting import RequestKind
 
     _RawPage: TypeAlias = Sequence[Mapping[str, Any]]
 

@@ -17,24 +17,22 @@ import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
-from delta_sidecar.data.columns import as_declared
-from delta_sidecar.data.query import RowQuery
 from delta_sidecar.errors import OptionError, to_install
 from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.predicate import all_of
+from delta_sidecar.rows import count
+from delta_sidecar.rows.columns import as_declared
+from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.store import open_store
 from delta_sidecar.store.address import is_for_deltalake, settled
+from delta_sidecar.store.failures import UnreachableStore
 from delta_sidecar.store.redaction import redact_address
-from delta_sidecar.store.unreachable import UnreachableStore
-from delta_sidecar.table import listing
+from delta_sidecar.table import files as listing
 from delta_sidecar.table.facts import ProtocolVersions, TableMetadata, schema_of
-from delta_sidecar.table.forwarding import deltalake_module
-from delta_sidecar.table.handle import TableHandle
-from delta_sidecar.table.history import stream_history
-from delta_sidecar.table.partition_filters import file_predicate, partition_predicate
-from delta_sidecar.table.row_filters import row_predicate
-from delta_sidecar.table.snapshot import TableSnapshot
-from delta_sidecar.table.writing import Writing
+from delta_sidecar.table.files import TableSnapshot, stream_history
+from delta_sidecar.table.filters import file_predicate, partition_predicate, row_predicate
+from delta_sidecar.table.pinned import TableHandle
+from delta_sidecar.table.writing import Writing, deltalake_module
 
 if TYPE_CHECKING:
     import os
@@ -46,14 +44,14 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
 
-    from delta_sidecar.data.scan import RowMetrics
-    from delta_sidecar.data.stream import RowStream
     from delta_sidecar.events import Listener
     from delta_sidecar.predicate import Predicate
+    from delta_sidecar.rows.scan import RowMetrics
+    from delta_sidecar.rows.stream import RowStream
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.store import Store, TokenCredential
-    from delta_sidecar.table.add_actions import AddActions
-    from delta_sidecar.table.partition_filters import Filters
+    from delta_sidecar.table.files import AddActions
+    from delta_sidecar.table.filters import Filters
     from delta_sidecar.table.statistics import FileStats
 
 
@@ -289,7 +287,7 @@ class DeltaTable(Writing):
         Returns:
             A stream of Arrow batches that can be read again and again; asked for its columns, it is a table in memory.
         """
-        from delta_sidecar.table.add_actions import AddActions
+        from delta_sidecar.table.files import AddActions
 
         self.follow_deltalake()
         return AddActions(self._handle, flatten=flatten)
@@ -320,8 +318,6 @@ class DeltaTable(Writing):
 
         Statistics tell; of a file that has none, the footer is read.
         """
-        from delta_sidecar.table.counting import count_rows
-
         self.follow_deltalake()
         return count_rows(self._handle)
 
@@ -379,7 +375,7 @@ class DeltaTable(Writing):
             as_large_types: Likewise.
             file_pruning_predicate: Files that hold no row which matches may be left out.
         """
-        from delta_sidecar.data.dataset import LazyDataset
+        from delta_sidecar.rows.dataset import LazyDataset
 
         if as_large_types or not (filesystem is parquet_read_options is schema is None):
             return self.as_deltalake().to_pyarrow_dataset(
@@ -481,3 +477,21 @@ def _is_expression(condition: object) -> bool:
     import pyarrow.compute as pc
 
     return isinstance(condition, pc.Expression)
+
+
+# How many rows a table has: from a summary of its log where that tells, else file by file.
+
+
+def count_rows(handle: TableHandle) -> int:
+    """Counts the rows that are there, without the deleted ones.
+
+    A manifest of a metadata sidecar, or a short log, may tell the number by itself. Else the statistics of the files
+    do, as they are found; of a file that has none, the footer is read.
+
+    Args:
+        handle: The table.
+
+    Raises:
+        UnreadableFileError: A file without statistics cannot be read.
+    """
+    return count.count_rows(handle, RowQuery())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from delta_sidecar.table.forwarding import deltalake_module
+from delta_sidecar.table.writing import deltalake_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import strings, values_of
+from delta_sidecar._arrow import bits_of, booleans, numbers_of, scalar, strings, valid_mask, values_of
 from delta_sidecar.errors import OptionError
+from delta_sidecar.log.stats import ColumnStatistics, parse_statistics
+from delta_sidecar.predicate import tree
 from delta_sidecar.scan.config import LazyScanConfig
-from delta_sidecar.table.batch_statistics import READ, BatchStatistics, batch_statistics
-from delta_sidecar.table.column_names import named_columns
+from delta_sidecar.sidecar.names import column_name
+from delta_sidecar.table.filters import typed_partition_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    import pyarrow as pa
+    from numpy.typing import NDArray
 
+    from delta_sidecar.log.schema import ColumnPath, TableSchema
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.scan.scanner import LazyDeltaScanner
-    from delta_sidecar.table.handle import TableHandle
+    from delta_sidecar.table.pinned import TableHandle
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +152,227 @@ def _rows(columns: Sequence[pa.Array], rows: int) -> Iterable[tuple[Any, ...]]:
 
 def _known(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
     return {name: value for name, value in zip(names, values, strict=True) if value is not None}
+
+
+# What the log tells of the values in a batch of files, column by column: Arrow arrays with a row for each file.
+
+
+READ = ("path", "size", "partition_values", "stats", "deletion_vector")
+"""The columns of a batch of files that this is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownColumn:
+    """What is known of a column; null is unknown.
+
+    Attributes:
+        lower: The lower bounds.
+        upper: The upper bounds.
+        null_count: How many rows are null.
+    """
+
+    lower: pa.Array
+    upper: pa.Array
+    null_count: pa.Int64Array
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStatistics:
+    """What is known of a batch of files.
+
+    Attributes:
+        num_records: Rows in each file, deleted ones included; null is unknown.
+        deleted: How many of them are deleted.
+        tight: Whether what is told is of the rows that are there; null for a file without statistics.
+        columns: What is known of each column, by its name.
+    """
+
+    num_records: pa.Int64Array
+    deleted: NDArray[np.int64]
+    tight: pa.BooleanArray
+    columns: Mapping[str, KnownColumn]
+
+
+def batch_statistics(
+    found: pa.RecordBatch, columns: Sequence[NamedColumn], table: TableSchema, zone: str
+) -> BatchStatistics:
+    """Reads the statistics of some columns of a batch of files.
+
+    Args:
+        found: The files, with the columns `READ`.
+        columns: Which columns.
+        table: The table's columns.
+        zone: The time zone of partition values that were written without one.
+
+    Raises:
+        LogCorruptionError: A partition value is none of its column's type.
+    """
+    rows, text = found.num_rows, found.column("stats")
+    # The null type has no bounds: of such a column only nulls are counted.
+    kinds = {
+        column.physical: column.type if column.has_bounds else pa.null()
+        for column in columns
+        if not column.is_partition
+    }
+    stats = parse_statistics(text, kinds)
+    num_records = _or_nulls(stats.num_records, pa.int64(), rows)
+    tight = pc.fill_null(_or_nulls(stats.tight, pa.bool_(), rows), scalar(value=True, type=pa.bool_()))
+    in_log = any(column.is_partition for column in columns)
+    values = typed_partition_values(found.column("partition_values"), table, zone) if in_log else {}
+    known = {
+        column.name: _of_partitions(values[column.name], num_records)
+        if column.is_partition
+        else _of_statistics(stats.columns[column.physical], column.type, rows)
+        for column in columns
+    }
+    deleted = pc.struct_field(found.column("deletion_vector"), ["cardinality"])
+    return BatchStatistics(
+        num_records=num_records,
+        deleted=np.where(valid_mask(deleted), numbers_of(deleted), 0),
+        tight=pc.if_else(text.is_null(), scalar(None, pa.bool_()), tight),
+        columns=known,
+    )
+
+
+def _of_statistics(stats: ColumnStatistics, kind: pa.DataType, rows: int) -> KnownColumn:
+    lower, upper = (_or_nulls(_comparable(bound), kind, rows) for bound in (stats.lower, stats.upper))
+    return KnownColumn(lower, upper, _or_nulls(stats.null_count, pa.int64(), rows))
+
+
+def _of_partitions(values: pa.Array, num_records: pa.Int64Array) -> KnownColumn:
+    """Every row of a file has the same value."""
+    is_null = booleans(~valid_mask(values))
+    null_count = pc.if_else(is_null, num_records, scalar(0, pa.int64()))
+    typed = _comparable(values)
+    return KnownColumn(typed, typed, null_count)
+
+
+def _comparable(bounds: pa.Array | None) -> pa.Array | None:
+    """Bounds without those that no Python value stands for, and without NaN, which bounds nothing."""
+    if bounds is None or not len(bounds):
+        return bounds
+    if pa.types.is_floating(bounds.type):
+        return pc.if_else(pc.is_nan(bounds), scalar(None, bounds.type), bounds)
+    if pa.types.is_timestamp(bounds.type):
+        moments = dt.datetime.min.replace(tzinfo=dt.UTC), dt.datetime.max.replace(tzinfo=dt.UTC)
+        first, last = (scalar(at, bounds.type) for at in moments)
+    elif pa.types.is_date32(bounds.type):
+        first, last = (scalar(at, bounds.type) for at in (dt.date.min, dt.date.max))
+    else:
+        return bounds
+    beyond = bits_of(pc.less(bounds, first)) | bits_of(pc.greater(bounds, last))
+    return pc.if_else(booleans(beyond), scalar(None, bounds.type), bounds) if beyond.any() else bounds
+
+
+def _or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
+    return pa.nulls(rows, kind) if array is None else array
+
+
+# The columns of a table that can have statistics, by the names that users write.
+
+
+@dataclass(frozen=True, slots=True)
+class NamedColumn:
+    """A column without fields of its own.
+
+    Attributes:
+        name: Its logical name with those above it, parted by dots; a part with a dot in it stands in back-quotes.
+        physical: Its path in the log.
+        type: Its type.
+        has_bounds: Whether the log's bounds can be compared with its values; without, only nulls are counted.
+        is_partition: Whether each file has one value of it.
+    """
+
+    name: str
+    physical: ColumnPath
+    type: pa.DataType
+    has_bounds: bool
+    is_partition: bool
+
+
+def named_columns(table: TableSchema, wanted: Sequence[str] | None = None) -> tuple[NamedColumn, ...]:
+    """Finds columns by their names.
+
+    Args:
+        table: The table's columns.
+        wanted: Which columns, in order; the name of a struct stands for all columns in it. None for all.
+
+    Raises:
+        OptionError: There is no such column.
+    """
+    if isinstance(wanted, str):
+        msg = f"columns is a list of names: [{wanted!r}]"
+        raise OptionError(msg)
+    known = _leaves(table)
+    if wanted is None:
+        return tuple(known.values())
+    found: dict[ColumnPath, NamedColumn] = {}
+    indices = tuple(_by_beginning(known, same) for same in (_as_written, _in_any_case))
+    for name in wanted:
+        found |= _below(name, known, indices)
+    return tuple(found.values())
+
+
+def _leaves(table: TableSchema) -> dict[ColumnPath, NamedColumn]:
+    """The columns without fields of their own, by logical path. A list, a map and a variant are one column each."""
+    bounded = table.bounded_types()
+    structs = {path[:-1] for path in table.physical_names}
+    partitions = frozenset(table.partition_columns)
+    leaves = {}
+    for path, physical in table.physical_names.items():
+        if path in structs:
+            continue
+        is_partition = path[0] in partitions
+        kind = _type_at(table.logical, path)
+        has_bounds = is_partition or (physical in bounded and not pa.types.is_binary(kind))
+        leaves[path] = NamedColumn(column_name(path), physical, kind, has_bounds, is_partition)
+    return leaves
+
+
+def _by_beginning(
+    known: Mapping[ColumnPath, NamedColumn], same: Callable[[ColumnPath], ColumnPath]
+) -> Callable[[ColumnPath], dict[ColumnPath, NamedColumn]]:
+    """Finds the columns whose paths begin with a path, which a function makes equal or not."""
+    beginning: dict[ColumnPath, list[ColumnPath]] = {}
+    for path in known:
+        for end in range(1, len(path) + 1):
+            beginning.setdefault(same(path[:end]), []).append(path)
+    return lambda path: {found: known[found] for found in beginning.get(same(path), ())}
+
+
+def _below(
+    name: str,
+    known: Mapping[ColumnPath, NamedColumn],
+    indices: Iterable[Callable[[ColumnPath], dict[ColumnPath, NamedColumn]]],
+) -> dict[ColumnPath, NamedColumn]:
+    for path in _readings(name):
+        for beginning_with in indices:
+            found = beginning_with(path)
+            if len({key[: len(path)] for key in found}) == 1:
+                return found
+    others = [column.name for column in known.values()]
+    near = difflib.get_close_matches(name, others, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(others[:10])}"
+    msg = f"there is no column {name!r}; {hint}"
+    raise OptionError(msg)
+
+
+def _readings(name: str) -> Iterable[ColumnPath]:
+    """What a text may name: a column with just this name, before a field of a struct."""
+    yield (name,)
+    yield tree.read(name)
+
+
+def _as_written(path: ColumnPath) -> ColumnPath:
+    return path
+
+
+def _in_any_case(path: ColumnPath) -> ColumnPath:
+    return tuple(part.casefold() for part in path)
+
+
+def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
+    kind = schema.field(path[0]).type
+    for name in path[1:]:
+        kind = kind.field(name).type
+    return kind

@@ -1,0 +1,360 @@
+"""The course of a build, whoever makes the rows: open the table, lay out, look for what is there, make, tell.
+
+A build is a subclass that makes the sidecar: on this machine, or on a cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from delta_sidecar.build.existing import Existing, find_existing
+from delta_sidecar.build.layout import PlannedLayout, lay_out
+from delta_sidecar.build.publish import Levels
+from delta_sidecar.build.sort import DEFAULT_MEMORY, LEAST_MEMORY
+from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
+from delta_sidecar.errors import BuildError, ObjectNotFoundError, OptionError, SidecarError
+from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
+from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.log.names import checksum_path, read_checksum
+from delta_sidecar.options import SCAN_OPTIONS, resolve, size, whole_number
+from delta_sidecar.plan import ReadFiles, StateMachineIterator
+from delta_sidecar.predicate.tree import written
+from delta_sidecar.replay.open import Opening
+from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.replay.witnesses import ProofFiles, VersionProof, by_path
+from delta_sidecar.sidecar.manifest import Manifest, SidecarFile, SortColumn
+from delta_sidecar.sidecar.names import manifest_name, sidecar_name
+from delta_sidecar.sidecar.schema import type_name
+from delta_sidecar.store import RequestLog
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from delta_sidecar.build.existing import PieceCheck
+    from delta_sidecar.build.publish import Published
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.store import Store
+
+
+_ROW_GROUPS_AHEAD = 4
+_BUCKET_OPTION = tuple(option for option in SCAN_OPTIONS if option.name == "bucket_column")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is known before the first file is looked at.
+
+    Attributes:
+        snapshot: The table.
+        layout: The layout of its sidecar.
+        facts: The manifest, but for what only the files tell.
+        executor: Reads the log on this machine.
+    """
+
+    snapshot: Snapshot
+    layout: PlannedLayout
+    facts: Manifest
+    executor: LocalExecutor
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A sidecar that a build has made.
+
+    Attributes:
+        published: What is in the table now.
+        index_bytes: Bytes of its index pieces.
+        stats_bytes: Bytes of its statistics pieces.
+        kept_texts: Files whose statistics had to be kept as text.
+    """
+
+    published: Published
+    index_bytes: int
+    stats_bytes: int
+    kept_texts: int
+
+
+class Course(ABC):
+    """One build of a table's sidecar.
+
+    Args:
+        store: The table's store.
+        options: How it is built.
+        progress: Is told how far it is; None for nobody.
+        events: Is told what happens.
+    """
+
+    def __init__(self, store: Store, options: BuildOptions, progress: ProgressListener | None, events: Events) -> None:
+        self._requests = RequestLog()
+        self._store = store.bind(self._requests)
+        self._options = options
+        self._progress = progress or _nobody
+        self._events = events
+        self._version: int | None = None
+        self._began = time.monotonic()
+
+    def run(self) -> BuildSummary:
+        """Builds it, or finds it."""
+        summary = None
+        outcome: Literal["complete", "already_there", "stopped", "failed"] = "failed"
+        error = None
+        try:
+            summary = self._run()
+            outcome = "already_there" if summary.already_there else "complete"
+        except Exception as failure:
+            error = type(failure).__name__
+            raise
+        except KeyboardInterrupt:
+            outcome = "stopped"
+            raise
+        finally:
+            self._tell_end(outcome, error, summary)
+        return summary
+
+    @abstractmethod
+    def _make(self, plan: Plan) -> Made:
+        """Makes the sidecar and puts it into the table."""
+
+    @abstractmethod
+    def _piece_check(self) -> PieceCheck:
+        """What reads the pieces of a sidecar that is there, to see whether it is whole."""
+
+    def _run(self) -> BuildSummary:
+        self._progress(BuildProgress("opening"))
+        with closing(LocalExecutor(self._store, row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
+            try:
+                return self._built(executor)
+            finally:
+                self._requests.cancel()
+
+    def _built(self, executor: LocalExecutor) -> BuildSummary:
+        options = self._options
+        snapshot = self._open(executor)
+        self._version = snapshot.version
+        layout = lay_out(snapshot, bucket=self._bucket(snapshot), sort=options.sort, summaries=options.summaries)
+        proof = version_proof(self._store, snapshot)
+        facts = manifest_facts(snapshot, layout, proof)
+        self._check_proof(facts, proof)
+        there = find_existing(self._store, facts, options.group_rows(layout), options.levels, self._piece_check())
+        if there is not None:
+            there.renew(self._store, proof)
+            return self._summary(layout, snapshot, there)
+        return self._summary(layout, snapshot, self._make(Plan(snapshot, layout, facts, executor)))
+
+    def _open(self, executor: LocalExecutor) -> Snapshot:
+        # The state comes from Delta's own log, never from another sidecar.
+        opening = Opening(
+            self._store.url,
+            self._options.version,
+            whole_tail=True,
+            whole_base=True,
+            sidecars=False,
+            events=self._events,
+        )
+        return StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+
+    def _check_unchanged(self, plan: Plan) -> None:
+        """Looks once more before anything is published: the table may have been replaced or restored meanwhile.
+
+        Raises:
+            BuildError: It was.
+        """
+        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
+
+    def _check_proof(self, facts: Manifest, proof: VersionProof) -> None:
+        try:
+            proof.check(facts)
+        except SidecarError as error:
+            msg = f"{self._store.url}: no metadata sidecar of version {facts.version} would be trusted: {error}"
+            raise BuildError(msg) from error
+
+    def _bucket(self, snapshot: Snapshot) -> str:
+        given = {"bucket_column": self._options.bucket_column}
+        values = resolve(_BUCKET_OPTION, given, snapshot.metadata.configuration, self._ignored)
+        name: str = values["bucket_column"]
+        return name
+
+    def _checked(self, done: int, total: int) -> None:
+        self._progress(BuildProgress("checking", done, total))
+
+    def _tell_end(
+        self,
+        outcome: Literal["complete", "already_there", "stopped", "failed"],
+        error: str | None,
+        summary: BuildSummary | None,
+    ) -> None:
+        counts = self._requests.snapshot()
+        self._events(
+            BuildEnded(
+                table=self._store.url,
+                outcome=outcome,
+                error=error,
+                milliseconds=round((time.monotonic() - self._began) * 1000, 3),
+                version=self._version,
+                files=summary.files if summary else 0,
+                row_groups=summary.row_groups if summary else 0,
+                sidecar_bytes=summary.bytes if summary else 0,
+                requests=counts.requests,
+                bytes=counts.bytes,
+                trips=counts.trips,
+            )
+        )
+
+    def _ignored(self, name: str, reason: str) -> None:
+        self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
+
+    def _summary(self, layout: PlannedLayout, snapshot: Snapshot, found: Existing | Made) -> BuildSummary:
+        is_there = isinstance(found, Existing)
+        told = found if isinstance(found, Existing) else found.published
+        manifest = told.manifest
+        names = {physical: logical for logical, physical in snapshot.columns.physical_names.items()}
+        time_column = layout.schema.time
+        return BuildSummary(
+            table=self._store.url,
+            version=manifest.version,
+            file=manifest.sidecar_file.name,
+            manifest=manifest_name(manifest.version),
+            bytes=sum(each.size for each in manifest.files),
+            index_bytes=found.index_bytes,
+            stats_bytes=found.stats_bytes,
+            manifest_bytes=told.manifest_bytes,
+            files=manifest.num_files,
+            row_groups=manifest.num_row_groups,
+            sorted_by=layout.sorted_by,
+            time_column=None if time_column is None else written(names[time_column]),
+            stats_columns=len(layout.schema.statistics),
+            stats_format=manifest.stats_format,
+            kept_texts=None if isinstance(found, Existing) else found.kept_texts,
+            seconds=round(time.monotonic() - self._began, 3),
+            already_there=is_there,
+        )
+
+
+def _nobody(_: BuildProgress) -> None:
+    return
+
+
+# How a metadata sidecar is built: what a call may say, checked before anything is read.
+
+
+ROWS_PER_GROUP = 10_000
+_MOST_CELLS = 32 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """How a sidecar is built.
+
+    Attributes:
+        version: The version of the table; None for the newest.
+        sort: Logical name of the time column; None for the first timestamp with statistics.
+        summaries: Logical names of other columns whose bounds every row group tells.
+        rows_per_group: Rows in a row group; None for 10,000, or fewer where the table has thousands of columns.
+        bucket_column: The partition column that holds the time bucket; None for what the table or the environment say.
+        memory_limit: Most bytes of rows that are sorted in memory, as a number or a text such as `1GB`.
+        temp_directory: Where the rest goes; None for the machine's own folder.
+        threads: How many threads sort and encode.
+        levels: When the manifest gets a second level.
+
+    Raises:
+        OptionError: A value is out of range.
+    """
+
+    version: int | None = None
+    sort: str | None = None
+    summaries: Sequence[str] = ()
+    rows_per_group: int | None = None
+    bucket_column: str | None = None
+    memory_limit: int | str = DEFAULT_MEMORY
+    temp_directory: str | os.PathLike[str] | None = None
+    threads: int = 2
+    levels: Levels = field(default_factory=Levels)
+
+    def __post_init__(self) -> None:
+        checks = {
+            "version": whole_number(0, 2**63 - 1),
+            "rows_per_group": whole_number(1, 1 << 20),
+            "threads": whole_number(1, 256),
+        }
+        for name, read in checks.items():
+            value = getattr(self, name)
+            try:
+                if value is not None:
+                    read(value)
+            except ValueError as error:
+                msg = f"{name} must be {error}, not {value!r}"
+                raise OptionError(msg) from None
+        if isinstance(self.summaries, str):
+            msg = f"summaries must be a list of names, not {self.summaries!r}"
+            raise OptionError(msg)
+        if self.memory < LEAST_MEMORY:
+            msg = f"memory_limit must be at least {LEAST_MEMORY} bytes, not {self.memory_limit!r}"
+            raise OptionError(msg)
+
+    def group_rows(self, layout: PlannedLayout) -> int:
+        """Rows in a row group of a sidecar."""
+        columns = len(layout.schema.index) + len(layout.schema.statistics_schema)
+        return self.rows_per_group or max(1, min(ROWS_PER_GROUP, _MOST_CELLS // columns))
+
+    @property
+    def memory(self) -> int:
+        """The memory limit in bytes."""
+        try:
+            return size(1 << 44)(self.memory_limit)
+        except ValueError as error:
+            msg = f"memory_limit must be {error}, not {self.memory_limit!r}"
+            raise OptionError(msg) from None
+
+
+# What is known of a sidecar's manifest, and of its size, before any file is read.
+
+
+_CHECKSUM_BYTES = 4 << 20
+
+
+def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProof) -> Manifest:
+    """The manifest of a sidecar, but for what only the files tell."""
+    schema, order = layout.schema, layout.order
+    return Manifest(
+        version=snapshot.version,
+        files=(SidecarFile(sidecar_name(snapshot.version), 0),),
+        num_files=0,
+        schema_hash=schema.schema_hash,
+        commit=proof.commit,
+        witness=proof.witnesses,
+        protocol=snapshot.protocol.to_action(),
+        metadata=snapshot.metadata.to_action(),
+        bucket_column=schema.bucket,
+        time_column=schema.time,
+        sort=tuple(SortColumn(value.kind, value.path, type_name(value.type)) for value in order.sort),
+        summaries=tuple(order.summaries),
+        statistics=tuple(schema.statistics),
+        stats_format="",
+    )
+
+
+def version_proof(store: Store, snapshot: Snapshot) -> VersionProof:
+    """What proves the table's version now: its commit, its checkpoints and its checksum file, as far as there are any.
+
+    Nothing that was read before counts.
+    """
+    files = ProofFiles.of(snapshot.choice.segment, snapshot.version)
+    plan = ReadFiles((), heads=files.heads, tails=files.tails)
+    with closing(LocalExecutor(store)) as executor, closing(executor.execute(plan)) as read:
+        return files.proof(by_path(read))
+
+
+def expected_files(store: Store, snapshot: Snapshot) -> int | None:
+    """How many live files there are, where a checksum file tells."""
+    if snapshot.version not in snapshot.choice.segment.checksums:
+        return None
+    try:
+        checksum = read_checksum(bytes(store.get(checksum_path(snapshot.version), max_bytes=_CHECKSUM_BYTES).data))
+    except ObjectNotFoundError:
+        return None
+    return None if checksum is None else checksum.num_files

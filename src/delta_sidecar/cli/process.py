@@ -1,0 +1,112 @@
+"""How a command ends when it does not end well: one message, one exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from delta_sidecar.errors import (
+    AuthenticationError,
+    CorruptCommitError,
+    DeltaSidecarError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+FAILED = 1
+INTERRUPTED = 130
+READER_GONE = 141
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """Turns what stops a command into its exit code.
+
+    Raises:
+        click.exceptions.Exit: 1 for an error of the library or of writing the output, 130 after Ctrl-C, 141 when the
+            reader of stdout has gone.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except DeltaSidecarError as error:
+        report(str(error), hint=_HINTS.get(type(error)))
+        raise click.exceptions.Exit(FAILED) from None
+    except BrokenPipeError:
+        _forget_stdout()
+        raise click.exceptions.Exit(READER_GONE) from None
+    except OSError as error:
+        report(f"the output cannot be written: {error.strerror or error}")
+        _forget_stdout()
+        raise click.exceptions.Exit(FAILED) from None
+
+
+def report(message: str, *, hint: str | None = None) -> None:
+    """Writes an error message to stderr."""
+    text = f"{click.style('error:', fg='red', bold=True)} {_harmless(message)}"
+    if hint is not None:
+        text += f"\n{click.style('hint:', bold=True)} {hint}"
+    click.echo(text, err=True, color=False if is_colourless() else None)
+
+
+def is_colourless() -> bool:
+    """Whether the user wants no colours, on a terminal either."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
+# What the message itself cannot say, since the library does not know of the command's own options.
+_HINTS: dict[type[DeltaSidecarError], str] = {
+    AuthenticationError: "credentials go into --storage-option KEY=VALUE or the AZURE_*, AWS_* and GOOGLE_* "
+    "environment variables",
+    CorruptCommitError: "--version N reads a version before it",
+    TableNotFoundError: "TABLE is the folder that holds _delta_log",
+    VersionNotFoundError: "without --version and --timestamp the newest version is read",
+}
+
+
+def _harmless(text: str) -> str:
+    """A text from a log that cannot steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _forget_stdout() -> None:
+    """Lets what is left in stdout's buffer go nowhere, so that Python does not trip over it at its end."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
+    os.close(nowhere)
+
+
+# Work on a JVM, done apart from the main thread.
+#
+# Python takes Ctrl-C in its main thread alone. A main thread that waits for an answer of the JVM would take it in the
+# middle of Py4J, which tells of that at length; and a Spark that is started there takes Ctrl-C for itself.
+
+
+T = TypeVar("T")
+
+
+def in_background(work: Callable[[], T]) -> T:
+    """Does work in a thread of its own, and waits for it.
+
+    Raises:
+        KeyboardInterrupt: It was interrupted. The work goes on until the process ends, which does not wait for it.
+        Exception: What the work raised.
+    """
+    pool = ThreadPoolExecutor(1, "delta-sidecar-work")
+    try:
+        return pool.submit(work).result()
+    finally:
+        pool.shutdown(wait=False)

@@ -1,0 +1,165 @@
+"""The footer of a Parquet file: read in one request, and what files with the same columns have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_sidecar.execute.parquet.sparse import SparseFile
+from delta_sidecar.execute.parquet.times import FileTimes, TimeRules, int96_columns
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from delta_sidecar.store import Store
+
+
+FOOTER_BYTES = 256 << 10
+_FOOTER_SHARE = 10
+_MAGIC_BYTES = 12
+_FOOTER_END = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """A file's footer, with the end of the file that was read for it where that is the whole file."""
+
+    metadata: pq.FileMetaData
+    size: int
+    whole: bytes | memoryview | None
+
+
+def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, guess: int = FOOTER_BYTES) -> Footer:
+    """Reads a file's footer, in one request where it is not unusually large.
+
+    Args:
+        store: Where the file is.
+        path: Its path.
+        size: Its size.
+        pool: Threads for windows that are read ahead.
+        guess: How much of its end to fetch at first.
+
+    Raises:
+        pa.ArrowInvalid: The file is not Parquet, or torn.
+        StorageError: It cannot be fetched.
+    """
+    _check_size(size)
+    # A footer grows with the file; one guess too small costs a round trip.
+    start = max(0, size - max(guess, size >> _FOOTER_SHARE))
+    data = store.get_range(path, start, size)
+    if start == 0:
+        return Footer(pq.read_metadata(pa.BufferReader(data)), size, data)
+    sparse = SparseFile(store, path, size, pool)
+    sparse.keep(start, data)
+    metadata = pq.ParquetFile(pa.PythonFile(sparse, mode="r")).metadata
+    return Footer(metadata, size, None)
+
+
+def read_footer_within(store: Store, path: str, size: int, most_requests: int | None) -> Footer | None:
+    """Reads a file's footer by one request, or two where it is larger than the first one reached.
+
+    Args:
+        store: Where the file is.
+        path: Its path.
+        size: Its size.
+        most_requests: So many may be made; None for as many as it takes.
+
+    Returns:
+        The footer; None where it takes more requests.
+
+    Raises:
+        pa.ArrowInvalid: The file is not Parquet, or torn.
+        StorageError: It cannot be fetched.
+    """
+    if most_requests is not None and most_requests < 1:
+        return None
+    _check_size(size)
+    start = max(0, size - max(FOOTER_BYTES, size >> _FOOTER_SHARE))
+    data = bytes(store.get_range(path, start, size))
+    needed = size - _FOOTER_END - int.from_bytes(data[-_FOOTER_END:-4], "little")
+    if 0 <= needed < start:
+        if most_requests == 1:
+            return None
+        data = bytes(store.get_range(path, needed, start)) + data
+        start = needed
+    # The end of a file is enough: nothing in front of the footer is looked at.
+    return Footer(pq.read_metadata(pa.BufferReader(data)), size, data if start == 0 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What all files with the same columns have in common.
+
+    Attributes:
+        leaves: Dotted names of the columns that Parquet has, in order.
+        int96: Numbers of those that are INT96.
+        times: How dates and timestamps are understood.
+        is_plain: Whether all columns come in plain types.
+        is_flat: Whether no column has lists or maps, so that a row has one value of each.
+    """
+
+    leaves: tuple[str, ...]
+    int96: frozenset[int]
+    times: FileTimes
+    is_plain: bool
+    is_flat: bool
+
+    @classmethod
+    def of(cls, metadata: pq.FileMetaData, rules: TimeRules | None = None) -> Layout:
+        """What a footer says."""
+        return cls(
+            leaf_paths(metadata),
+            int96_columns(metadata),
+            FileTimes.of(metadata, rules or TimeRules()),
+            all(plain_type(field.type) == field.type for field in metadata.schema.to_arrow_schema()),
+            not any(metadata.schema.column(leaf).max_repetition_level for leaf in range(metadata.num_columns)),
+        )
+
+
+def leaf_paths(metadata: pq.FileMetaData) -> tuple[str, ...]:
+    """Dotted names of the columns that a file has in Parquet, in order."""
+    schema = metadata.schema
+    return tuple(schema.column(index).path for index in range(metadata.num_columns))
+
+
+def _check_size(size: int) -> None:
+    if size < _MAGIC_BYTES:
+        msg = f"{size} bytes are no Parquet file"
+        raise pa.ArrowInvalid(msg)
+
+
+# Arrow's plain types in the place of its variants.
+#
+# A Parquet file may say which Arrow types it was made of, and large, view and dictionary types come back as such. Who
+# reads a log wants one type for one thing.
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in plain types."""
+    schema = pa.schema([plain_field(field) for field in batch.schema])
+    return batch if schema.equals(batch.schema.remove_metadata()) else batch.cast(schema)
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """The same field with a plain type, and without metadata."""
+    return pa.field(field.name, plain_type(field.type), nullable=field.nullable)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The plain type of the same values."""
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([plain_field(child) for child in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_field(kind.item_field))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
+        return pa.list_(plain_field(kind.value_field))
+    return kind

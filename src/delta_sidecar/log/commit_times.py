@@ -1,0 +1,140 @@
+"""In-commit timestamps: since when a table has them, and where a commit holds its own.
+
+A table has them by a writer feature and a property. Each commit then begins with a `commitInfo` that says when it was
+made, in times that grow with the version; commits from before that have none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.errors import InvalidMetadataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from delta_sidecar.log.actions import Metadata, Protocol
+
+
+COMMIT_INFO_SCHEMA = pa.schema([pa.field("commitInfo", pa.struct([pa.field("inCommitTimestamp", pa.int64())]))])
+"""What is read of a commit to find its in-commit timestamp."""
+
+_FEATURE = "inCommitTimestamp"
+_ENABLED = "delta.enableInCommitTimestamps"
+_VERSION = "delta.inCommitTimestampEnablementVersion"
+_TIME = "delta.inCommitTimestampEnablementTimestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Enablement:
+    """Since when the commits of a table have in-commit timestamps.
+
+    Attributes:
+        version: The first version with one.
+        time: That version's timestamp, in milliseconds since the epoch; None where all commits have one.
+    """
+
+    version: int = 0
+    time: int | None = None
+
+
+def enablement(protocol: Protocol, metadata: Metadata, table: str) -> Enablement | None:
+    """Since when a table has in-commit timestamps, by the protocol and metadata in force; None where it has none.
+
+    Raises:
+        InvalidMetadataError: Only one of the two properties that say so is there, or one is not a whole number.
+    """
+    properties = metadata.configuration
+    is_set = str(properties.get(_ENABLED, "")).strip().lower() == "true"
+    if not is_set or _FEATURE not in (protocol.writer_features or ()):
+        return None
+    version, time = (_whole_number(properties, name, table) for name in (_VERSION, _TIME))
+    if version is None and time is None:
+        return Enablement()
+    if version is None or time is None:
+        there, absent = (_TIME, _VERSION) if version is None else (_VERSION, _TIME)
+        msg = f"the properties of {table} have {there} and no {absent}: which commits have timestamps is not known"
+        raise InvalidMetadataError(msg)
+    return Enablement(version, time)
+
+
+def timestamp_in(beginning: bytes, *, is_whole: bool) -> int | None:
+    """The in-commit timestamp in the beginning of a commit.
+
+    Args:
+        beginning: The first bytes of the commit.
+        is_whole: Whether they are all of it, so that the last line is not cut off.
+
+    Returns:
+        What the first `commitInfo` says; None where there is none in these bytes, or it says nothing.
+    """
+    *lines, last = beginning.split(b"\n")
+    for line in [*lines, last] if is_whole else lines:
+        if b'"commitInfo"' not in line:
+            continue
+        try:
+            info = json.loads(line).get("commitInfo")
+        except (ValueError, AttributeError, RecursionError):
+            return None
+        if isinstance(info, dict):
+            time = info.get("inCommitTimestamp")
+            return time if isinstance(time, int) and not isinstance(time, bool) else None
+    return None
+
+
+def _whole_number(properties: Mapping[str, str], name: str, table: str) -> int | None:
+    text = properties.get(name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d{1,18}", str(text).strip()):
+        msg = f"property {name} of {table} is no whole number from 0 on: {text!r}"
+        raise InvalidMetadataError(msg)
+    return int(text)
+
+
+# Spans of time as Delta's table properties write them, such as `interval 1 week` or `interval 7 days 12 hours`.
+
+
+_PIECE = re.compile(r"\s*([+-]?)\s*(\d{1,18})(?:\.(\d{1,9}))?\s+([a-z]+?)s?(?=\s|$)")
+_MICROSECONDS = {
+    "week": 7 * 86_400_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+
+
+def read_interval(text: str) -> timedelta:
+    """Reads a span of time. The word `interval` may be left out, and case does not count.
+
+    Raises:
+        ValueError: It is none, or less than nothing. Months and years have no fixed length and are refused.
+    """
+    left = re.sub(r"^interval(?=\s)", "", text.strip().lower())
+    total, position = Decimal(0), 0
+    while position < len(left):
+        found = _PIECE.match(left, position)
+        # As in Spark, only seconds have a fraction.
+        if found is None or found[4] not in _MICROSECONDS or (found[3] and found[4] != "second"):
+            raise ValueError(_EXPECTED)
+        total += Decimal(f"{found[1]}{found[2]}.{found[3] or 0}") * _MICROSECONDS[found[4]]
+        position = found.end()
+    if position == 0 or total < 0:
+        raise ValueError(_EXPECTED)
+    try:
+        return timedelta(microseconds=int(total))
+    except OverflowError:
+        raise ValueError(_EXPECTED) from None
+
+
+_EXPECTED = "a span of time in weeks, days, hours, minutes or seconds, such as 'interval 7 days'"

@@ -1,0 +1,131 @@
+"""Paths of data files: raw as the log has them, decoded, and canonical for telling files apart.
+
+A path in the log is a URI: `a%20b.parquet` names the file `a b.parquet`, and `/p`, `file:/p` and `file:///p` are one
+file. Everything works on whole Arrow columns.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import scalar, strings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+def decode_paths(raw: pa.StringArray) -> pa.StringArray:
+    """Decodes the percent escapes of a column of paths.
+
+    An escape that is not two hexadecimal digits stays as it is; one that gives no valid UTF-8 leaves its path raw.
+    """
+    if not _holds(raw, "%"):
+        return raw
+    escapes = _escapes(raw)
+    if escapes is None:
+        return _decode_each(raw)
+    decoded = raw.cast(pa.binary())
+    # The percent sign itself comes last: what it makes must not be taken for another escape.
+    for escape in sorted(escapes, key=lambda found: (found == b"%25", found)):
+        decoded = pc.replace_substring(decoded, pattern=escape, replacement=bytes([int(escape[1:], 16)]))
+    try:
+        return decoded.cast(pa.string())
+    except pa.ArrowInvalid:
+        return _decode_each(raw)
+
+
+def canonical_paths(raw: pa.StringArray) -> pa.StringArray:
+    """Paths of which two are equal just where they name the same file."""
+    decoded = decode_paths(raw)
+    if not _holds(decoded, ":"):
+        return decoded
+    return pc.replace_substring_regex(decoded, pattern=r"^file:(?://(?:localhost)?)?/", replacement="/")
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a decoded path names a file by itself, not relative to the table."""
+    return path.startswith("/") or _SCHEME.match(path) is not None
+
+
+_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def _content(array: pa.StringArray) -> NDArray[np.uint8]:
+    """The bytes of all values, one after another."""
+    offsets, data = array.buffers()[1:]
+    if data is None or not len(array):
+        return np.zeros(0, dtype=np.uint8)
+    first, last = np.frombuffer(offsets, dtype=np.int32)[[array.offset, array.offset + len(array)]]
+    return np.frombuffer(data, dtype=np.uint8)[first:last]
+
+
+def _holds(array: pa.StringArray, sign: str) -> bool:
+    return bool((_content(array) == ord(sign)).any())
+
+
+def _escapes(array: pa.StringArray) -> set[bytes] | None:
+    """The distinct escapes in a column; None where a percent sign stands by itself."""
+    text = _content(array).tobytes()
+    found = _ESCAPE.findall(text)
+    return set(found) if len(found) == text.count(b"%") else None
+
+
+def _decode_each(raw: pa.StringArray) -> pa.StringArray:
+    def one(path: str | None) -> str | None:
+        if path is None:
+            return None
+        try:
+            return unquote_to_bytes(path).decode()
+        except UnicodeDecodeError:
+            return path
+
+    return strings(one(path) for path in raw.to_pylist())
+
+
+# Keys of logical files: (canonical path, deletion vector id), as one byte string that cannot be ambiguous.
+
+
+def file_keys(fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
+    """The key of each file action, from its `path` and, where there, its `deletionVector`.
+
+    The path's length in bytes goes before it, so that no path and id together look like another path and id.
+    """
+    path = canonical_paths(fields["path"])
+    vector = fields.get("deletionVector")
+    ids = None if vector is None else unique_ids(vector)
+    empty = scalar("", pa.string())
+    length = pc.binary_length(path).cast(pa.string())
+    tail = empty if ids is None else pc.fill_null(ids, empty)
+    return pc.binary_join_element_wise(length, path, tail, scalar(":", pa.string())).cast(pa.binary())
+
+
+def key_paths(keys: pa.BinaryArray) -> pa.StringArray:
+    """The canonical paths in keys."""
+    parts = (key.partition(b":") for key in keys.to_pylist())
+    return strings(rest[: int(length)].decode() for length, _, rest in parts)
+
+
+def unique_ids(descriptors: pa.StructArray) -> pa.StringArray | None:
+    """The unique id of each row's deletion vector, null where it has none; None where no row has one."""
+    if descriptors.null_count == len(descriptors):
+        return None
+    # flatten() lays the struct's own nulls over its fields.
+    fields = dict(zip((field.name for field in descriptors.type), descriptors.flatten(), strict=True))
+    offset = fields.get("offset", pa.nulls(len(descriptors), pa.int32()))
+    place = pc.binary_join_element_wise(scalar("@", pa.string()), offset.cast(pa.string()), scalar("", pa.string()))
+    joined = pc.binary_join_element_wise(
+        fields["storageType"],
+        fields["pathOrInlineDv"],
+        pc.fill_null(place, scalar("", pa.string())),
+        scalar("", pa.string()),
+    )
+    return None if joined.null_count == len(joined) else joined

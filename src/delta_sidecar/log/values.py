@@ -1,0 +1,270 @@
+"""Values of statistics as JSON, whole columns at a time, in the ways of different writers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, numbers_of, scalar, valid_mask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStyle:
+    """How a writer writes values.
+
+    Attributes:
+        numbers: How floating-point numbers look: as Java's, Rust's or Arrow's.
+        fraction: How many digits a timestamp's second has behind the point: `3`, `6`, or `3 or none`.
+        zoneless: What stands between date and time of a timestamp without a zone.
+        short_floats: Whether 32-bit floats have as few digits as they need.
+        decimals: Whether decimals are written with their own digits; else as floating-point numbers.
+        upper_hex: Whether escaped control characters have capital digits.
+    """
+
+    numbers: Literal["java", "rust", "arrow"]
+    fraction: Literal["3", "6", "3 or none"]
+    zoneless: str = "T"
+    short_floats: bool = False
+    decimals: bool = True
+    upper_hex: bool = False
+
+
+JAVA = ValueStyle("java", "3", short_floats=True, upper_hex=True)
+RUST = ValueStyle("rust", "3 or none", zoneless=" ", decimals=False)
+ARROW = ValueStyle("arrow", "6")
+
+
+def value_text(column: pa.Array, style: ValueStyle) -> pa.StringArray:
+    """Each value as JSON; null where it is null, or of a type that has no bounds."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return _floats(column, style)
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.string()) if style.decimals else _floats(column.cast(pa.float64()), style)
+    if pa.types.is_timestamp(kind):
+        return _timestamps(column, style)
+    if pa.types.is_date(kind):
+        return _wrap('"', column.cast(pa.string()), '"')
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _wrap('"', _escaped(column, upper_hex=style.upper_hex), '"')
+    return pa.nulls(len(column), pa.string())
+
+
+def _timestamps(column: pa.TimestampArray, style: ValueStyle) -> pa.StringArray:
+    zoned = column.type.tz is not None
+    moments = column.cast(pa.timestamp("us", column.type.tz), safe=False).view(pa.int64()).view(pa.timestamp("us"))
+    if style.fraction != "6":
+        moments = moments.cast(pa.timestamp("ms"), safe=False)
+    between = "T" if zoned else style.zoneless
+    text = moments.cast(pa.string())
+    if between != " ":
+        text = pc.replace_substring(text, pattern=" ", replacement=between, max_replacements=1)
+    if style.fraction == "3 or none":
+        text = pc.replace_substring_regex(text, pattern=r"\.000$", replacement="")
+    return _wrap('"', text, 'Z"' if zoned else '"')
+
+
+def _floats(column: pa.Array, style: ValueStyle) -> pa.StringArray:
+    # Arrow gives as few digits as tell a value from its neighbours, in 32 bits or in 64.
+    column = column if style.short_floats else column.cast(pa.float64())
+    text = column.cast(pa.string())
+    values = numbers_of(column)
+    finite = np.isfinite(values)
+    if style.numbers != "arrow":
+        low, high = (values.dtype.type(bound) for bound in _PLAIN[style.numbers])
+        size = np.abs(values)
+        plain = ((size >= low) & (size < high)) | (size == 0)
+        # Arrow's own exponents begin at 1e10.
+        whole = plain & (np.trunc(values) == values) & (size < _ARROW_EXPONENT)
+        if whole.any():
+            text = pc.if_else(booleans(whole), _wrap("", text, ".0"), text)
+        odd = finite & (~plain if style.numbers == "java" else ~plain | (size >= _ARROW_EXPONENT))
+        if odd.any():
+            text = _replaced(text, odd & valid_mask(column), _SCIENTIFIC[style.numbers])
+    if finite.all():
+        return text
+    for arrow, other in (("nan", "NaN"), ("inf", "Infinity")):
+        text = pc.replace_substring(text, pattern=arrow, replacement=other)
+    return pc.if_else(booleans(finite), text, _wrap('"', text, '"'))
+
+
+_ARROW_EXPONENT = 1e10
+
+# Between these, numbers are written without an exponent.
+_PLAIN = {"java": (1e-3, 1e7), "rust": (1e-5, 1e16)}
+
+_TO_JAVA = (
+    # Arrow's own exponents begin further out than Java's.
+    *((rf"^(-?)(\d)(\d{{{power}}})(?:\.(\d+))?$", rf"\1\2.\3\4E{power}") for power in range(7, 10)),
+    *((rf"^(-?)0\.{'0' * (power - 1)}([1-9])(\d*)$", rf"\1\2.\3E-{power}") for power in range(4, 7)),
+    (r"e\+?", "E"),
+    (r"^(-?\d)E", r"\1.0E"),
+    (r"\.E", ".0E"),
+    (r"(\.\d(?:\d*[1-9])?)0*E", r"\1E"),
+)
+_TO_RUST = (
+    *(
+        (rf"^(-?)(\d)\.?(\d{{{digits}}})e\+{power}$", rf"\1\2\3{'0' * (power - digits)}.0")
+        for power in range(10, 16)
+        for digits in range(power + 1)
+    ),
+    *((rf"^(-?)(\d)\.(\d{{{power}}})(\d+)e\+{power}$", r"\1\2\3.\4") for power in range(10, 16)),
+    (r"^(-?)0\.00000([1-9])(\d*)$", r"\1\2.\3e-6"),
+    (r"\.e", "e"),
+)
+_SCIENTIFIC = {"java": _TO_JAVA, "rust": _TO_RUST}
+
+
+def _replaced(text: pa.StringArray, chosen: NDArray[np.bool_], rules: Sequence[tuple[str, str]]) -> pa.StringArray:
+    mask = booleans(chosen)
+    some = text.filter(mask)
+    for pattern, replacement in rules:
+        some = pc.replace_substring_regex(some, pattern=pattern, replacement=replacement)
+    return pc.replace_with_mask(text, mask, some)
+
+
+def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
+    if not _has_special(column):
+        return column
+    text = pc.replace_substring(column, pattern="\\", replacement="\\\\")
+    text = pc.replace_substring(text, pattern='"', replacement='\\"')
+    for code in range(0x20):
+        escape = json.dumps(chr(code))[1:-1]
+        if upper_hex and escape.startswith("\\u"):
+            escape = f"\\u{code:04X}"
+        text = pc.replace_substring(text, pattern=chr(code), replacement=escape)
+    return text
+
+
+def _has_special(column: pa.StringArray) -> bool:
+    """Whether a character of the texts has to be escaped. A byte under a null may say so needlessly."""
+    offsets, data = column.buffers()[1:]
+    if data is None or not len(column):
+        return False
+    width = np.int64 if pa.types.is_large_string(column.type) else np.int32
+    places = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]
+    text = np.frombuffer(data, dtype=np.uint8)[places[0] : places[-1]]
+    return bool(((text < _SPACE) | (text == _QUOTE) | (text == _BACKSLASH)).any())
+
+
+_SPACE, _QUOTE, _BACKSLASH = 0x20, 0x22, 0x5C
+
+
+def _wrap(before: str, text: pa.StringArray, after: str) -> pa.StringArray:
+    string = pa.string()
+    return pc.binary_join_element_wise(scalar(before, string), text, scalar(after, string), scalar("", string))
+
+
+# JSON text out of Arrow columns, whole columns at a time.
+#
+# Checkpoints may hold statistics and tags as structs and maps only; readers of a file list want the JSON that the
+# `add` action of a commit would have. Null fields are left out, as writers do, and so are timestamps of years that have
+# not four digits: no reader takes their texts for one.
+
+
+_EMPTY = scalar("", pa.string())
+
+
+def struct_text(
+    column: pa.StructArray, instants: frozenset[tuple[str, ...]] = frozenset(), path: tuple[str, ...] = ()
+) -> pa.StringArray:
+    """Each row of a struct column as a JSON object; null for a null row.
+
+    Args:
+        column: The structs.
+        instants: Paths, without their first name, of timestamps that are in UTC even where their type does not say so:
+            Parquet's oldest timestamps have no zone.
+        path: Where the structs stand.
+    """
+    children = zip(column.type, column.flatten(), strict=True)
+    pieces = [_member(field.name, child, instants, (*path, field.name)) for field, child in children]
+    body = pc.binary_join_element_wise(*pieces, _EMPTY) if pieces else pa.nulls(len(column), pa.string())
+    text = _wrap_of_json_text("{", pc.utf8_rtrim(pc.fill_null(body, _EMPTY), characters=","), "}")
+    return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
+
+
+def map_text(column: pa.MapArray) -> pa.StringArray:
+    """Each row of a map from strings to strings as a JSON object; null for a null row."""
+    offsets = numbers_of(column.offsets)
+    first, last = int(offsets[0]), int(offsets[-1])
+    keys, items = column.keys.slice(first, last - first), column.items.slice(first, last - first)
+    value = pc.fill_null(value_text(items, ARROW), scalar("null", pa.string()))
+    entries = pc.binary_join_element_wise(value_text(keys, ARROW), value, scalar(":", pa.string()))
+    rows = pa.ListArray.from_arrays(int64s(offsets.astype(np.int64) - first).cast(pa.int32()), entries)
+    text = _wrap_of_json_text("{", pc.binary_join(rows, scalar(",", pa.string())), "}")
+    return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
+
+
+def _member(name: str, column: pa.Array, instants: frozenset[tuple[str, ...]], path: tuple[str, ...]) -> pa.StringArray:
+    if pa.types.is_struct(column.type):
+        value = struct_text(column, instants, path)
+    else:
+        if pa.types.is_timestamp(column.type):
+            column = in_four_digits(column)
+            is_instant = column.type.tz is None and path[1:] in instants
+            column = column.cast(pa.timestamp("us", "UTC")) if is_instant else column
+        value = value_text(column, ARROW)
+    return pc.fill_null(_wrap_of_json_text(json.dumps(name, ensure_ascii=False) + ":", value, ","), _EMPTY)
+
+
+def _wrap_of_json_text(before: str, text: pa.StringArray, after: str) -> pa.StringArray:
+    string = pa.string()
+    return pc.binary_join_element_wise(scalar(before, string), text, scalar(after, string), _EMPTY)
+
+
+# Timestamps as the log writes them, in statistics and partition values: ISO 8601, with or without a zone.
+
+
+# Seconds from 1970 to the beginning of the year 0, and to the end of the year 9999.
+_FIRST, _AFTER_LAST = -62_167_219_200, 253_402_300_800
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
+_ZONE = r"(?:[Zz]|[+-]\d{2}:?\d{2})$"
+_MICROS = pa.timestamp("us")
+
+
+def parse_timestamps(text: pa.StringArray) -> tuple[pa.TimestampArray, pa.BooleanArray]:
+    """Reads a column of timestamps as instants in UTC, those without a zone as if they were in UTC.
+
+    Returns:
+        The instants, without a zone in their type, and a mask of those that were written without one.
+
+    Raises:
+        pa.ArrowInvalid: A text is no timestamp.
+    """
+    zoned = pc.match_substring_regex(text, pattern=_ZONE)
+    bits = bits_of(zoned)
+    if bits.all():
+        return _zoned(text), booleans(~bits)
+    if not bits.any():
+        return text.cast(_MICROS), booleans(~bits)
+    nothing = pa.nulls(len(text), pa.string())
+    with_zone = _zoned(pc.if_else(zoned, text, nothing))
+    without = pc.if_else(zoned, nothing, text).cast(_MICROS)
+    return pc.coalesce(with_zone, without), booleans(~bits)
+
+
+def in_four_digits(moments: pa.TimestampArray) -> pa.TimestampArray:
+    """The moments whose years have four digits, as texts of the log have them; null for the others."""
+    if moments.type.unit not in _PER_SECOND:
+        # Nanoseconds do not reach further.
+        return moments
+    numbers, per_second = numbers_of(moments), _PER_SECOND[moments.type.unit]
+    known = valid_mask(moments)
+    near = known & (numbers >= _FIRST * per_second) & (numbers < _AFTER_LAST * per_second)
+    return moments if near.sum() == known.sum() else nullable_int64s(numbers, near).view(moments.type)
+
+
+def _zoned(text: pa.StringArray) -> pa.TimestampArray:
+    return text.cast(pa.timestamp("us", "UTC")).cast(_MICROS)

@@ -1,0 +1,476 @@
+"""Predicates from pyarrow expressions, such as DuckDB and DataFusion hand to the scanner of a dataset.
+
+A node of an expression is asked one question: where is it true, or where is it false? The answer is a predicate
+that is true there, and the question turns around at every NOT. So what has no notation here becomes TRUE in its
+place, and the whole stays true wherever the expression is: it may keep a row too many, never one too few.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from delta_sidecar.errors import PredicateError
+from delta_sidecar.predicate.approximate import arrow_tree
+from delta_sidecar.predicate.approximate.arrow_tree import Call, Field, Literal, Node
+from delta_sidecar.predicate.bind import SchemaFields, bind
+from delta_sidecar.predicate.literals import PER_SECOND, Kind, kind_of, taken
+from delta_sidecar.predicate.tree import (
+    FALSE,
+    MIRRORED,
+    NEGATED,
+    TRUE,
+    UNKNOWN,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Operator,
+    Predicate,
+    all_of,
+    any_of,
+    leaves,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow.compute as pc
+
+    from delta_sidecar.predicate.literals import Value
+
+
+__all__ = ["Translated", "from_arrow_expression", "prunable"]
+
+
+def from_arrow_expression(expression: pc.Expression) -> Translated:
+    """Translates an expression into an unbound predicate; never fails.
+
+    Without a schema, a literal is taken to be of its column's own type. Beside another type it is compared as in
+    every predicate, where Arrow may round differently: `prunable` knows the types and leaves such things out.
+    """
+    return _translated(expression, Leaves(None))
+
+
+def prunable(expression: pc.Expression, schema: pa.Schema) -> Predicate | None:
+    """Gives what of an expression files can be pruned by; never fails.
+
+    Args:
+        expression: What an engine asks for. It has to be evaluated on the rows all the same.
+        schema: The logical schema of the table.
+
+    Returns:
+        A bound predicate that is true wherever the expression is; None if nothing is left but TRUE.
+    """
+    predicate = _translated(expression, Leaves(schema)).predicate
+    return None if predicate == TRUE else predicate
+
+
+# What a literal, an option or an argument that is not as expected ends in.
+_UNEXPECTED = (pa.ArrowException, ArithmeticError, LookupError, PredicateError, TypeError, ValueError)
+
+
+def _translated(expression: pc.Expression, leaves: Leaves) -> Translated:
+    try:
+        root = arrow_tree.read(expression)
+        return GIVEN_UP if root is None else _where(root, leaves, truth=True)
+    except RecursionError:
+        return GIVEN_UP
+
+
+def _where(node: Node, leaves: Leaves, *, truth: bool) -> Translated:
+    """Tells where a node is true, or where it is false."""
+    if isinstance(node, Call) and node.function in _JOINTS:
+        return _joined(node, leaves, truth=truth)
+    try:
+        if isinstance(node, Literal):
+            return _constant(node.value, truth=truth)
+        if isinstance(node, Field):
+            return leaves.flag(node, truth=truth)
+        if node.function == "invert":
+            (inner,) = node.arguments
+            return _where(inner, leaves, truth=not truth)
+        if node.function == "if_else":
+            condition, then, other = node.arguments
+            return where_any(
+                [
+                    where_all([_where(condition, leaves, truth=holds), _where(result, leaves, truth=truth)])
+                    for holds, result in ((True, then), (False, other))
+                ]
+            )
+        return leaves.called(node, truth=truth)
+    except _UNEXPECTED:
+        return GIVEN_UP
+
+
+_JOINTS = {"and_kleene", "or_kleene", "and", "or"}
+
+
+def _joined(node: Call, leaves: Leaves, *, truth: bool) -> Translated:
+    terms = [_where(term, leaves, truth=truth) for term in _terms(node)]
+    if truth == node.function.startswith("and"):
+        return where_all(terms)
+    found = where_any(terms)
+    # Beside a null, plain AND is null where Kleene's is false, and plain OR where Kleene's is true.
+    return Translated(found.predicate, exact=found.exact and node.function.endswith("_kleene"))
+
+
+def _terms(node: Call) -> Iterator[Node]:
+    """Takes a chain of one joint apart, however long it is: each link is one level deeper than the one before."""
+    waiting: list[Node] = [node]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, Call) and inner.function == node.function:
+            waiting.extend(reversed(inner.arguments))
+        else:
+            yield inner
+
+
+def _constant(value: pa.Scalar, *, truth: bool) -> Translated:
+    if not value.is_valid:
+        return NOWHERE
+    if not pa.types.is_boolean(value.type):
+        return GIVEN_UP
+    return EVERYWHERE if value.as_py() == truth else NOWHERE
+
+
+# What a foreign expression comes to as a predicate: true wherever the expression is, perhaps elsewhere too.
+#
+# Only where something is true is asked, so TRUE may stand for whatever has no notation here, and NULL is as good as
+# FALSE. A NOT has to be carried down to the leaves first: the opposite of too much is too little.
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A predicate made from a foreign expression.
+
+    Attributes:
+        predicate: True wherever the expression is true.
+        exact: Whether it is true nowhere else.
+    """
+
+    predicate: Predicate
+    exact: bool
+
+
+GIVEN_UP = Translated(TRUE, exact=False)
+EVERYWHERE = Translated(TRUE, exact=True)
+NOWHERE = Translated(FALSE, exact=True)
+
+
+def where_all(terms: Sequence[Translated]) -> Translated:
+    """Where all of some terms are true."""
+    if any(_is_never(term) for term in terms):
+        return NOWHERE
+    kept = [term.predicate for term in terms if term.predicate != TRUE]
+    return Translated(all_of(kept), exact=all(term.exact for term in terms))
+
+
+def where_any(terms: Sequence[Translated]) -> Translated:
+    """Where any of some terms is true."""
+    if EVERYWHERE in terms:
+        return EVERYWHERE
+    if GIVEN_UP in terms:
+        return GIVEN_UP
+    kept = [term for term in terms if not _is_never(term)]
+    return Translated(any_of(term.predicate for term in kept), exact=all(term.exact for term in kept))
+
+
+def _is_never(term: Translated) -> bool:
+    return term.predicate in {FALSE, UNKNOWN}
+
+
+# The leaves of a pyarrow expression: a test of one column, said as a predicate on it.
+
+
+_COMPARISONS: dict[str, Operator] = {
+    "equal": "=",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_PATTERNS = {"match_like": "{}", "starts_with": "{}%", "ends_with": "%{}", "match_substring": "%{}%"}
+
+# The values of null_matching_behavior among the options of is_in.
+_MATCH, _SKIP = 0, 1
+
+
+class Leaves:
+    """Says leaves as predicates: unbound, or bound to a schema with what its types make differ left out.
+
+    Each method tells where a leaf is true, or where it is false. They raise what goes with arguments, options and
+    literals that are not as expected, and PredicateError where binding is refused.
+
+    Args:
+        schema: The logical schema of the table; None if it is not known.
+    """
+
+    def __init__(self, schema: pa.Schema | None) -> None:
+        self._schema = None if schema is None else SchemaFields(schema)
+
+    def flag(self, field: Field, *, truth: bool) -> Translated:
+        """A column of booleans."""
+        return self._leaf(Comparison("=", _column(field), truth))
+
+    def called(self, call: Call, *, truth: bool) -> Translated:
+        """A function of a column; given up if it is none of those that a predicate has."""
+        if call.function in _COMPARISONS:
+            left, right = call.arguments
+            return self._compared(_COMPARISONS[call.function], left, right, truth=truth)
+        if call.function in {"is_null", "is_valid"}:
+            return self._missing(call, wanted=truth == (call.function == "is_null"))
+        if call.function == "is_in":
+            return self._among(call, truth=truth)
+        if call.function in _PATTERNS:
+            return self._like(call, truth=truth)
+        return GIVEN_UP
+
+    def _compared(self, op: Operator, left: Node, right: Node, *, truth: bool) -> Translated:
+        literal = _literal(right)
+        if literal is None:
+            literal, left, op = _literal(left), right, MIRRORED[op]
+        if literal is None:
+            return GIVEN_UP
+        if not literal.is_valid:
+            return NOWHERE
+        said = self._said(op, left, literal)
+        if said is None:
+            return GIVEN_UP
+        if not truth and said.op in {"=", "!="}:
+            return self._leaf(Comparison(NEGATED[said.op], said.column, said.value))
+        # NaN is neither below a number nor at or above it, so the other operators have no opposites.
+        return self._leaf(said if truth else Not(said))
+
+    def _said(self, op: Operator, operand: Node, literal: pa.Scalar) -> Comparison | None:
+        operand, target = _safely_cast(operand)
+        column = _column(operand)
+        if self._schema is None:
+            value = value_of(literal)
+            return None if target is not None or value is None else Comparison(op, column, value)
+        own = self._type_of(column)
+        if target is not None and not (keeps_values(own, target) and is_by_value(literal.type, target)):
+            return None
+        said = beside(op, literal, own)
+        return None if said is None else Comparison(said[0], column, said[1])
+
+    def _missing(self, call: Call, *, wanted: bool) -> Translated:
+        (operand,) = call.arguments
+        column = _column(operand)
+        with_nan = call.function == "is_null" and call.option("nan_is_null").as_py()
+        if with_nan and (self._schema is None or kind_of(self._type_of(column)) is Kind.FLOATING):
+            return GIVEN_UP if wanted else self._leaf(IsNull(column, negated=True), exact=False)
+        return self._leaf(IsNull(column, negated=not wanted))
+
+    def _among(self, call: Call, *, truth: bool) -> Translated:
+        (operand,) = call.arguments
+        column = _column(operand)
+        behaviour, values = call.option("null_matching_behavior").as_py(), call.option("value_set").values
+        listed = [value_of(value) for value in values]
+        members = tuple(value for value in listed if value is not None)
+        if behaviour not in {_MATCH, _SKIP} or not self._is_looked_up(column, values.type, members):
+            return GIVEN_UP
+        finds_null = behaviour == _MATCH and len(listed) > len(members)
+        # Arrow looks floats up by their bits, so it finds NaN and tells the two zeros apart; a predicate does not.
+        plain = tuple(value for value in members if not _is_odd(value, values.type))
+        exact = plain == members
+        if truth:
+            if any(_is_nan(value) for value in members):
+                return GIVEN_UP
+            found = self._leaf(In(column, members), exact=exact) if members else NOWHERE
+            return where_any([found, self._leaf(IsNull(column))]) if finds_null else found
+        if not plain and not finds_null:
+            return Translated(TRUE, exact)
+        missed = self._leaf(Not(In(column, plain)) if plain else IsNull(column, negated=True), exact=exact)
+        return missed if finds_null else where_any([missed, self._leaf(IsNull(column))])
+
+    def _like(self, call: Call, *, truth: bool) -> Translated:
+        (operand,) = call.arguments
+        text = call.option("pattern").as_py()
+        if call.function != "match_like":
+            text = re.sub(r"[\\%_]", r"\\\g<0>", text)
+        elif "\\" in text:
+            # Arrow and a predicate differ in what a backslash before an ordinary character means.
+            return GIVEN_UP
+        if call.option("ignore_case").as_py():
+            return GIVEN_UP
+        like = Like(_column(operand), _PATTERNS[call.function].format(text))
+        return self._leaf(like if truth else Not(like))
+
+    def _is_looked_up(self, column: Column, values: pa.DataType, members: tuple[Value, ...]) -> bool:
+        if self._schema is None or not members:
+            return True
+        return is_looked_up(values, members, self._type_of(column))
+
+    def _leaf(self, predicate: Predicate, *, exact: bool = True) -> Translated:
+        return Translated(predicate if self._schema is None else bind(predicate, self._schema), exact)
+
+    def _type_of(self, column: Column) -> pa.DataType:
+        (found,) = leaves(bind(IsNull(column), self._schema))
+        return found.column.type
+
+
+def _column(node: Node) -> Column:
+    if not isinstance(node, Field):
+        msg = f"not a column: {node!r}"
+        raise TypeError(msg)
+    return Column(node.path)
+
+
+def _literal(node: Node) -> pa.Scalar | None:
+    """Gives the value of a literal, in the type that it is cast to; None if it is no literal."""
+    inner, target = _safely_cast(node)
+    if not isinstance(inner, Literal):
+        return None
+    return inner.value if target is None else inner.value.cast(target)
+
+
+def _safely_cast(node: Node) -> tuple[Node, pa.DataType | None]:
+    """Gives what is cast, and to which type, if the cast rather fails than changes a value; else the node itself."""
+    if not isinstance(node, Call) or node.function != "cast" or node.options is None:
+        return node, None
+    if any(node.option(name).as_py() for name in node.options if name.startswith("allow_")):
+        return node, None
+    (inner,) = node.arguments
+    return inner, node.option("to_type").type
+
+
+def _is_odd(value: Value, type: pa.DataType) -> bool:  # noqa: A002 - the Arrow word
+    return kind_of_literal(type) is Kind.FLOATING and (value == 0 or _is_nan(value))
+
+
+def _is_nan(value: Value) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+# Arrow's literals in a predicate, where comparing with them means the same as in Arrow.
+#
+# Arrow brings a column and a literal of different types into a common type before it compares them; a predicate
+# compares by value. These are the same where that type holds both exactly, or where Arrow raises an error when it
+# does not. They differ for a decimal beside a float, which Arrow compares as two rounded doubles, and for a list of
+# doubles beside a column of a narrower float, to which Arrow rounds them.
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROS_PER_SECOND = 1_000_000
+_MILLIS_PER_DAY = 86_400_000
+
+_NUMBERS = {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING}
+_TIMES = {Kind.DATE, Kind.TIMESTAMP}
+
+# By the kind of a column: the kinds of literals beside which Arrow compares by value.
+_BY_VALUE: dict[Kind, set[Kind]] = {
+    Kind.INTEGER: _NUMBERS,
+    Kind.DECIMAL: {Kind.INTEGER, Kind.DECIMAL},
+    Kind.FLOATING: {Kind.INTEGER, Kind.FLOATING},
+    Kind.DATE: _TIMES,
+    Kind.TIMESTAMP: _TIMES,
+    Kind.BOOLEAN: {Kind.BOOLEAN},
+    Kind.STRING: {Kind.STRING},
+    Kind.BINARY: {Kind.BINARY},
+}
+# By the kind of a column: the other kinds that a cast to them keeps the value in, or fails.
+_KEPT: dict[Kind, set[Kind]] = {Kind.INTEGER: {Kind.DECIMAL, Kind.FLOATING}, Kind.DATE: {Kind.TIMESTAMP}}
+
+
+def value_of(scalar: pa.Scalar) -> Value | None:
+    """Gives an Arrow value as a literal; None for null.
+
+    Raises:
+        ValueError: If a predicate has no such literal: a moment that is finer than a microsecond, a duration.
+        PredicateError: If it has too many digits for one.
+        OverflowError: If it is a day or a moment outside of the years 1 to 9999.
+    """
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_dictionary(scalar.type):
+        return value_of(scalar.value)
+    kind = kind_of_literal(scalar.type)
+    if kind is Kind.TIMESTAMP:
+        return _moment(scalar)
+    if pa.types.is_date64(scalar.type) and scalar.value % _MILLIS_PER_DAY:
+        msg = f"{scalar.value} ms is not a day"
+        raise ValueError(msg)
+    if kind not in _BY_VALUE:
+        msg = f"a predicate has no literals of type {scalar.type}"
+        raise ValueError(msg)
+    return taken(scalar.as_py(), None)
+
+
+def kind_of_literal(type: pa.DataType) -> Kind:  # noqa: A002 - the Arrow word
+    """Gives the kind of the values of a literal's type."""
+    if pa.types.is_dictionary(type):
+        return kind_of_literal(type.value_type)
+    return Kind.DATE if pa.types.is_date64(type) else kind_of(type)
+
+
+def beside(op: Operator, scalar: pa.Scalar, column: pa.DataType) -> tuple[Operator, Value] | None:
+    """Says a comparison of a column of some type with a literal that is not null as one by value.
+
+    Returns:
+        The operator and the literal; None if Arrow does not compare the two by value.
+
+    Raises:
+        ValueError, PredicateError, OverflowError: As `value_of`.
+    """
+    value = value_of(scalar)
+    if value is None or not is_by_value(scalar.type, column):
+        return None
+    return op, value
+
+
+def is_by_value(literal: pa.DataType, column: pa.DataType) -> bool:
+    """Whether Arrow compares a column with literals of a type by value, or fails."""
+    kind = kind_of(column)
+    return kind is Kind.VOID or kind_of_literal(literal) in _BY_VALUE.get(kind, set())
+
+
+def is_looked_up(literals: pa.DataType, members: Sequence[Value], column: pa.DataType) -> bool:
+    """Whether Arrow looks a column up among some values as they are, or fails.
+
+    For that it brings one side into the type of the other, by casts that a comparison would not use.
+    """
+    kind = kind_of(column)
+    if kind is not kind_of_literal(literals) or pa.types.is_float16(column):
+        return False
+    numbers = [member for member in members if isinstance(member, Decimal)]
+    return kind is not Kind.FLOATING or all(_is_held(number, column) for number in numbers)
+
+
+def keeps_values(column: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of a column stays the same in a safe cast, or the cast fails."""
+    kind, other = kind_of(column), kind_of(target)
+    if kind is not other:
+        return other in _KEPT.get(kind, set())
+    if kind is Kind.TIMESTAMP:
+        return (column.tz is None) == (target.tz is None)
+    if kind is Kind.FLOATING:
+        return bool(column.bit_width <= target.bit_width)
+    return kind in _BY_VALUE
+
+
+def _moment(scalar: pa.TimestampScalar) -> dt.datetime:
+    """Gives a moment from its count: pyarrow needs pandas for the nanoseconds, and a zone's database for a zone."""
+    micros, rest = divmod(scalar.value * _MICROS_PER_SECOND, PER_SECOND[scalar.type.unit])
+    if rest:
+        msg = f"the timestamp {scalar.value} {scalar.type.unit} is finer than a microsecond"
+        raise ValueError(msg)
+    moment = _EPOCH + dt.timedelta(microseconds=micros)
+    return moment if scalar.type.tz is not None else moment.replace(tzinfo=None)
+
+
+def _is_held(number: Decimal, column: pa.DataType) -> bool:
+    """Whether a floating column can hold a number, which is the shortest writing of a double."""
+    double = float(number)
+    with np.errstate(over="ignore"):
+        return pa.types.is_float64(column) or float(np.float32(double)) == double

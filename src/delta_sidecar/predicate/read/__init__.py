@@ -1,0 +1,1 @@
+"""Notations of a predicate: SQL, lists of filters, mappings, pyarrow expressions; `notation` tells which it is."""

@@ -1,0 +1,236 @@
+"""Filters in disjunctive normal form, as deltalake and pyarrow take them.
+
+`[("a", "=", 1), ("b", "in", ["x", "y"])]` is a = 1 AND b IN ('x', 'y'); a list of such lists is their OR.
+`("a", "=", None)` tests for null. A name may be a tuple of names, for a field of a struct.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from delta_sidecar.predicate import tree
+from delta_sidecar.predicate.literals import Place, refusal, taken
+from delta_sidecar.predicate.match import checked
+from delta_sidecar.predicate.tree import (
+    FALSE,
+    UNKNOWN,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    all_of,
+    any_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from delta_sidecar.predicate.literals import Value
+
+
+_CLAUSE_LENGTH = 3
+
+
+def read_dnf(filters: Sequence[object]) -> Predicate:
+    """Reads filters; an empty list is TRUE.
+
+    Raises:
+        PredicateError: If they are not in this form.
+    """
+    if _is_clause(filters):
+        return _clause(filters, "filter")
+    if not filters or all(map(_is_clause, filters)):
+        return _conjunction(filters, "filters")
+    for position, inner in enumerate(filters):
+        if _is_clause(inner) or not _is_list(inner) or not inner:
+            msg = (
+                "filters are a list of (column, operator, value) tuples, joined by AND, or a list of such lists, "
+                f"joined by OR; {inner!r} does not fit in"
+            )
+            raise refusal(msg, Place(f"filters[{position}]"))
+    return any_of(_conjunction(each, f"filters[{i}]") for i, each in enumerate(filters) if _is_list(each))
+
+
+def _conjunction(clauses: Sequence[object], where: str) -> Predicate:
+    return all_of(_clause(item, f"{where}[{position}]") for position, item in enumerate(clauses))
+
+
+def _clause(item: object, where: str) -> Predicate:
+    place = Place(where)
+    if not _is_list(item) or len(item) != _CLAUSE_LENGTH or not _is_name(item[0]):
+        msg = f"a filter is a tuple (column, operator, value), not {item!r}"
+        raise refusal(msg, place)
+    name, op, value = item
+    path = tree.read(name) if isinstance(name, str) else tuple(map(str, name))
+    return clause(Column(path, place=place), op, value, place)
+
+
+def _is_clause(item: object) -> bool:
+    """Whether something is meant as a clause: it begins with a name, however wrong the rest may be."""
+    if not _is_list(item) or not item:
+        return False
+    if isinstance(item[0], str):
+        return True
+    return _is_name(item[0]) and len(item) == _CLAUSE_LENGTH and isinstance(item[1], str)
+
+
+def _is_name(item: object) -> bool:
+    return isinstance(item, str) or (
+        isinstance(item, tuple) and bool(item) and all(isinstance(part, str) for part in item)
+    )
+
+
+def _is_list(item: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(item, Sequence) and not isinstance(item, str | bytes)
+
+
+# Predicates as JSON objects.
+#
+# `{"date": "2026-02-08"}` is an equality, `{"n": {">=": 1, "<": 5}}` a range, `{"n": [1, 2]}` an IN,
+# `{"n": null}` an IS NULL; several columns are joined by AND. `{"$or": [...]}`, `{"$and": [...]}` and
+# `{"$not": {...}}` join and negate whole objects; back-quotes keep a column that begins with a dollar sign
+# apart from them.
+
+
+def read_mapping(source: Mapping[str, object]) -> Predicate:
+    """Reads a mapping; an empty one is TRUE.
+
+    Raises:
+        PredicateError: If it is not in this form.
+    """
+    return _object(source, "$")
+
+
+def read_text(text: str) -> Predicate:
+    """Reads the text of a JSON object, or of DNF filters as JSON lists; numbers are kept exact.
+
+    Raises:
+        PredicateError: If the text is not JSON, or the JSON not in one of these forms.
+    """
+    try:
+        source = json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repetition)
+    except json.JSONDecodeError as error:
+        msg = f"a predicate that begins with {text.lstrip()[0]} has to be JSON: {error.msg}"
+        raise refusal(msg, Place(text, error.pos, error.pos + 1)) from None
+    except ValueError as error:
+        msg = f"this JSON cannot be a predicate: {error}"
+        raise refusal(msg, Place(text, 0, 1)) from None
+    return read_dnf(source) if isinstance(source, list) else read_mapping(source)
+
+
+def _object(source: object, where: str) -> Predicate:
+    if not isinstance(source, Mapping):
+        msg = f"an object such as {{'column': value}} is expected, not {source!r}"
+        raise refusal(msg, Place(where))
+    return all_of(_entry(key, value, f"{where}.{key}") for key, value in source.items())
+
+
+def _entry(key: object, value: object, where: str) -> Predicate:
+    place = Place(where)
+    if not isinstance(key, str):
+        msg = f"a column name or one of $and, $or, $not is expected, not {key!r}"
+        raise refusal(msg, place)
+    if key == "$not":
+        return Not(_object(value, where))
+    if key in {"$and", "$or"}:
+        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            msg = f"{key} needs a list of objects, not {value!r}"
+            raise refusal(msg, place)
+        join = all_of if key == "$and" else any_of
+        return join([_object(item, f"{where}[{position}]") for position, item in enumerate(value)])
+    if key.startswith("$"):
+        msg = f"unknown operator {key}; the operators are $and, $or, $not (write a column of this name `{key}`)"
+        raise refusal(msg, place)
+    return _column(Column(tree.read(key), place=place), value, where)
+
+
+def _column(column: Column, value: object, where: str) -> Predicate:
+    if isinstance(value, Mapping):
+        if not value:
+            msg = f'no condition on {column}; write one, such as {{">=": 1}}'
+            raise refusal(msg, Place(where))
+        return all_of([clause(column, op, item, Place(f"{where}['{op}']")) for op, item in value.items()])
+    is_list = isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes | bytearray)
+    return clause(column, "in" if is_list else "=", value, Place(where))
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        repeated = next(key for key in found if sum(key == other for other, _ in pairs) > 1)
+        msg = f"the key {repeated!r} stands twice in one object"
+        raise ValueError(msg)
+    return found
+
+
+# Leaves built the same way for every notation, nulls among the literals included.
+
+
+OPERATORS: dict[str, Operator] = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<>": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+_WORDS = ("in", "not in", "like", "not like")
+
+
+def compared(op: Operator, column: Column, value: Value | None, place: Place | None) -> Predicate:
+    """A comparison as SQL has it: with a null it is unknown."""
+    return UNKNOWN if value is None else Comparison(op, column, value, place)
+
+
+def among(column: Column, values: Iterable[Value | None], place: Place | None) -> Predicate:
+    """A membership as SQL has it: a null in the list turns a miss into unknown; an empty list is false."""
+    listed = tuple(values)
+    known = tuple(value for value in listed if value is not None)
+    if not listed:
+        return FALSE
+    if len(known) == len(listed):
+        return In(column, known, place)
+    return Or((In(column, known, place), UNKNOWN)) if known else UNKNOWN
+
+
+def clause(column: Column, op: object, value: object, place: Place) -> Predicate:
+    """A (column, operator, value) of a DNF filter or a JSON predicate, where None stands for null.
+
+    Raises:
+        PredicateError: If the operator is unknown or does not go with the value.
+    """
+    word = " ".join(op.lower().split()) if isinstance(op, str) else None
+    if word in OPERATORS:
+        operator = OPERATORS[word]
+        literal = taken(value, place)
+        if literal is not None:
+            return Comparison(operator, column, literal, place)
+        if operator in {"=", "!="}:
+            return IsNull(column, negated=operator == "!=")
+        msg = f"{column} {operator} null is never true; compare with a value, or with = or != to test for null"
+        raise refusal(msg, place)
+    if word in {"in", "not in"}:
+        if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+            msg = f"the operator {word!r} needs a list of values, not {value!r}"
+            raise refusal(msg, place)
+        found = among(column, [taken(item, place) for item in value], place)
+    elif word in {"like", "not like"}:
+        if not isinstance(value, str):
+            msg = f"the operator {word!r} needs a pattern, not {value!r}"
+            raise refusal(msg, place)
+        found = Like(column, checked(value, place), place)
+    else:
+        known = ", ".join((*OPERATORS, *_WORDS))
+        msg = f"unknown operator {op!r}; the operators are {known}"
+        raise refusal(msg, place)
+    return Not(found) if word.startswith("not") else found

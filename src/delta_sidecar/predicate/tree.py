@@ -1,0 +1,281 @@
+"""The one tree that every notation is read into and everything else works on.
+
+    Predicate
+      Comparison(op, column, value)     a >= 5
+      In(column, values)                a IN (1, 2)
+      IsNull(column, negated)           a IS NULL, a IS NOT NULL
+      Like(column, pattern)             a LIKE 'x%', with a backslash as the escape character
+      And(terms), Or(terms), Not(term)
+      Constant(value)                   TRUE, FALSE and NULL (UNKNOWN)
+
+Truth has three values, as in SQL: a comparison with a null is neither true nor false, and a row passes only
+where the whole is true. Nodes are values: frozen, hashable, picklable, equal when they say the same. `str()`
+gives SQL that reads back as the same tree.
+
+A tree from a parser is *unbound*: its columns have no type and its values are as they were written. `bind`
+gives the *bound* tree, with typed columns and each value in the type of its column.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from delta_sidecar.predicate.literals import Value, sql_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from delta_sidecar.predicate.literals import Place
+
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+
+NEGATED: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a field inside of structs.
+
+    Attributes:
+        path: The names from the top level down.
+        type: The Arrow type; None while unbound.
+        place: Where it was written, for errors; not part of its value.
+    """
+
+    path: tuple[str, ...]
+    type: pa.DataType | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return written(self.path)
+
+
+class Predicate:
+    """A condition on the rows of a table."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Predicate):
+    """True, false, or None for SQL's NULL: unknown."""
+
+    value: bool | None
+
+    def __str__(self) -> str:
+        return "NULL" if self.value is None else str(self.value).upper()
+
+
+TRUE = Constant(value=True)
+FALSE = Constant(value=False)
+UNKNOWN = Constant(value=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Predicate):
+    """A column compared with a value that is not null."""
+
+    op: Operator
+    column: Column
+    value: Value
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.op} {sql_text(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class In(Predicate):
+    """A column equal to one of some values, none of them null; bound values are sorted and unique."""
+
+    column: Column
+    values: tuple[Value, ...]
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.column} IN ({', '.join(map(sql_text, self.values))})"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Predicate):
+    """A column that is null, or, negated, is not."""
+
+    column: Column
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.column} IS {'NOT ' if self.negated else ''}NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Predicate):
+    r"""A text that fits a pattern: % for any text, _ for one character, \\% \\_ and \\\\ for themselves."""
+
+    column: Column
+    pattern: str
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.column} LIKE {sql_text(self.pattern)}"
+
+
+@dataclass(frozen=True, slots=True)
+class And(Predicate):
+    """All of two or more terms; an And inside is taken apart into its terms."""
+
+    terms: tuple[Predicate, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(_flat(self.terms, And)))
+
+    def __str__(self) -> str:
+        return " AND ".join(f"({term})" if isinstance(term, Or) else str(term) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Predicate):
+    """Any of two or more terms; an Or inside is taken apart into its terms."""
+
+    terms: tuple[Predicate, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(_flat(self.terms, Or)))
+
+    def __str__(self) -> str:
+        return " OR ".join(f"({term})" if isinstance(term, And) else str(term) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Predicate):
+    """The opposite of a term; unknown stays unknown."""
+
+    term: Predicate
+
+    def __str__(self) -> str:
+        if isinstance(self.term, In):
+            return f"{self.term.column} NOT IN ({', '.join(map(sql_text, self.term.values))})"
+        if isinstance(self.term, Like):
+            return f"{self.term.column} NOT LIKE {sql_text(self.term.pattern)}"
+        return f"NOT ({self.term})"
+
+
+Leaf = Comparison | In | IsNull | Like
+
+
+def all_of(terms: Iterable[Predicate]) -> Predicate:
+    """Joins terms by AND; no terms are TRUE."""
+    kept = tuple(terms)
+    return And(kept) if len(kept) > 1 else kept[0] if kept else TRUE
+
+
+def any_of(terms: Iterable[Predicate]) -> Predicate:
+    """Joins terms by OR; no terms are FALSE."""
+    kept = tuple(terms)
+    return Or(kept) if len(kept) > 1 else kept[0] if kept else FALSE
+
+
+def leaves(predicate: Predicate) -> Iterator[Leaf]:
+    """Gives every node that names a column."""
+    waiting = [predicate]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, And | Or):
+            waiting.extend(node.terms)
+        elif isinstance(node, Not):
+            waiting.append(node.term)
+        elif isinstance(node, Comparison | In | IsNull | Like):
+            yield node
+
+
+def columns(predicate: Predicate) -> frozenset[tuple[str, ...]]:
+    """Gives the paths of the columns that a predicate needs."""
+    return frozenset(leaf.column.path for leaf in leaves(predicate))
+
+
+def to_physical(predicate: Predicate, paths: Mapping[tuple[str, ...], tuple[str, ...]]) -> Predicate:
+    """Renames the columns of a predicate.
+
+    Args:
+        predicate: Usually bound, with logical names.
+        paths: From logical to physical path; a path that is not in it keeps its name.
+    """
+    if isinstance(predicate, And):
+        return And(tuple(to_physical(term, paths) for term in predicate.terms))
+    if isinstance(predicate, Or):
+        return Or(tuple(to_physical(term, paths) for term in predicate.terms))
+    if isinstance(predicate, Not):
+        return Not(to_physical(predicate.term, paths))
+    if isinstance(predicate, Comparison | In | IsNull | Like):
+        column = predicate.column
+        return replace(predicate, column=replace(column, path=tuple(paths.get(column.path, column.path))))
+    return predicate
+
+
+def _flat(terms: Iterable[Predicate], kind: type[And | Or]) -> Iterator[Predicate]:
+    for term in terms:
+        if isinstance(term, kind):
+            yield from term.terms
+        else:
+            yield term
+
+
+# Column names as they are written: `a.b` is field b of struct a, `` `a.b` `` is one name with a dot.
+
+
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
+
+# Words that a SQL parser reads as something else than a name in at least one place.
+_RESERVED = frozenset(
+    (  # noqa: SIM905 - a page of words, not of quotes
+        "alter and any array as between call case connect_by_root create cross current_catalog "
+        "current_date current_time current_timestamp current_user describe distinct drop else except "
+        "execute explain false fetch for from glob grant having if ilike in inner insert intersect "
+        "interval into is isnull join lateral like list localtime localtimestamp map not notnull null "
+        "nullable object on optimize or outer partitioned_by prepare qualify range regexp rename "
+        "returning revoke rlike rollback select session_user show straight_join struct table tablesample "
+        "then true uncache union using vacuum values when where with xor "
+    ).split()
+)
+
+
+def written(path: tuple[str, ...]) -> str:
+    """Writes a path so that every notation reads it back as the same path."""
+    return ".".join(_quoted(part) for part in path)
+
+
+def read(name: str) -> tuple[str, ...]:
+    """Reads a name of a DNF filter or a JSON predicate.
+
+    Dots part the fields of a struct and back-quotes keep a name together. A text that does not read as that
+    is one name, whole.
+    """
+    parts: list[str] = []
+    position = 0
+    while match := _PART.match(name, position):
+        quoted, bare = match.groups()
+        parts.append(quoted.replace("``", "`") if quoted is not None else bare)
+        position = match.end()
+        if position == len(name):
+            return tuple(parts)
+        if name[position] != ".":
+            break
+        position += 1
+    return (name,)
+
+
+def is_reserved(word: str) -> bool:
+    """Whether a word has to be put in back-quotes to be a name in SQL."""
+    return word.lower() in _RESERVED
+
+
+def _quoted(part: str) -> str:
+    if _BARE.match(part) and not is_reserved(part):
+        return part
+    return "`" + part.replace("`", "``") + "`"

@@ -1,0 +1,363 @@
+"""From what a data file holds to what the table's schema says: names, order, types and missing columns.
+
+A file keeps the schema of its day. Columns have been renamed, dropped, added and made wider since, at every depth, so
+that each value goes through the path of its field: found by name or by id, cast where the type is a wider one, and null
+where the file has no such field. What cannot be cast without changing a value is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, valid_mask
+from delta_sidecar.errors import UnreadableFileError, UnsupportedFeatureError
+from delta_sidecar.execute.parquet.times import relisted
+from delta_sidecar.log.schema import VARIANT_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+Convert: TypeAlias = Callable[[pa.Array], pa.Array]
+"""Makes a column of the table from a column of a file."""
+
+FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """How the fields of a table are found in a file.
+
+    Attributes:
+        by_id: Whether by the ids of column mapping; else by physical name.
+        folds: Whether a name in another case is as good.
+        file: The file, for messages.
+    """
+
+    by_id: bool
+    folds: bool
+    file: str
+
+    def inside(self, field: pa.Field) -> Matching:
+        """How the fields of a struct are found: what a variant is made of has names of its own, and no ids.
+
+        Args:
+            field: The struct, as the table has it.
+        """
+        return replace(self, by_id=False) if is_variant(field) else self
+
+
+class FileFields:
+    """The fields of a file, or of a struct in it, where those of a table are looked up.
+
+    Args:
+        fields: The fields, in order.
+        matching: How they are found.
+    """
+
+    def __init__(self, fields: Iterable[pa.Field], matching: Matching) -> None:
+        self.fields = tuple(fields)
+        self._matching = matching
+        self._places = self._by(_id if matching.by_id else _name)
+        self._inside: dict[tuple[int, bool], FileFields] = {}
+
+    def find(self, wanted: pa.Field) -> int | None:
+        """The place of a field of the table among those of the file; None where the file does not have it.
+
+        Raises:
+            UnreadableFileError: The file has it more than once, or has no ids to find it by.
+        """
+        if self._matching.by_id:
+            self._check_ids()
+            number = _id(wanted)
+            return self._one(wanted, self._places.get(number, []) if number is not None else [])
+        found = self._places.get(wanted.name, [])
+        if not found and self._matching.folds:
+            found = self._folded.get(wanted.name.lower(), [])
+        return self._one(wanted, found)
+
+    def inside(self, at: int, matching: Matching) -> FileFields:
+        """The fields of a struct among them.
+
+        Args:
+            at: Its place.
+            matching: How its fields are found.
+        """
+        key = (at, matching.by_id)
+        if key not in self._inside:
+            self._inside[key] = FileFields(self.fields[at].type, matching)
+        return self._inside[key]
+
+    @cached_property
+    def first_leaves(self) -> tuple[int, ...]:
+        """For each field, how many columns of Parquet those in front of it are made of."""
+        return tuple(accumulate((_leaves(field.type) for field in self.fields), initial=0))
+
+    @cached_property
+    def _folded(self) -> dict[object, list[int]]:
+        return self._by(lambda field: field.name.lower())
+
+    def _by(self, key: Callable[[pa.Field], object]) -> dict[object, list[int]]:
+        places: dict[object, list[int]] = {}
+        for at, field in enumerate(self.fields):
+            places.setdefault(key(field), []).append(at)
+        return places
+
+    def _check_ids(self) -> None:
+        if len(self._places) > (None in self._places):
+            return
+        names = ", ".join(field.name for field in self.fields[:_SHOWN]) or "nothing"
+        file = self._matching.file
+        msg = (
+            f"the table finds columns by their ids (delta.columnMapping.mode is id), and {file} has none at "
+            f"{names}: its values cannot be told apart, so that it is not read"
+        )
+        raise UnreadableFileError(msg, file)
+
+    def _one(self, wanted: pa.Field, found: list[int]) -> int | None:
+        if len(found) > 1:
+            file = self._matching.file
+            msg = f"{file} has {len(found)} columns that are {wanted.name!r}: it cannot be told which one counts"
+            raise UnreadableFileError(msg, file)
+        return found[0] if found else None
+
+
+def _id(field: pa.Field) -> bytes | None:
+    return (field.metadata or {}).get(FIELD_ID)
+
+
+def _name(field: pa.Field) -> str:
+    return str(field.name)
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """How many columns of Parquet a column of Arrow is made of."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves(kind.storage_type)
+    if not pa.types.is_nested(kind):
+        return 1
+    return sum(_leaves(kind.field(at).type) for at in range(kind.num_fields))
+
+
+_SHOWN = 3
+
+
+def is_variant(field: pa.Field) -> bool:
+    """Whether a field of a table is a variant."""
+    return VARIANT_TYPE in (field.metadata or {})
+
+
+def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: Matching, name: str) -> Convert:
+    """Makes the function that turns a column of a file into one of the table.
+
+    Args:
+        logical: The field as users see it; its type comes out, as `nullable_type` has it.
+        physical: The same field under the names in files.
+        found: The field of the file.
+        matching: How fields are found.
+        name: The column's name with those above it, for messages.
+
+    Raises:
+        UnreadableFileError: The file's type cannot be read as the table's.
+        UnsupportedFeatureError: The file has a variant in shreds.
+    """
+    kind, held = logical.type, found.type
+    if pa.types.is_null(held) or pa.types.is_null(kind):
+        return lambda array: pa.nulls(len(array), nullable_type(kind))
+    if (stored := _stored_as(held)) is not None:
+        inner = converter(logical, physical, found.with_type(stored), matching, name)
+        return lambda array: inner(_storage(array, stored))
+    if pa.types.is_struct(kind) and pa.types.is_struct(held):
+        if is_variant(logical):
+            _check_variant(held, matching, name)
+        return _struct_converter(kind, physical.type, held, matching.inside(logical), name)
+    if pa.types.is_list(kind) and pa.types.is_list(held):
+        return _list_converter(logical, physical.type, held, matching, name)
+    if pa.types.is_map(kind) and pa.types.is_map(held):
+        return _map_converter(logical, physical.type, held, matching, name)
+    if pa.types.is_nested(kind) or pa.types.is_nested(held):
+        msg = f"column {name} is {held} in {matching.file}, and {kind} in the table: it cannot be read"
+        raise UnreadableFileError(msg, matching.file)
+    return lambda array: cast_values(array, kind, name, matching.file)
+
+
+def nullable_type(kind: pa.DataType) -> pa.DataType:
+    """The same type with nulls allowed everywhere inside, and without metadata.
+
+    A file that was written before a column was added has none of its values, whatever the schema says today.
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", nullable_type(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(nullable_type(kind.key_type), nullable_type(kind.item_type))
+    return kind
+
+
+def _stored_as(held: pa.DataType) -> pa.DataType | None:
+    """What a type of Arrow's own is in other words; None where it is plain."""
+    if isinstance(held, pa.BaseExtensionType):
+        return held.storage_type
+    return pa.list_(held.value_field) if pa.types.is_fixed_size_list(held) else None
+
+
+def _storage(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array.cast(kind)
+
+
+def _struct_converter(
+    kind: pa.StructType, physical: pa.StructType, held: pa.StructType, matching: Matching, name: str
+) -> Convert:
+    there = FileFields(held, matching)
+    fields = list(nullable_type(kind))
+    children: list[tuple[int, Convert] | pa.DataType] = []
+    for child, inner, made in zip(kind, physical, fields, strict=True):
+        at = there.find(inner)
+        if at is None:
+            children.append(made.type)
+        else:
+            children.append((at, converter(child, inner, there.fields[at], matching, f"{name}.{child.name}")))
+
+    def convert_struct(array: pa.StructArray) -> pa.StructArray:
+        parts = [
+            child[1](array.field(child[0])) if isinstance(child, tuple) else pa.nulls(len(array), child)
+            for child in children
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
+
+    return convert_struct
+
+
+def _list_converter(
+    logical: pa.Field, physical: pa.ListType, held: pa.ListType, matching: Matching, name: str
+) -> Convert:
+    made = nullable_type(logical.type)
+    inner = converter(logical.type.value_field, physical.value_field, held.value_field, matching, f"{name}.element")
+    return lambda array: relisted(array, made, inner(array.values))
+
+
+def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
+    kind = logical.type
+    keys = converter(kind.key_field, physical.key_field, held.key_field, matching, f"{name}.key")
+    items = converter(kind.item_field, physical.item_field, held.item_field, matching, f"{name}.value")
+    made = nullable_type(kind)
+
+    def convert_map(array: pa.MapArray) -> pa.MapArray:
+        entries = pa.StructArray.from_arrays(
+            [keys(array.keys), items(array.items)], fields=[made.key_field, made.item_field]
+        )
+        return relisted(array, made, entries)
+
+    return convert_map
+
+
+def _check_variant(held: pa.StructType, matching: Matching, name: str) -> None:
+    names = {field.name for field in held}
+    if "typed_value" in names:
+        msg = (
+            f"column {name} of {matching.file} is a shredded variant (variantShredding), which cannot be read here: "
+            "leave the column out, or read it with Spark"
+        )
+        raise UnsupportedFeatureError(msg, ("variantShredding",))
+    if not {"metadata", "value"} <= names:
+        msg = f"column {name} is {held} in {matching.file}, and a variant in the table: it cannot be read"
+        raise UnreadableFileError(msg, matching.file)
+
+
+def struct_of(columns: Iterable[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch of columns; one without columns still has its number of rows."""
+    arrays = list(columns)
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    empty = pa.Array.from_buffers(pa.struct([]), rows, [None], null_count=0)
+    return pa.RecordBatch.from_struct_array(empty)
+
+
+def filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of a batch that a mask keeps, also where it has no columns."""
+    if batch.num_columns:
+        return batch.filter(mask)
+    return struct_of((), batch.schema, int(bits_of(mask).sum()))
+
+
+# Values of a data file in the type that the table has today.
+#
+# Delta lets a column become wider (an int a long, a float a double, a decimal one with more digits, a date a
+# timestamp), and writers differ in how they lay out the same type: timestamps in milliseconds or nanoseconds, with or
+# without a zone, texts without a mark that they are texts. All of that is taken; whatever could change a value is
+# refused.
+
+
+_WIDEST = 76
+
+
+def cast_values(array: pa.Array, kind: pa.DataType, column: str, file: str) -> pa.Array:
+    """Gives values in a type of single values.
+
+    Args:
+        array: The values as the file has them.
+        kind: The table's type.
+        column: The column's name, for messages.
+        file: The file, for messages.
+
+    Raises:
+        UnreadableFileError: They cannot be had in this type, or not without a change.
+    """
+    held = array.type
+    if held == kind:
+        return array
+    if not _is_readable_as(held, kind):
+        msg = f"column {column} is {held} in {file}, and {kind} in the table: it cannot be read"
+        raise UnreadableFileError(msg, file)
+    try:
+        return _cast(array, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        msg = f"column {column} is {held} in {file}, and {kind} in the table, which cannot hold its values: {error}"
+        raise UnreadableFileError(msg, file) from error
+
+
+def _is_readable_as(held: pa.DataType, kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_null(held):
+        return True
+    if types.is_integer(held):
+        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+    if types.is_floating(held):
+        return bool(types.is_floating(kind) and held.bit_width <= kind.bit_width)
+    if types.is_decimal(held):
+        return bool(types.is_decimal(kind))
+    if types.is_date(held):
+        # Midnight in which zone, nobody can tell.
+        return bool(types.is_date(kind) or (types.is_timestamp(kind) and kind.tz is None))
+    if types.is_timestamp(held):
+        return bool(types.is_timestamp(kind))
+    if types.is_fixed_size_binary(held):
+        return bool(types.is_binary(kind))
+    return bool(_is_bytes(held) and _is_bytes(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(array.type):
+        # Whether a reading of the clock or a moment, the file has the same number.
+        micros = _cut(array) if array.type.unit == "ns" else array.cast(pa.timestamp("us", array.type.tz))
+        return micros.view(kind)
+    if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
+        return array.cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
+    return array.cast(kind)
+
+
+def _cut(array: pa.TimestampArray) -> pa.Int64Array:
+    """Microseconds of nanoseconds: what is finer is cut off, towards the past, as with Parquet's oldest timestamps."""
+    return nullable_int64s(numbers_of(array.view(pa.int64())) // 1000, valid_mask(array))

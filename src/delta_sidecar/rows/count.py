@@ -1,0 +1,147 @@
+"""How many rows match, from what the log says of files: a file is opened only where the log does not tell.
+
+A manifest of a metadata sidecar, or a short log, may tell the number of all rows by itself. Else, statistics say how
+many rows a file has, its deletion vector how many of them are deleted. A condition that looks at nothing but partition
+columns holds in all rows of a file or in none.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import booleans, numbers_of, scalar, valid_mask
+from delta_sidecar.execute.lanes import in_fed_lanes
+from delta_sidecar.log.stats import parse_num_records
+from delta_sidecar.rows.columns import row_schema
+from delta_sidecar.rows.convert import struct_of
+from delta_sidecar.rows.partitions import PartitionColumns
+from delta_sidecar.rows.query import RowQuery
+from delta_sidecar.rows.reader import select_rows
+from delta_sidecar.rows.stream import open_files
+from delta_sidecar.scan.files import delta_files
+from delta_sidecar.store import RequestLog, TripClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping
+
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.rows.reader import FileReader, RowFilter
+    from delta_sidecar.rows.stream import ReadableTable
+    from delta_sidecar.scan.files import DeltaFile
+
+_READ = ("path", "raw_path", "size", "modification_time", "partition_values", "deletion_vector", "stats")
+
+
+def count_rows(table: ReadableTable, query: RowQuery) -> int:
+    """Counts the rows that match.
+
+    Args:
+        table: The table, at its version.
+        query: Which rows; columns do not matter.
+    """
+    with closing(row_counts(table, query)) as counts:
+        total = sum(counts)
+    return total if query.limit is None else min(total, query.limit)
+
+
+def row_counts(table: ReadableTable, query: RowQuery) -> Generator[int, None, None]:
+    """Streams numbers of rows that match, which add up to all of them; a limit may be passed.
+
+    Args:
+        table: The table, at its version.
+        query: Which rows; columns do not matter.
+    """
+    snapshot = table.snapshot()
+    selection = select_rows(query, snapshot.schema).bound(snapshot.schema)
+    if not set(selection.looked_at) <= set(snapshot.partition_columns):
+        with closing(table.rows(replace(query, columns=()))) as stream:
+            for batch in stream:
+                yield batch.num_rows
+        return
+    if selection.keeps is None and selection.prunes is None and query.limit is None:
+        told = table.scanner().estimate().rows
+        if told.is_exact:
+            yield told.lower
+            return
+    decides = None
+    if selection.keeps is not None:
+        fields = [snapshot.schema.field(name) for name in selection.looked_at]
+        decides = _ByPartition(selection.keeps, fields, table.row_options.time_zone)
+    left = query.limit
+    requests = RequestLog()
+    with open_files(table, RowQuery(columns=()), requests) as reader:
+        workers = table.row_options.file_parallelism
+        counts = in_fed_lanes(
+            workers,
+            TripClock(),
+            closing(_counters(table, selection.prunes, decides, reader)),
+            log=requests,
+            ahead=lambda: workers,
+            budget=1 << 20,
+            weigh=lambda _: 1,
+        )
+        with closing(counts):
+            for count in counts if left != 0 else ():
+                yield count
+                if left is not None:
+                    left -= count
+                    if left <= 0:
+                        return
+
+
+def _counters(
+    table: ReadableTable, prunes: Predicate | None, decides: _ByPartition | None, reader: FileReader
+) -> Generator[Callable[[], Iterator[int]], None, None]:
+    """Makes a counter for the files of a batch whose rows the log knows, and one for each other file."""
+    zero = scalar(0, pa.int64())
+    with closing(table.scanner(prunes)) as scanner:
+        for found in scanner.scan_batches(_READ):
+            batch = found if decides is None else decides(found)
+            counts = parse_num_records(batch.column("stats"))
+            known = valid_mask(counts)
+            deleted = pc.fill_null(pc.struct_field(batch.column("deletion_vector"), "cardinality"), zero)
+            rows = numbers_of(counts) - numbers_of(deleted)
+            yield partial(iter, (int(np.maximum(rows[known], 0).sum()),))
+            for file in delta_files(batch.filter(booleans(~known))):
+                yield partial(_counted, reader, file)
+
+
+def _counted(reader: FileReader, file: DeltaFile) -> Iterator[int]:
+    for batch in reader.batches(file):
+        yield batch.num_rows
+
+
+class _ByPartition:
+    """Leaves out files by a condition on partition columns, deciding once for each combination of values."""
+
+    def __init__(self, keeps: RowFilter, fields: list[pa.Field], zone: str) -> None:
+        self._keeps = keeps
+        self._fields = fields
+        self._partitions = PartitionColumns(zone)
+        self._decided: dict[tuple[str | None, ...], bool] = {}
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        values = (dict(pairs) for pairs in batch.column("partition_values").to_pylist())
+        paths = batch.column("path").to_pylist()
+        kept = [self._is_kept(of_file, path) for of_file, path in zip(values, paths, strict=True)]
+        return batch.filter(booleans(np.array(kept, dtype=np.bool_)))
+
+    def _is_kept(self, values: Mapping[str, str | None], path: str) -> bool:
+        key = tuple(values.get(field.name) for field in self._fields)
+        if key not in self._decided:
+            columns = [self._partitions.column(field, values, 1, path) for field in self._fields]
+            row = struct_of(columns, row_schema(self._fields), 1)
+            if len(self._decided) >= _KEPT:
+                self._decided.clear()
+            self._decided[key] = self._keeps(row).num_rows > 0
+        return self._decided[key]
+
+
+_KEPT = 4096

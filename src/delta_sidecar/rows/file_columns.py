@@ -1,0 +1,365 @@
+"""Where the columns of a query are in one data file, and how they come out of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
+from delta_sidecar.errors import UnreadableFileError
+from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_type
+from delta_sidecar.execute.parquet.times import is_in_calendar
+from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
+from delta_sidecar.predicate.literals import Kind, kind_of
+from delta_sidecar.predicate.tree import leaves
+from delta_sidecar.rows.convert import Convert, FileFields, Matching, converter, nullable_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow.parquet as pq
+
+    from delta_sidecar.execute.parquet.times import TimeRules
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.rows.columns import RowColumn, RowColumns
+
+
+Place: TypeAlias = tuple[int, ...]
+"""The numbers of a field among the fields of each struct above it, from the top level down."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumnsFound:
+    """The columns of a query in one data file.
+
+    Attributes:
+        columns: What is wanted.
+        by_name: The needed columns by the names that users see.
+        held: The file's own schema.
+        there: Its fields, to find a column among them.
+        matching: How fields are found.
+        names: The file's top-level columns that have to be read.
+        converters: For each needed column the place of its file column in `names` and the way from there; None where
+            it is not read from the file.
+        layout: What else all files with these columns have in common.
+    """
+
+    columns: RowColumns
+    by_name: Mapping[str, RowColumn]
+    held: pa.Schema
+    there: FileFields
+    matching: Matching
+    names: tuple[str, ...]
+    converters: tuple[tuple[str, Convert] | None, ...]
+    layout: Layout
+
+    def place(self, path: tuple[str, ...]) -> Place | None:
+        """Where a column is among the file's fields: nowhere where it is not in it. None where that is not known."""
+        column = self.by_name.get(path[0])
+        if column is None or column.is_partition:
+            return None
+        logical, physical, there, matching = column.logical, column.physical, self.there, self.matching
+        place: list[int] = []
+        for name in (*path[1:], None):
+            at = there.find(physical)
+            if at is None:
+                return ()
+            place.append(at)
+            if name is None:
+                break
+            inner = logical.type.get_field_index(name) if pa.types.is_struct(logical.type) else -1
+            if inner < 0 or not pa.types.is_struct(there.fields[at].type):
+                return None
+            matching = matching.inside(logical)
+            there = there.inside(at, matching)
+            logical, physical = logical.type.field(inner), physical.type.field(inner)
+        return tuple(place)
+
+    def leaf(self, place: Place) -> int | None:
+        """The number of the leaf column at a place; None where it is no leaf, or that is not sure."""
+        number, names, there = 0, [], self.there
+        kind: pa.DataType = pa.null()
+        for at in place:
+            number += there.first_leaves[at]
+            names.append(there.fields[at].name)
+            kind = there.fields[at].type
+            if pa.types.is_struct(kind):
+                there = there.inside(at, self.matching)
+        if pa.types.is_nested(kind):
+            # A list that is nothing but repeated has its own name for a leaf, which counts its empty lists as nulls.
+            return None
+        # A name alone is not enough, for there may be dots in it.
+        return number if self.layout.leaves[number : number + 1] == (".".join(names),) else None
+
+    def field_at(self, place: Place) -> pa.Field:
+        """A column of the file, in a plain type."""
+        field = self.held.field(place[0])
+        for at in place[1:]:
+            field = field.type.field(at)
+        return field.with_type(plain_type(field.type))
+
+
+def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str, rules: TimeRules) -> FileColumnsFound:
+    """Finds the columns of a query in a data file.
+
+    Args:
+        columns: What is wanted.
+        metadata: The file's footer.
+        file: Its path, for messages.
+        rules: How dates and timestamps are understood.
+
+    Raises:
+        UnreadableFileError: The file's columns cannot be read as the table's.
+        UnsupportedFeatureError: A column is a variant in shreds.
+    """
+    held = metadata.schema.to_arrow_schema()
+    matching = Matching(columns.by_id, columns.folds, file)
+    there = FileFields(held, matching)
+    repeated = {name for name, times in Counter(held.names).items() if times > 1}
+    names: dict[str, None] = {}
+    converters: list[tuple[str, Convert] | None] = []
+    for column in columns.needed:
+        at = None if column.is_partition else there.find(column.physical)
+        if at is None:
+            converters.append(None)
+            continue
+        found = _plain(there.fields[at])
+        if found.name in repeated:
+            msg = f"{file} has more than one column {found.name!r}: it cannot be told which one counts"
+            raise UnreadableFileError(msg, file)
+        names[found.name] = None
+        converters.append(
+            (found.name, converter(column.logical, column.physical, found, matching, column.logical.name))
+        )
+    by_name = {column.logical.name: column for column in columns.needed}
+    layout = Layout.of(metadata, rules)
+    return FileColumnsFound(columns, by_name, held, there, matching, tuple(names), tuple(converters), layout)
+
+
+class KnownColumns:
+    """Where the columns of a query are in the files that have been read: most files of a table are alike.
+
+    Args:
+        columns: What is wanted.
+        rules: How dates and timestamps are understood.
+    """
+
+    def __init__(self, columns: RowColumns, rules: TimeRules) -> None:
+        self._columns = columns
+        self._rules = rules
+        self._known: tuple[tuple[pq.FileMetaData, FileColumnsFound], ...] = ()
+
+    def find(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
+        """Finds the columns in a file, as `file_columns` does; for messages it may name another one like it."""
+        for other, found in self._known:
+            if _is_alike(metadata, other, found):
+                return found
+        return self.find_anew(metadata, file)
+
+    def find_anew(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
+        """Finds the columns in a file, and names this file in messages."""
+        found = file_columns(self._columns, metadata, file, self._rules)
+        self._known = ((metadata, found), *self._known[: _KEPT - 1])
+        return found
+
+
+_KEPT = 4
+
+
+def _is_alike(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColumnsFound) -> bool:
+    """Whether two files have the same columns.
+
+    Of Parquet's schemas only the leaves are compared by `equals`: what they are in is told by their paths, and by the
+    names and ids in Arrow's schema.
+    """
+    schema = metadata.schema
+    return (
+        bool(other.schema.equals(schema))
+        and other.metadata == metadata.metadata
+        and leaf_paths(metadata) == found.layout.leaves
+        and bool(schema.to_arrow_schema().equals(found.held, check_metadata=True))
+    )
+
+
+def missing(found: FileColumnsFound, at: int, rows: int) -> pa.Array:
+    """Nulls in the place of a column that the file does not have."""
+    return pa.nulls(rows, nullable_type(found.columns.needed[at].logical.type))
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """The field as its batches come, with the ids that tell its children apart."""
+    return pa.field(field.name, _plain_with_ids(field.type), metadata=field.metadata)
+
+
+def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain(child) for child in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_field).with_nullable(nullable=False), _plain(kind.item_field))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
+        return pa.list_(_plain(kind.value_field))
+    return plain_type(kind)
+
+
+# Which row groups of a data file may hold a matching row, by the statistics in its footer.
+
+
+T = TypeVar("T")
+
+_PER_UNIT = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
+
+
+def groups_that_may_match(predicate: Predicate | None, metadata: pq.FileMetaData, found: FileColumnsFound) -> list[int]:
+    """The row groups that may hold a matching row; those without rows are left out.
+
+    Args:
+        predicate: Bound, in logical names; None for all row groups.
+        metadata: The file's footer.
+        found: Where the table's columns are in the file.
+    """
+    groups = [group for group in range(metadata.num_row_groups) if metadata.row_group(group).num_rows]
+    if predicate is None or not groups or not columns(predicate):
+        return groups
+    kept = bits_of(may_match(predicate, _FooterBounds.of(predicate, metadata, groups, found)))
+    return [group for group, is_kept in zip(groups, kept.tolist(), strict=True) if is_kept]
+
+
+@dataclass(frozen=True, slots=True)
+class _FooterBounds(Bounds):
+    known: dict[tuple[str, ...], ColumnBounds]
+    groups: int
+
+    @property
+    def num_rows(self) -> int:
+        return self.groups
+
+    def column(self, path: tuple[str, ...]) -> ColumnBounds | None:
+        return self.known.get(path)
+
+    @classmethod
+    def of(
+        cls, predicate: Predicate, metadata: pq.FileMetaData, groups: list[int], found: FileColumnsFound
+    ) -> _FooterBounds:
+        rows = int64s(np.array([metadata.row_group(group).num_rows for group in groups], dtype=np.int64))
+        known = {}
+        for leaf in leaves(predicate):
+            column = leaf.column
+            place = found.place(column.path)
+            if place is None or column.type is None or column.path in known:
+                continue
+            if not place:
+                # Not in the file: null in every row.
+                known[column.path] = ColumnBounds(None, None, rows, rows)
+                continue
+            at = found.leaf(place)
+            if at is not None:
+                chunks = [metadata.row_group(group).column(at) for group in groups]
+                known[column.path] = _counted(chunks, rows)
+                if _is_ordered(metadata.schema.column(at), metadata.created_by):
+                    held = found.field_at(place)
+                    lower, upper = _bounds(chunks, held.type, column.type)
+                    if is_in_calendar(held):
+                        lower, upper = (
+                            None if each is None else found.layout.times.bounds(each) for each in (lower, upper)
+                        )
+                    known[column.path] = replace(known[column.path], lower=lower, upper=upper)
+        return cls(known, len(groups))
+
+
+def _is_ordered(column: pq.ColumnSchema, created_by: str | None) -> bool:
+    """Whether the bounds of a column are in the order of its values.
+
+    Older writers compared bytes as if they had a sign, which Arrow knows of texts but not of decimals, and only if the
+    writer says who it is. Nobody agrees on the order of the oldest timestamps.
+    """
+    if column.physical_type == "INT96":
+        return False
+    if column.physical_type not in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
+        return True
+    return bool(created_by) and column.logical_type.type != "DECIMAL"
+
+
+def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> ColumnBounds:
+    """What is known of how many values there are."""
+    statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
+    counts = [found.null_count if found is not None and found.has_null_count else None for found in statistics]
+    told = np.array([count is not None for count in counts])
+    nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), told)
+    return ColumnBounds(None, None, nulls, rows, whole=True)
+
+
+def _bounds(
+    chunks: list[pq.ColumnChunkMetaData], held: pa.DataType, kind: pa.DataType
+) -> tuple[pa.Array | None, pa.Array | None]:
+    statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
+    raw = [
+        (found.min_raw, found.max_raw) if found is not None and found.has_min_max else (None, None)
+        for found in statistics
+    ]
+    return _typed([pair[0] for pair in raw], held, kind), _typed([pair[1] for pair in raw], held, kind)
+
+
+def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
+    """Bounds in the table's type; None where the file's type says nothing that is sure to be right for it."""
+    wanted, there = kind_of(kind), kind_of(held)
+    if wanted is not there:
+        return None
+    if wanted is Kind.TIMESTAMP:
+        # Cut as the values are.
+        times, by = _PER_UNIT[held.unit]
+        return _integers([None if value is None else value * times // by for value in _only(int, raw)], kind)
+    if wanted in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
+        return None if pa.types.is_unsigned_integer(held) else _integers(_only(int, raw), kind)
+    if wanted is Kind.FLOATING:
+        return _floats(_only(float, raw), kind)
+    if wanted is Kind.STRING:
+        return _texts(raw)
+    if wanted is Kind.DECIMAL:
+        return _decimals(_only(int, raw), held, kind)
+    return None
+
+
+def _only(kind: type[T], values: list[Any]) -> list[T | None]:
+    return [value if isinstance(value, kind) else None for value in values]
+
+
+def _floats(values: list[float | None], kind: pa.DataType) -> pa.Array:
+    known = np.array([value is not None and not math.isnan(value) for value in values])
+    numbers = np.array([value if is_known else 0.0 for value, is_known in zip(values, known, strict=True)])
+    bits = pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(pa.float64(), len(values), [bits, pa.py_buffer(numbers)]).cast(kind, safe=False)
+
+
+def _integers(values: list[int | None], kind: pa.DataType) -> pa.Array | None:
+    fits = [value is not None and -(2**63) <= value < 2**63 for value in values]
+    numbers = np.array([value if is_fit else 0 for value, is_fit in zip(values, fits, strict=True)], dtype=np.int64)
+    made = nullable_int64s(numbers, np.array(fits))
+    if pa.types.is_timestamp(kind):
+        return made.view(kind)
+    if pa.types.is_date32(kind):
+        return made.cast(pa.int32()).view(kind)
+    try:
+        return made.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _texts(values: list[Any]) -> pa.Array | None:
+    try:
+        return strings(value.decode() if isinstance(value, bytes) else value for value in values)
+    except (UnicodeDecodeError, TypeError):
+        return None
+
+
+def _decimals(values: list[int | None], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
+    texts = [None if value is None else format(Decimal(value).scaleb(-held.scale), "f") for value in values]
+    try:
+        return strings(texts).cast(kind)
+    except pa.ArrowInvalid:
+        return None

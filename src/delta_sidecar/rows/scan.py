@@ -1,0 +1,361 @@
+"""`RowScan`: the rows of a table, streamed while its files are still being found.
+
+    discovery ──files──▶ lanes: fetch, decode, delete, filter ──batches──▶ the consumer
+
+Files are found by a thread of its own, and read by a few others, so that the first rows are there long before the last
+file is known. How far they run ahead is bounded, in files and in bytes, and grows with what the consumer takes: who
+stops after ten rows has opened a handful of files.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from delta_sidecar.errors import ScanClosedError
+from delta_sidecar.events import Events, RowScanEnded
+from delta_sidecar.execute.lanes import in_fed_lanes
+from delta_sidecar.replay.files import FILE_SCHEMA
+from delta_sidecar.rows.columns import RowColumns, row_columns
+from delta_sidecar.rows.locations import Places
+from delta_sidecar.rows.reader import FileReader, RowCounts, select_rows
+from delta_sidecar.scan.files import DeltaFile, delta_files
+from delta_sidecar.scan.run import ScanRun
+from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from delta_sidecar.events import Listener, Outcome
+    from delta_sidecar.log.segment import LogSegment
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.rows.locations import Access
+    from delta_sidecar.rows.query import RowOptions, RowQuery
+    from delta_sidecar.scan.config import LazyScanConfig
+    from delta_sidecar.scan.files import ScanMetrics
+    from delta_sidecar.store import RequestCounts
+
+
+__all__ = ["RowMetrics", "RowScan"]
+
+_FILES_AT_ONCE = 512
+_FIRST_FILES = 2
+_FEWEST_ROWS = 1024
+_OF_A_FILE = ("path", "raw_path", "size", "modification_time", "partition_values", "deletion_vector")
+
+
+class RowScan:
+    """One scan for rows, taken by one consumer.
+
+    Nothing is read before `begin`, `schema` or the first batch is asked for.
+
+    Args:
+        access: How the table's files are reached.
+        query: What rows.
+        config: How its files are found; predicate and limit are left to this.
+        options: How rows are read.
+        listeners: Are told what happens.
+        snapshot: The table, where it is open already; the configuration then names its version.
+        segment: Its log, where that is listed already; likewise.
+        progress: Is called after each batch and at the end, by the thread that takes the batches.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        query: RowQuery,
+        config: LazyScanConfig,
+        options: RowOptions,
+        *,
+        listeners: Iterable[Listener] = (),
+        snapshot: Snapshot | None = None,
+        segment: LogSegment | None = None,
+        progress: Callable[[RowMetrics], None] | None = None,
+    ) -> None:
+        self._access = access
+        self._query = query
+        self._options = options
+        self._progress = progress
+        self._events = Events(listeners)
+        self._selection = select_rows(query, None if snapshot is None else snapshot.schema)
+        # Without an order of its own, a limit takes what comes soonest, and the newest where that is as soon.
+        is_prompt = query.limit is not None and not config.strategy and not config.order
+        strategy = "reverse" if is_prompt else config.strategy
+        prunes = self._selection.prunes
+        self._run = ScanRun(
+            access.store,
+            replace(config, predicate=prunes, limit=None, batch_size=_FILES_AT_ONCE, strategy=strategy),
+            listeners,
+            snapshot,
+            segment=segment,
+            recent_if_cheap=is_prompt,
+        )
+        self._requests = RequestLog()
+        self._counts = RowCounts()
+        self._columns: RowColumns | None = None
+        self._files_found = self._rows = self._batches = self._dry = 0
+        self._is_enough = self._is_complete = False
+        self._is_discovering = self._is_cancelled = False
+        # A stream that is dropped anywhere cancels its scan there.
+        self._lock = threading.RLock()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self.begin().schema
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The table, once it is open."""
+        return self._run.snapshot
+
+    def begin(self) -> RowColumns:
+        """Opens the table, where it is not open yet, and finds the columns; no file of it is listed.
+
+        Raises:
+            OptionError: A column is not there.
+            PredicateError: The predicate does not fit the table.
+        """
+        if self._columns is None:
+            try:
+                snapshot = self._run.begin(self._file_schema())
+                self._selection = self._selection.bound(snapshot.schema)
+                self._columns = row_columns(snapshot.columns, self._query.columns, self._selection.looked_at)
+            except BaseException as error:
+                self._end_requests()
+                if isinstance(error, ScanCancelledError):
+                    raise ScanClosedError from None
+                raise
+        return self._columns
+
+    def cancel(self) -> None:
+        """Lets no further request go out, from any thread; nothing that is under way is waited for."""
+        self._is_cancelled = True
+        self._end_requests()
+
+    def metrics(self) -> RowMetrics:
+        """What the scan has done so far."""
+        counts = self._counts
+        return RowMetrics(
+            discovery=self._run.metrics(),
+            requests=self._requests.snapshot(),
+            files_found=self._files_found,
+            files_opened=counts.files_opened,
+            files_read=counts.files_read,
+            row_groups_read=counts.row_groups_read,
+            row_groups_skipped=counts.row_groups_skipped,
+            rows_decoded=counts.rows_decoded,
+            rows_deleted=counts.rows_deleted,
+            rows=self._rows,
+            batches=self._batches,
+            is_complete=self._is_complete,
+        )
+
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Gives the rows in batches; closing or dropping it stops everything."""
+        began = time.monotonic()
+        outcome: Outcome = "failed"
+        error = None
+        try:
+            with closing(self._found()) as found:
+                for batch in found:
+                    self._rows += batch.num_rows
+                    self._batches += 1
+                    self._tell()
+                    outcome = "stopped"
+                    yield batch
+                    del batch
+                    outcome = "failed"
+            self._is_complete = True
+            outcome = "complete" if self._query.limit is None or self._rows < self._query.limit else "limit"
+        except Exception as failure:
+            if self._is_cancelled:
+                outcome = "stopped"
+            else:
+                error = type(failure).__name__
+            if self._is_cancelled and isinstance(failure, ScanCancelledError):
+                raise ScanClosedError from None
+            raise
+        except KeyboardInterrupt:
+            outcome = "stopped"
+            raise
+        finally:
+            self._end_requests()
+            self._end(outcome, error, time.monotonic() - began)
+
+    def _found(self) -> Generator[pa.RecordBatch, None, None]:
+        columns, limit, options = self.begin(), self._query.limit, self._options
+        if limit == 0:
+            return
+        pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
+        places = Places(self._access, self._requests)
+        reader = FileReader.of(
+            columns, self._selection, places, pool, options, counts=self._counts, rows=self._rows_per_batch()
+        )
+        stream = in_fed_lanes(
+            options.file_parallelism,
+            TripClock(),
+            self._discovery(reader),
+            log=self._requests,
+            ahead=self._ahead,
+            budget=options.rows_memory_limit,
+            weigh=lambda batch: int(batch.nbytes),
+        )
+        with self._lock:
+            self._is_discovering = True
+        try:
+            with closing(stream):
+                for batch in stream:
+                    left = None if limit is None else limit - self._rows
+                    is_last = left is not None and batch.num_rows >= left
+                    yield batch.slice(0, left) if is_last else batch
+                    del batch
+                    if is_last:
+                        return
+            if self._is_cancelled:
+                # What looks like the end may be none.
+                raise ScanClosedError
+        finally:
+            self._end_requests()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    @contextmanager
+    def _discovery(self, reader: FileReader) -> Iterator[Iterator[Callable[[], Iterator[pa.RecordBatch]]]]:
+        """What finds the files, in a thread of its own."""
+        try:
+            with closing(self._readers(reader)) as readers:
+                yield readers
+        finally:
+            self._run.close()
+
+    def _readers(self, reader: FileReader) -> Generator[Callable[[], Iterator[pa.RecordBatch]], None, None]:
+        limit, rows = self._query.limit, 0
+        with closing(self._run.batches(self._file_schema())) as found:
+            for batch in found:
+                for file in delta_files(batch):
+                    self._files_found += 1
+                    if limit is not None and self._counts_rows:
+                        rows += _rows_left(file)
+                        self._is_enough = rows >= limit
+                    yield partial(self._read, reader, file)
+
+    def _read(self, reader: FileReader, file: DeltaFile) -> Iterator[pa.RecordBatch]:
+        is_dry = True
+        for batch in reader.batches(file):
+            is_dry = False
+            yield batch
+            del batch
+        if is_dry:
+            with self._lock:
+                self._dry += 1
+
+    def _ahead(self) -> int:
+        """How many files may be under way: more and more, as rows are taken or files have none.
+
+        Where those that were found have rows enough by their statistics, others are looked for when all of them are
+        read and it turns out that they have not.
+        """
+        if self._is_enough:
+            return 1
+        return min(self._options.file_parallelism, _FIRST_FILES + self._batches // 2 + self._dry)
+
+    @property
+    def _counts_rows(self) -> bool:
+        """Whether statistics tell how many rows of a file come out."""
+        query = self._query
+        return query.limit is not None and query.predicate is None and query.expression is None
+
+    def _rows_per_batch(self) -> int:
+        """At most so many rows are decoded at once: not many more than are wanted."""
+        limit, most = self._query.limit, self._options.rows_per_batch
+        return most if limit is None or not self._counts_rows else min(most, max(limit, _FEWEST_ROWS))
+
+    def _file_schema(self) -> pa.Schema:
+        names = (*_OF_A_FILE, "stats") if self._counts_rows else _OF_A_FILE
+        return pa.schema([FILE_SCHEMA.field(name) for name in names])
+
+    def _end_requests(self) -> None:
+        with self._lock:
+            # The thread that finds the files closes by itself what it works with.
+            if not self._is_discovering:
+                self._run.close()
+        self._run.requests.cancel()
+        self._requests.cancel()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            # Told once more at the end, unless telling is what failed.
+            progress, self._progress = self._progress, None
+            progress(self.metrics())
+            self._progress = progress
+
+    def _end(self, outcome: Outcome, error: str | None, seconds: float) -> None:
+        metrics = self.metrics()
+        self._events(
+            RowScanEnded(
+                table=self._access.store.url,
+                outcome=outcome,
+                error=error,
+                milliseconds=round(seconds * 1000, 3),
+                version=metrics.discovery.version,
+                rows=metrics.rows,
+                files_found=metrics.files_found,
+                files_opened=metrics.files_opened,
+                row_groups_read=metrics.row_groups_read,
+                row_groups_skipped=metrics.row_groups_skipped,
+                requests=metrics.requests.requests,
+                bytes=metrics.requests.bytes,
+            )
+        )
+        # What failed is told, and not what somebody else makes of it.
+        with suppress(Exception) if error is not None else nullcontext():
+            self._tell()
+
+
+def _rows_left(file: DeltaFile) -> int:
+    """How many rows a file has that are not deleted, as far as its statistics tell."""
+    deleted = 0 if file.deletion_vector is None else file.deletion_vector.cardinality
+    return max(0, (file.num_records or 0) - deleted)
+
+
+# What a scan for rows has done so far, in numbers.
+
+
+@dataclass(frozen=True, slots=True)
+class RowMetrics:
+    """What a scan for rows has done so far.
+
+    Attributes:
+        discovery: What finding the files has done.
+        requests: What was asked of the store for the files themselves: data and deletion vectors.
+        files_found: Files that may hold a matching row, found so far.
+        files_opened: Data files of which something was asked.
+        files_read: Data files that were read to their end.
+        row_groups_read: Row groups that were decoded.
+        row_groups_skipped: Row groups of opened files that cannot hold a matching row.
+        rows_decoded: Rows that came out of files.
+        rows_deleted: Of these, rows that a deletion vector took away.
+        rows: Rows that were given out.
+        batches: Batches that were given out.
+        is_complete: Whether the end was reached: all rows, or as many as were asked for.
+    """
+
+    discovery: ScanMetrics
+    requests: RequestCounts
+    files_found: int
+    files_opened: int
+    files_read: int
+    row_groups_read: int
+    row_groups_skipped: int
+    rows_decoded: int
+    rows_deleted: int
+    rows: int
+    batches: int
+    is_complete: bool

@@ -1,0 +1,192 @@
+"""How a scan begins: the table is opened, and the options that count are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from delta_sidecar.errors import (
+    DeltaSidecarError,
+    LogCorruptionError,
+    MissingCommitError,
+    PageTokenExpiredError,
+    StorageError,
+    TableNotFoundError,
+    UnreadableFileError,
+    VersionNotFoundError,
+)
+from delta_sidecar.events import Events, PropertyIgnored, SnapshotOpened
+from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.replay.bases.base import Wanted
+from delta_sidecar.replay.open import Opening, pin_version
+from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.replay.versions import milliseconds, version_at
+from delta_sidecar.scan.config import LazyScanConfig, ScanOptions, ScanStrategy
+from delta_sidecar.scan.retention import check_retention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from delta_sidecar.execute import LocalExecutor
+    from delta_sidecar.log.segment import LogSegment
+    from delta_sidecar.replay.snapshot import Snapshot
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Opens a table for a scan.
+
+    Attributes:
+        table: Its address, without secrets.
+        config: What is asked for.
+        events: Is told what happens.
+        opened: Is given the table as soon as it is open, whatever becomes of the scan.
+        segment: The log as it was listed earlier, cut at the version that the configuration names; None to list it.
+    """
+
+    table: str
+    config: LazyScanConfig
+    events: Events
+    opened: Callable[[Snapshot], None]
+    segment: LogSegment | None = None
+
+    def pin(self, executor: LocalExecutor) -> LogSegment:
+        """Lists the log up to the version that is asked for; nothing of the table is read.
+
+        Args:
+            executor: Runs the plans.
+        """
+
+        def listed(options: ScanOptions) -> LogSegment:
+            opening = Opening(
+                self.table, self.config.version, sidecars=options.sidecar_enabled, refuse=False, events=self.events
+            )
+            return list_table(opening, self.config, executor)
+
+        return self._with_sidecars_if_needed(listed)[0]
+
+    def open(
+        self, executor: LocalExecutor, *, scanning: bool, without: frozenset[str] = frozenset()
+    ) -> tuple[Snapshot, ScanOptions]:
+        """Opens the table, and gives the options that count once its properties are known.
+
+        Args:
+            executor: Runs the plans.
+            scanning: Whether files are listed afterwards, so that what that needs is worth asking for already.
+            without: Columns of files that nobody wants.
+        """
+
+        def opened(options: ScanOptions) -> Snapshot:
+            return self._open(options, executor, scanning=scanning, without=without)
+
+        snapshot, is_with_sidecars = self._with_sidecars_if_needed(opened)
+        options = self.options_of(snapshot)
+        if options.sidecar_enabled != is_with_sidecars:
+            snapshot = opened(options)
+        check_retention(snapshot, options, executor, self.events)
+        return snapshot, options
+
+    def options_of(self, snapshot: Snapshot) -> ScanOptions:
+        """The options that count for a table."""
+        return self.config.options(snapshot.metadata.configuration, self._ignored)
+
+    def _with_sidecars_if_needed(self, read: Callable[[ScanOptions], T]) -> tuple[T, bool]:
+        """Reads something before the table's properties are known, and says whether metadata sidecars counted."""
+        options = self.config.options()
+        try:
+            return read(options), options.sidecar_enabled
+        except DeltaSidecarError:
+            # The table's own property may be for metadata sidecars, and they may be what is missing.
+            if options.sidecar_enabled or self.config.sidecar_enabled is not None:
+                raise
+            return read(replace(options, sidecar_enabled=True)), True
+
+    def _open(
+        self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str]
+    ) -> Snapshot:
+        config = self.config
+        is_forward = options.strategy is ScanStrategy.FORWARD
+        is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
+        # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
+        whole_tail = scanning and (is_forward or is_likely_forward or config.predicate is not None)
+        whole_base = whole_tail and config.limit is None
+        wanted = Wanted(config.parsed_predicate, without, options.sidecar_row_groups_per_batch)
+        opening = Opening(
+            self.table,
+            config.version,
+            options.commit_read_parallelism,
+            whole_tail=whole_tail,
+            whole_base=whole_base,
+            sidecars=options.sidecar_enabled,
+            wanted=wanted if whole_base and config.page_token is None else None,
+            segment=self.segment,
+            events=self.events,
+        )
+        snapshot = self._open_listed(opening, executor)
+        self.opened(snapshot)
+        choice = snapshot.choice
+        self.events(
+            SnapshotOpened(
+                table=self.table,
+                version=snapshot.version,
+                base_version=choice.base_version,
+                commits=len(choice.tail()),
+                tail_bytes=choice.tail_bytes,
+                base_bytes=choice.base_bytes,
+            )
+        )
+        return snapshot
+
+    def _open_listed(self, opening: Opening, executor: LocalExecutor) -> Snapshot:
+        try:
+            return open_table(opening, self.config, executor)
+        except (LogCorruptionError, StorageError, UnreadableFileError):
+            if self.segment is None:
+                raise
+            # What was listed earlier may have been cleaned up meanwhile, and the version still be there.
+            snapshot = open_table(replace(opening, segment=None), self.config, executor)
+            if not snapshot.choice.segment.is_same_history(self.segment):
+                # It may be another table, made anew or restored at the same place.
+                raise
+            return snapshot
+
+    def _ignored(self, name: str, reason: str) -> None:
+        self.events(PropertyIgnored(table=self.table, property=name, reason=reason))
+
+
+# Opening a table where a configuration says: at a version, at a time, or where a page token stands.
+
+
+def pinned(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) -> Opening:
+    """The same opening, at the version of the time that is asked for where there is one."""
+    if not isinstance(config.timestamp, datetime):
+        return opening
+    search = version_at(opening, milliseconds(config.timestamp))
+    return replace(opening, version=StateMachineIterator(search, executor).run_to_terminal())
+
+
+def list_table(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) -> LogSegment:
+    """Lists the log of a table up to the version that is asked for; nothing of the table is read."""
+    return StateMachineIterator(pin_version(pinned(opening, config, executor)), executor).run_to_terminal()
+
+
+def open_table(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) -> Snapshot:
+    """Opens a table.
+
+    Raises:
+        PageTokenExpiredError: What the page token points to is gone.
+    """
+    token = config.token
+    if token is None:
+        return StateMachineIterator(open_snapshot(pinned(opening, config, executor)), executor).run_to_terminal()
+    opening = replace(opening, version=token.version, listed_from=token.base_version)
+    try:
+        snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+    except (TableNotFoundError, VersionNotFoundError, MissingCommitError) as error:
+        msg = f"{opening.table}: version {token.version}, which the page token is for, is gone: {error}"
+        raise PageTokenExpiredError(msg) from error
+    return replace(snapshot, choice=token.choice(snapshot))

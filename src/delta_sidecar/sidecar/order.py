@@ -1,0 +1,364 @@
+"""The order of a metadata sidecar's rows, as typed values that can be sorted and compared.
+
+    complete (no, yes), sort values (nulls first), path, id of the deletion vector
+
+A file is complete if it has both bounds of every summary column. Where a file comes from does not matter as long as it
+has the same statistics there; partition values and paths are told alike by every base.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from itertools import takewhile
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import bits_of, int64s, scalar, strings, valid_mask
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.log.identity import unique_ids
+from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
+from delta_sidecar.log.stats import parse_statistics
+from delta_sidecar.sidecar.names import column_name
+from delta_sidecar.sidecar.row_stats import bound_column, row_vectors
+from delta_sidecar.sidecar.schema import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from delta_sidecar.log.partition_values import PartitionColumn
+    from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.sidecar.groups import Key, RowGroup, Segment
+    from delta_sidecar.sidecar.manifest import SortColumn, SortKind
+    from delta_sidecar.sidecar.schema import SidecarSchema
+
+
+G = TypeVar("G", "RowGroup", "Segment")
+
+
+@dataclass(frozen=True, slots=True)
+class SortValue:
+    """One thing that rows are sorted by.
+
+    Attributes:
+        kind: Where its values are: `bucket` and `partition` are partition values, `lower_bound` is in the statistics.
+        path: The column, in physical names.
+        type: The column's type.
+    """
+
+    kind: SortKind
+    path: ColumnPath
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarOrder:
+    """The order of a sidecar's rows.
+
+    Attributes:
+        sort: What they are sorted by, before path and deletion vector.
+        summaries: Type of each summary column, by physical path.
+    """
+
+    sort: tuple[SortValue, ...]
+    summaries: Mapping[ColumnPath, pa.DataType]
+
+    def of_rows(self, rows: pa.RecordBatch, schema: SidecarSchema) -> list[pa.Array]:
+        """The values of rows of a sidecar, a column for each place in a key."""
+        values = [
+            without_nan(bound_column(rows, "min", value.path))
+            if value.kind == "lower_bound"
+            else typed(partition_column(rows, value, schema), value.type)
+            for value in self.sort
+        ]
+        complete = np.ones(rows.num_rows, dtype=np.bool_)
+        for path in self.summaries:
+            for side in ("min", "max"):
+                complete &= valid_mask(without_nan(bound_column(rows, side, path)))
+        return [_flags(complete), *values, rows.column("path"), vector_ids(row_vectors(rows))]
+
+    def of_files(self, files: pa.RecordBatch, logical: Mapping[str, str]) -> list[pa.Array]:
+        """The values of files in the columns of `FILE_SCHEMA`.
+
+        Args:
+            files: The files; their statistics must be there.
+            logical: Logical names of the partition columns, by physical name.
+        """
+        wanted = {value.path: value.type for value in self.sort if value.kind == "lower_bound"} | dict(self.summaries)
+        found = parse_statistics(files.column("stats"), wanted).columns if wanted else {}
+        rows = files.num_rows
+
+        def bound(path: ColumnPath, side: str) -> pa.Array:
+            column = getattr(found[path], side)
+            return pa.nulls(rows, wanted[path]) if column is None else without_nan(column)
+
+        values = [
+            bound(value.path, "lower")
+            if value.kind == "lower_bound"
+            else typed(lookup(files.column("partition_values"), logical[value.path[0]]).texts, value.type)
+            for value in self.sort
+        ]
+        complete = np.ones(rows, dtype=np.bool_)
+        for path in self.summaries:
+            complete &= valid_mask(bound(path, "lower")) & valid_mask(bound(path, "upper"))
+        return [_flags(complete), *values, files.column("raw_path"), vector_ids(files.column("deletion_vector"))]
+
+
+@dataclass(frozen=True, slots=True)
+class NewestRows:
+    """The order of the rows of one row group, the newest first.
+
+        time values of the sidecar's order downward, upper bound of the time column, modification time, place
+
+    It depends on nothing but the row group, so that every scan finds its rows in the same order.
+
+    Attributes:
+        buckets: Columns of time buckets and dates that the row group is sorted by, in order.
+        times: Columns that tell the rest, of those without a value last.
+    """
+
+    buckets: tuple[str, ...]
+    times: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it takes."""
+        return (*self.buckets, *self.times)
+
+    def first(self, rows: pa.RecordBatch, most: int | None) -> pa.RecordBatch:
+        """The first rows of the order.
+
+        Args:
+            rows: Rows of one row group, in its own order.
+            most: How many are wanted; None for all.
+        """
+        count = rows.num_rows
+        kept = count if most is None else min(most, count)
+        upward = np.arange(count, dtype=np.int64)
+        if not self.times:
+            return rows.take(int64s(upward[::-1][:kept]))
+        keys = [int64s(self._runs(rows)), *(rows.column(name) for name in self.times), int64s(upward)]
+        return rows.take(_downward(keys).slice(0, kept))
+
+    def _runs(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
+        """Numbers the runs of equal buckets: they are in order already."""
+        begins = np.zeros(rows.num_rows, dtype=np.bool_)
+        for name in self.buckets:
+            column = rows.column(name)
+            before, after = column.slice(0, len(column) - 1), column.slice(1)
+            is_null = ~valid_mask(column)
+            begins[1:] |= bits_of(pc.not_equal(before, after)) | (is_null[1:] != is_null[:-1])
+        return np.cumsum(begins, dtype=np.int64)
+
+
+def newest_first(groups: Sequence[G], order: SidecarOrder) -> tuple[G, ...]:
+    """Row groups, or segments, in the order of the newest file that each may hold.
+
+    Complete and incomplete rows are in order each. Incomplete ones have partition values as well, and come between the
+    others by those; without them nothing is known of their time, and they come last.
+    """
+    down = tuple(reversed(groups))
+    is_one_run = not down or bool(down[0].last_key[0]) == bool(down[-1].first_key[0])
+    if is_one_run or not order.sort or order.sort[0].kind == "lower_bound":
+        return down
+    partitions = tuple(takewhile(lambda value: value.kind != "lower_bound", order.sort))
+    texts = zip(*(group.last_key[1 : 1 + len(partitions)] for group in down), strict=True)
+    values: list[pa.Array] = [
+        typed(strings(map(_text, each)), value.type) for each, value in zip(texts, partitions, strict=True)
+    ]
+    upward = int64s(np.arange(len(down), dtype=np.int64)[::-1])
+    return tuple(down[at] for at in _downward([*values, upward]).to_pylist())
+
+
+def partition_column(rows: pa.RecordBatch, value: SortValue, schema: SidecarSchema) -> pa.StringArray:
+    """The raw partition values of rows that a sort value is made of."""
+    return rows.column(partition_name(value, schema))
+
+
+def partition_name(value: SortValue, schema: SidecarSchema) -> str:
+    """The column that holds them."""
+    bucket = schema.bucket_column if value.kind == "bucket" else None
+    return f"partition.{column_name(value.path)}" if bucket is None else bucket
+
+
+def _downward(keys: Sequence[pa.Array]) -> pa.UInt64Array:
+    """The order of rows by some values, each downward with nulls last."""
+    names = [f"{number}" for number in range(len(keys))]
+    return pc.sort_indices(pa.Table.from_arrays(keys, names=names), sort_keys=[(name, "descending") for name in names])
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _flags(mask: NDArray[np.bool_]) -> pa.Int8Array:
+    return pa.Array.from_buffers(pa.int8(), len(mask), [None, pa.py_buffer(mask.astype(np.int8))])
+
+
+# Keys of a metadata sidecar's rows: `(complete, sort value..., path, id of the deletion vector)`, and their order.
+#
+# Values are compared place by place, null before everything else, texts by their bytes. A reader that has emitted some
+# row groups and goes on with a checkpoint asks which of its files lie `within` those.
+
+
+def within(first: Sequence[pa.Scalar], last: Sequence[pa.Scalar], columns: Sequence[pa.Array]) -> NDArray[np.bool_]:
+    """Tells, row by row, which keys lie between two others, both included.
+
+    Args:
+        first: The lower key.
+        last: The upper key.
+        columns: The keys, a column for each place, each of the type of the scalars there. NaN is taken for null.
+
+    Raises:
+        ValueError: They do not have equally many places.
+    """
+    if not len(first) == len(last) == len(columns):
+        msg = "keys of different lengths"
+        raise ValueError(msg)
+    rows = len(columns[0])
+    above, below = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+    at_first, at_last = np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_)
+    for low, high, column in zip(first, last, columns, strict=True):
+        if not at_first.any() and not at_last.any():
+            break
+        greater, equal, _ = _compared(column, low)
+        above |= at_first & greater
+        at_first &= equal
+        _, equal, less = _compared(column, high)
+        below |= at_last & less
+        at_last &= equal
+    inside: NDArray[np.bool_] = (above | at_first) & (below | at_last)
+    return inside
+
+
+def key_scalars(key: Key, sort: Sequence[SortColumn]) -> tuple[pa.Scalar, ...]:
+    """A key of a manifest as typed values.
+
+    A partition value is a raw text: where it is no value of the type, or NaN, it counts as null. A lower bound is as in
+    Delta's statistics.
+
+    Raises:
+        SidecarError: The key has another length, or a lower bound is no value of its type.
+    """
+    complete, *values = key[:-2]
+    path, vector = key[-2:]
+    if len(values) != len(sort):
+        msg = "a key of the manifest is out of form"
+        raise SidecarError(msg)
+    typed = [
+        bound_scalar(value, arrow_type(each.type))
+        if each.kind == "lower_bound"
+        else partition_scalar(value, arrow_type(each.type))
+        for value, each in zip(values, sort, strict=True)
+    ]
+    flag = scalar(int(complete or 0), pa.int8())
+    return (flag, *typed, scalar(path, pa.string()), scalar(vector, pa.string()))
+
+
+def partition_scalar(text: object, kind: pa.DataType) -> pa.Scalar:
+    """A raw partition value as a value of its column; null where it is none, or the column has no order.
+
+    Raises:
+        SidecarError: It is no text.
+    """
+    if text is None or text == "" or pa.types.is_binary(kind):
+        return scalar(None, kind)
+    if not isinstance(text, str):
+        msg = "a partition value of the manifest is no text"
+        raise SidecarError(msg)
+    try:
+        value = _instant(text, kind) if pa.types.is_timestamp(kind) else strings([text]).cast(kind)[0]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return scalar(None, kind)
+    return _without_nan(value)
+
+
+def bound_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
+    """A bound as Delta's statistics write it, as a value of its column; null for null and NaN.
+
+    Raises:
+        SidecarError: It is no value of the column.
+    """
+    if value is None:
+        return scalar(None, kind)
+    try:
+        if pa.types.is_timestamp(kind) and isinstance(value, str):
+            return _instant(value, kind)
+        if isinstance(value, str) != _is_text(value, kind) or isinstance(value, bool) != pa.types.is_boolean(kind):
+            raise TypeError  # noqa: TRY301 - one reason for all
+        if isinstance(value, Decimal | int) and pa.types.is_floating(kind):
+            return scalar(float(value), kind)
+        text = str(value).lower() if isinstance(value, bool) else _plain(value)
+        return _without_nan(strings([text]).cast(kind)[0])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, OverflowError, InvalidOperation) as error:
+        msg = f"a bound of the manifest is no {kind}"
+        raise SidecarError(msg) from error
+
+
+_ZONE = re.compile(r"(?:[Zz]|[+-]\d{2}:?\d{2})$")
+
+
+def _instant(text: str, kind: pa.TimestampType) -> pa.Scalar:
+    """A timestamp in UTC; one without a zone is taken to be in UTC."""
+    column = strings([text])
+    zoned = _ZONE.search(text) is not None
+    return (column.cast(pa.timestamp("us", "UTC")) if zoned else column.cast(pa.timestamp("us"))).cast(kind)[0]
+
+
+def _is_text(value: object, kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind):
+        return isinstance(value, str)
+    return bool(pa.types.is_string(kind) or pa.types.is_temporal(kind))
+
+
+def _plain(value: object) -> str:
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def _without_nan(value: pa.Scalar) -> pa.Scalar:
+    odd = pa.types.is_floating(value.type) and value.is_valid and value.as_py() != value.as_py()
+    return scalar(None, value.type) if odd else value
+
+
+def _compared(column: pa.Array, value: pa.Scalar) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which values of a column are greater than, equal to and less than one."""
+    valid = valid_mask(column)
+    if pa.types.is_floating(column.type):
+        valid &= ~bits_of(pc.is_nan(column))
+    if not value.is_valid:
+        return valid, ~valid, np.zeros(len(column), dtype=np.bool_)
+    greater = bits_of(pc.greater(column, value)) & valid
+    equal = bits_of(pc.equal(column, value)) & valid
+    return greater, equal, ~greater & ~equal
+
+
+# Values that files are put in order by: typed partition values, and what tells deletion vectors apart.
+
+
+def typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Partition values for comparing: a text that is no value of the type counts as null, and so does NaN.
+
+    What a text counts as does not depend on the other texts.
+    """
+    column: PartitionColumn | None
+    _, column = read_known_values(PartitionTexts(texts, np.ones(len(texts), dtype=np.bool_)), kind)
+    return pa.nulls(len(texts), kind) if column is None else without_nan(column.values)
+
+
+def without_nan(values: pa.Array) -> pa.Array:
+    """The same values, null in the place of NaN: that is neither before nor after anything."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return pc.if_else(pc.is_nan(values), scalar(None, values.type), values)
+
+
+def vector_ids(descriptors: pa.StructArray) -> pa.StringArray:
+    """What tells deletion vectors apart; the empty text without one. It does not depend on the other files."""
+    ids = unique_ids(descriptors)
+    return pc.fill_null(pa.nulls(len(descriptors), pa.string()) if ids is None else ids, scalar("", pa.string()))

@@ -1,0 +1,424 @@
+"""Parts of a metadata sidecar: what one task of Spark writes, straight into the table.
+
+A task gets the files of its range in order, makes rows and row groups of them, and puts one data file under a name
+that no other attempt has. The driver gets a record of a few bytes for each row group. What an attempt leaves behind
+that did not win is named by no manifest: vacuum removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import functions as F  # noqa: N812 - as everywhere
+
+from delta_sidecar._arrow import booleans, numbers_of
+from delta_sidecar.build.groups import cut
+from delta_sidecar.build.reading import MOST_ROWS, gathered
+from delta_sidecar.build.write import Pieces, joined_pieces, unwritable, write_footer, write_pieces
+from delta_sidecar.errors import BuildError, TemporaryFileError
+from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.stats import parse_statistics
+from delta_sidecar.sidecar.canonical import parse, seal
+from delta_sidecar.sidecar.groups import read_row_groups
+from delta_sidecar.sidecar.manifest import SidecarFile, Totals, encode_segment
+from delta_sidecar.sidecar.names import part_name
+from delta_sidecar.sidecar.order import key_scalars, typed, without_nan
+from delta_sidecar.sidecar.schema import FORMAT_VERSION
+from delta_sidecar.spark.delta_log import vector_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from delta_sidecar.build.rows import RowMaker
+    from delta_sidecar.sidecar.groups import Key, RowGroup
+    from delta_sidecar.sidecar.manifest import Manifest, SortColumn
+    from delta_sidecar.sidecar.order import SidecarOrder, SortValue
+    from delta_sidecar.store import Store
+
+
+ACTIONS = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
+        pa.field("size", pa.int64()),
+        pa.field("modificationTime", pa.int64()),
+        pa.field("stats", pa.string()),
+        pa.field("tags", pa.map_(pa.string(), pa.string())),
+        pa.field("deletionVector", DELETION_VECTOR),
+        pa.field("baseRowId", pa.int64()),
+        pa.field("defaultRowCommitVersion", pa.int64()),
+        pa.field("clusteringProvider", pa.string()),
+    ]
+)
+"""What rows are made of."""
+
+RECORD = (
+    "part int, name string, size bigint, num_rows bigint, kept_texts bigint, index_bytes bigint, stats_bytes bigint, "
+    "bytes bigint, largest bigint, rows bigint, most_rows bigint, groups binary"
+)
+"""What a task gives back, in the words of Spark."""
+
+_MOST_ATTEMPTS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PartWriter:
+    """Writes parts, on executors.
+
+    Attributes:
+        store: The table's store; it travels with its credentials.
+        maker: Makes the rows.
+        version: The version of the table.
+        build: The name of the build.
+        rows_per_group: Rows in a row group.
+    """
+
+    store: Store
+    maker: RowMaker
+    version: int
+    build: str
+    rows_per_group: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Writes the part of a task; a task without files writes none.
+
+        Yields:
+            One record, if there is a part.
+        """
+        context: Any = TaskContext.get()
+        record = self.write(batches, context.partitionId(), context.taskAttemptId())
+        if record is not None:
+            yield pa.RecordBatch.from_pylist([record], _RECORD_SCHEMA)
+
+    def write(self, batches: Iterable[pa.RecordBatch], part: int, attempt: int) -> dict[str, Any] | None:
+        """Writes a part.
+
+        Args:
+            batches: Its files in order, with the fields of their `add` actions.
+            part: Its number.
+            attempt: The number of this attempt at it, which no other attempt has.
+
+        Returns:
+            The record of it; None where there are no files.
+        """
+        with _temporary_folder() as folder:
+            pieces = self._pieces(batches, folder)
+            if not pieces.groups:
+                return None
+            mark = seal({"format_version": FORMAT_VERSION, "version": self.version}).decode()
+            size = write_footer(pieces, self.maker.layout, mark)
+            name = part_name(self.version, self.build, part, attempt % _MOST_ATTEMPTS)
+            self.store.put_file(SIDECAR_FOLDER + name, str(pieces.path))
+        return {
+            "part": part,
+            "name": name,
+            "size": size,
+            "num_rows": pieces.num_rows,
+            "kept_texts": pieces.kept_texts,
+            "index_bytes": pieces.index_bytes,
+            "stats_bytes": pieces.stats_bytes,
+            **asdict(pieces.totals),
+            "groups": encode_segment(pieces.groups),
+        }
+
+    def _pieces(self, batches: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
+        """The pieces of all files, those of incomplete ones in front."""
+        aside = _Aside(folder / "incomplete")
+        complete = self._written(aside.passed(self._rows(batches)), _inside(folder, "complete"))
+        if not aside.rows:
+            return complete
+        incomplete = self._written(aside.taken(), _inside(folder, "others"))
+        return joined_pieces(incomplete, complete, folder) if complete.groups else incomplete
+
+    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        actions = (actions_of(batch) for batch in batches)
+        for gathered_actions in gathered(actions, min(MOST_ROWS, self.maker.most_rows)):
+            yield self.maker.rows(gathered_actions)
+
+    def _written(self, rows: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
+        return write_pieces(cut(rows, self.rows_per_group), self.maker, self.maker.layout, folder, threads=1)
+
+
+def actions_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch from Spark in the types that rows are made of."""
+    columns = [_cast(batch.column(field.name), field.type) for field in ACTIONS]
+    return pa.RecordBatch.from_arrays(columns, schema=ACTIONS)
+
+
+class _Aside:
+    """Puts incomplete rows aside, in a file, while the others pass.
+
+    Attributes:
+        rows: How many it has put aside.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.rows = 0
+        self._path = path
+
+    def passed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = None
+        try:
+            for batch in batches:
+                complete = numbers_of(batch.column("#complete")).astype(np.bool_)
+                if complete.all():
+                    yield batch
+                    continue
+                others = batch.filter(booleans(~complete))
+                writer = writer or pa.ipc.new_file(str(self._path), batch.schema, options=_SPILLED)
+                writer.write_batch(others)
+                self.rows += others.num_rows
+                if complete.any():
+                    yield batch.filter(booleans(complete))
+        except OSError as error:
+            raise unwritable(self._path.parent, error) from error
+        finally:
+            if writer is not None:
+                writer.close()
+
+    def taken(self) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(self._path)) as file:
+            reader = pa.ipc.open_file(file)
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
+
+
+_SPILLED = pa.ipc.IpcWriteOptions(compression="zstd")
+
+_RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("part", pa.int32()),
+        pa.field("name", pa.string()),
+        *(pa.field(name, pa.int64()) for name in ("size", "num_rows", "kept_texts", "index_bytes", "stats_bytes")),
+        *(pa.field(name, pa.int64()) for name in ("bytes", "largest", "rows", "most_rows")),
+        pa.field("groups", pa.binary()),
+    ]
+)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind):
+        # Delta's descriptor has fields that are not kept.
+        fields = {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
+        children = [_cast(fields[field.name], field.type) for field in kind]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=column.is_null())
+    return pc.cast(column, kind)
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """A folder of the executor, inside of what Spark removes at its end."""
+    given = [each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if each and Path(each).is_dir()]
+    where = given[0] if given else None
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="delta-sidecar-part-", dir=where))
+    except OSError as error:
+        msg = f"no temporary folder can be made in {where or tempfile.gettempdir()}: {error.strerror}"
+        raise TemporaryFileError(msg) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    inside = folder / name
+    inside.mkdir()
+    return inside
+
+
+# What the driver makes of the tasks' records: the files and row groups of one manifest, checked.
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """All parts of a sidecar.
+
+    Attributes:
+        files: Their names and sizes, in order.
+        groups: Their row groups, in the order of the sidecar.
+        num_rows: How many rows they have.
+        kept_texts: Rows whose statistics are kept as text.
+        index_bytes: Bytes of their index pieces.
+        stats_bytes: Bytes of their statistics pieces.
+        totals: What the files of all rows have.
+    """
+
+    files: tuple[SidecarFile, ...]
+    groups: list[RowGroup]
+    num_rows: int
+    kept_texts: int
+    index_bytes: int
+    stats_bytes: int
+    totals: Totals
+
+
+def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Parts:
+    """Joins the records of all tasks.
+
+    Args:
+        records: The records, in any order.
+        facts: The manifest, but for what only the files tell.
+
+    Raises:
+        BuildError: The row groups do not follow one another in the order of the sidecar.
+    """
+    ordered = sorted(records, key=lambda record: record["part"])
+    files = tuple(SidecarFile(record["name"], record["size"]) for record in ordered)
+    found: list[RowGroup] = []
+    for number, record in enumerate(ordered):
+        groups = read_row_groups(
+            parse(bytes(record["groups"])), first_index=0, sizes=[record["size"]], form=facts.key_form()
+        )
+        found.extend(replace(group, file=number) for group in groups)
+    # Every part has its incomplete files in front; here all of those come before all others.
+    found.sort(key=lambda group: bool(group.first_key[0]))
+    _check_order(found, facts.sort)
+    return Parts(
+        files,
+        [replace(group, index=index) for index, group in enumerate(found)],
+        sum(group.num_rows for group in found),
+        sum(record["kept_texts"] for record in ordered),
+        sum(record["index_bytes"] for record in ordered),
+        sum(record["stats_bytes"] for record in ordered),
+        sum((_totals(record) for record in ordered), Totals()),
+    )
+
+
+def _totals(record: Mapping[str, Any]) -> Totals:
+    return Totals(record["bytes"], record["largest"], record["rows"], record["most_rows"])
+
+
+def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None:
+    keys = [_comparable(key, sort) for group in groups for key in (group.first_key, group.last_key)]
+    # A row group of one row has its key twice.
+    for place, (before, after) in enumerate(pairwise(keys)):
+        if before > after or (place % 2 and before == after):
+            msg = f"the parts of the sidecar are out of order at row group {place // 2}: nothing was published"
+            raise BuildError(msg)
+
+
+def _comparable(key: Key, sort: Sequence[SortColumn]) -> tuple[tuple[Any, ...], ...]:
+    """A key that Python orders as a sidecar does: null first, texts by their bytes."""
+    return tuple((1, _value(each)) if each.is_valid else (0,) for each in key_scalars(key, sort))
+
+
+def _value(value: pa.Scalar) -> Any:  # noqa: ANN401 - a value of any type that has an order
+    kind = value.type
+    if pa.types.is_string(kind):
+        return value.as_py().encode()
+    # Moments and days that Python cannot hold are numbers here.
+    return value.value if pa.types.is_temporal(kind) else value.as_py()
+
+
+# The order of a metadata sidecar in Spark: columns that Spark sorts as the local build does.
+#
+#     sort values (nulls first), path, id of the deletion vector
+#
+# Whether a file is complete comes first in the order of a sidecar and is not among them: each part keeps both kinds of
+# files apart, and the manifest names the row groups of incomplete files first.
+#
+# Texts are sorted by Spark itself, which compares their bytes. Values of other types come from our own code, in the
+# executors' Python, as numbers: what a text counts as must not depend on who reads it.
+
+
+def with_keys(files: DataFrame, order: SidecarOrder) -> tuple[DataFrame, list[str]]:
+    """Adds the columns that files are sorted by.
+
+    Args:
+        files: The files, with the fields of their `add` actions.
+        order: The order of the sidecar.
+
+    Returns:
+        The files with more columns, and the names of the columns to sort by.
+    """
+    keys = {}
+    for number, value in enumerate(order.sort):
+        # What has no order counts as null in every row.
+        if not pa.types.is_binary(value.type):
+            keys[f"#{number}"] = _sort_key(value)
+    keys["#vector"] = vector_id(F.col("deletionVector"))
+    names = [name for name in keys if name != "#vector"]
+    return files.withColumns(keys), [*names, "path", "#vector"]
+
+
+def _sort_key(value: SortValue) -> Any:  # noqa: ANN401 - a column, but functions of Spark's are untyped
+    if value.kind == "lower_bound":
+        return _function(_LowerBounds(value), value.type)(F.col("stats"))
+    text = F.col("partitionValues")[value.path[0]]
+    if pa.types.is_string(value.type):
+        return F.nullif(text, F.lit(""))
+    return _function(_TypedTexts(value), value.type)(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _TypedTexts:
+    """Raw partition values as values that Spark sorts."""
+
+    value: SortValue
+
+    def __call__(self, texts: pa.Array) -> pa.Array:
+        return _sortable(typed(texts.cast(pa.string()), self.value.type))
+
+
+@dataclass(frozen=True, slots=True)
+class _LowerBounds:
+    """Lower bounds in texts of statistics as values that Spark sorts."""
+
+    value: SortValue
+
+    def __call__(self, texts: pa.Array) -> pa.Array:
+        path, kind = self.value.path, self.value.type
+        texts = texts.cast(pa.string())
+        lower = None
+        if texts.null_count < len(texts):
+            lower = parse_statistics(texts, {path: kind}).columns[path].lower
+        return _sortable(pa.nulls(len(texts), kind) if lower is None else without_nan(lower))
+
+
+def _function(call: _TypedTexts | _LowerBounds, kind: pa.DataType) -> Any:  # noqa: ANN401 - a function of Spark's
+    def values(texts: pa.Array) -> pa.Array:
+        return call(texts)
+
+    with warnings.catch_warnings():
+        # Spark looks whether pandas is there, and finds it too new.
+        warnings.simplefilter("ignore", FutureWarning)
+        arrow_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
+        return arrow_udf(values, _spark_type(kind))
+
+
+def _sortable(values: pa.Array) -> pa.Array:
+    """Values without anything that Spark has an opinion on: times are numbers."""
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        return values.view(pa.int64())
+    if pa.types.is_date32(kind):
+        return values.view(pa.int32()).cast(pa.int64())
+    if pa.types.is_integer(kind):
+        return values.cast(pa.int64())
+    return values.cast(pa.float64()) if pa.types.is_floating(kind) else values
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    if pa.types.is_string(kind) or pa.types.is_boolean(kind):
+        return str(kind) if pa.types.is_string(kind) else "boolean"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return "double" if pa.types.is_floating(kind) else "bigint"

@@ -1,0 +1,1 @@
+"""Telemetry into Delta, one time bucket a file: `pipeline`, then `write`; `buckets`, `tables`, `files`, `sources`."""

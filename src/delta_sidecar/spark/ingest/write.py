@@ -1,0 +1,492 @@
+"""One batch into the table: looked at, counted, guarded, written, and its commit found again."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delta_sidecar.errors import (
+    BadTimestampsError,
+    CommitFailedError,
+    IngestError,
+    ObjectNotFoundError,
+    SchemaMismatchError,
+)
+from delta_sidecar.log.names import commit_path
+from delta_sidecar.spark import delta_log
+from delta_sidecar.spark.failures import (
+    BAD_TIMESTAMP,
+    CONFLICTS,
+    SPARK_ERRORS,
+    condition_of,
+    ingest_failure,
+    is_bad_timestamp,
+)
+from delta_sidecar.spark.ingest.files import (
+    TELLING_ROWS,
+    Contents,
+    contents_of,
+    most_rows,
+    quoted,
+    row_bytes_in_sample,
+    row_bytes_in_table,
+    spread,
+)
+from delta_sidecar.spark.ingest.tables import (
+    check_table,
+    column_named,
+    columns_of,
+    create_table,
+    nullable,
+    read_table,
+    timestamp_kind,
+)
+from delta_sidecar.spark.trigger.ownership import is_batch_there, pipeline_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.spark.ingest.tables import IngestSettings
+    from delta_sidecar.store import Store
+
+
+logger = logging.getLogger("delta_sidecar.spark")
+
+# Every try meets a change that another made in the meantime.
+_TRIES = 10
+_ANY_NUMBER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of a batch.
+
+    Attributes:
+        committed: Its commit; None where there is none.
+        skipped: Whether it was written before.
+        seen: The newest version of the table that is known to be there; the commit's own where there is one.
+    """
+
+    committed: Committed | None = None
+    skipped: bool = False
+    seen: int = 0
+
+
+class BatchWriter:
+    """Writes batches into one table. It may be used by several threads.
+
+    Args:
+        spark: The session that tables are made in; a batch is written in its own.
+        url: What Spark calls the table.
+        store: The table's store.
+        settings: How to write.
+    """
+
+    def __init__(self, spark: SparkSession, url: str, store: Store, settings: IngestSettings) -> None:
+        self._spark = spark
+        self._url = url
+        self._store = store
+        self._settings = settings
+        self._row_bytes: float | None = None
+
+    def prepare(self, schema: StructType, first: Batch | None = None) -> Snapshot:
+        """Gives the table as it is now, and makes it where it is missing.
+
+        Args:
+            schema: The columns of a table that is made.
+            first: The batch that it is made for: no table is made for one that is refused.
+
+        Raises:
+            IngestError: It cannot be made.
+            TableMismatchError: The one that is there has another time bucket.
+        """
+        bucket = self._settings.bucket
+        snapshot = read_table(self._store)
+        if snapshot is None:
+            if first is not None:
+                self._check_first(first)
+            snapshot = self._made(schema)
+        check_table(snapshot, bucket)
+        return snapshot
+
+    def write(
+        self,
+        df: DataFrame,
+        app_id: str,
+        batch_id: int | None,
+        transform: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> Written:
+        """Writes a batch, once.
+
+        Args:
+            df: The rows.
+            app_id: Whose batch ids they are.
+            batch_id: The batch's id; None for one that is written each time.
+            transform: Makes the rows that are written; it is not called for a batch that was the last one written.
+
+        Raises:
+            IngestError: It was not written, and nothing of it is in the table.
+        """
+        if transform is not None:
+            newest = None if batch_id is None else read_table(self._store)
+            if newest is not None and self._last(app_id) == batch_id:
+                return Written(skipped=True, seen=newest.version)
+            df = transform(df)
+        batch = Batch(df, self._settings, self._store.url)
+        for _ in range(_TRIES):
+            snapshot = self.prepare(df.schema, batch)
+            if batch_id is not None and self._is_written(batch, app_id, batch_id):
+                return Written(skipped=True, seen=snapshot.version)
+            batch.check(columns_of(snapshot))
+            try:
+                return self._appended(batch, snapshot, app_id, batch_id)
+            except CONFLICTS as error:
+                conflict = error
+            except SPARK_ERRORS as error:
+                raise batch.mismatch(columns_of(snapshot), error) or self._refusal(batch, error) from error
+        msg = (
+            f"{self._store.url}: the batch was not written, for others changed the table's definition meanwhile, "
+            f"{_TRIES} times: run it again when they are through"
+        )
+        raise CommitFailedError(msg) from conflict
+
+    def _made(self, schema: StructType) -> Snapshot:
+        """The table, made by us or by another at the same time."""
+        failure = None
+        try:
+            create_table(self._spark, self._url, schema, self._settings.bucket, self._settings.table_properties())
+        except SPARK_ERRORS as error:
+            failure = error
+        # After a failure too: Delta may stumble over a table that another makes at the same moment.
+        snapshot = read_table(self._store)
+        if snapshot is not None:
+            return snapshot
+        if failure is not None:
+            raise self._failure(failure) from failure
+        msg = f"{self._store.url}: the table was made and is gone again; another removes it"
+        raise CommitFailedError(msg)
+
+    def _check_first(self, batch: Batch) -> None:
+        """Reads all rows of a batch once, and refuses it where one of them cannot be written."""
+        batch.check_timestamps(self._contents(batch, _ANY_NUMBER).bad)
+        try:
+            batch.guarded().write.format("noop").mode("append").save()
+        except SPARK_ERRORS as error:
+            raise self._refusal(batch, error) from error
+
+    def _contents(self, batch: Batch, rows_per_file: int) -> Contents:
+        try:
+            return contents_of(batch.rows, batch.bucket, rows_per_file)
+        except SPARK_ERRORS as error:
+            raise self._failure(error) from error
+
+    def _appended(self, batch: Batch, snapshot: Snapshot, app_id: str, batch_id: int | None) -> Written:
+        rows_per_file = self._rows_per_file(batch.rows)
+        contents = contents_of(batch.rows, batch.bucket, rows_per_file)
+        batch.check_timestamps(contents.bad)
+        if not contents.rows:
+            return Written(seen=snapshot.version)
+        mark = pipeline_mark(app_id, self._settings.marked_interval, write=uuid.uuid4().hex, batch=batch_id)
+        failure = None
+        try:
+            rows = spread(batch.guarded(), batch.bucket, contents, rows_per_file)
+            self._append(rows, mark, None if batch_id is None else (app_id, batch_id), rows_per_file)
+        except SPARK_ERRORS as error:
+            failure = error
+        # After a failure too: what Delta does after a commit may fail, and the batch is in the table then.
+        committed = self._find(snapshot, mark, contents)
+        if committed is not None:
+            return Written(committed, seen=committed.version)
+        is_conflict = failure is None or isinstance(failure, CONFLICTS)
+        if is_conflict and batch_id is not None and self._is_written(batch, app_id, batch_id):
+            # Another wrote it at the same time.
+            return Written(skipped=True, seen=snapshot.version)
+        if failure is None:
+            msg = (
+                f"{self._store.url}: Delta reports no error, and no commit has the mark of the batch, so that it is "
+                "not in the table: its rows were gone when it was written, or a setting of the session, "
+                "spark.databricks.delta.write.txnAppId, makes Delta pass it over"
+            )
+            raise CommitFailedError(msg)
+        raise failure
+
+    def _append(self, df: DataFrame, mark: str, batch: tuple[str, int] | None, rows_per_file: int) -> None:
+        # Each is said, so that no setting of the session decides.
+        options = {
+            "userMetadata": mark,
+            "mergeSchema": str(self._settings.merge_schema).lower(),
+            "maxRecordsPerFile": str(most_rows(rows_per_file)),
+            "optimizeWrite": "false",
+        }
+        if batch is not None:
+            options |= {"txnAppId": batch[0], "txnVersion": str(batch[1])}
+        df.write.format("delta").mode("append").options(**options).save(self._url)
+
+    def _is_written(self, batch: Batch, app_id: str, batch_id: int) -> bool:
+        """Whether a batch id was written.
+
+        Delta keeps the highest id alone. Of one below it the log tells whether it was written, or passed over.
+        """
+        last = self._last(app_id)
+        if last is None or last <= batch_id:
+            return last == batch_id
+        snapshot = read_table(self._store)
+        found = None if snapshot is None else is_batch_there(self._store, snapshot.version, app_id, batch_id)
+        if not found and self._contents(batch, _ANY_NUMBER).rows:
+            doubt = "was not written" if found is False else "is older than what is left of the log"
+            msg = (
+                f"{self._store.url}: batch {batch_id} {doubt}, and batch {last} of {app_id} was written: ids have to "
+                "grow. Where it is not in the table, write it under a higher id or another app id"
+            )
+            raise IngestError(msg)
+        return True
+
+    def _last(self, app_id: str) -> int | None:
+        try:
+            return delta_log.last_transaction(self._spark, self._url, app_id)
+        except SPARK_ERRORS as error:
+            raise self._failure(error) from error
+
+    def _find(self, snapshot: Snapshot, mark: str, contents: Contents) -> Committed | None:
+        column = self._settings.bucket.column.lower()
+        names = {path[0].lower(): physical[0] for path, physical in snapshot.columns.physical_names.items()}
+        committed = find_commit(self._store, snapshot.version, mark, names[column])
+        if committed is None:
+            return None
+        if committed.rows is None:
+            # A table without statistics.
+            return replace(committed, rows=contents.rows, null_bucket_rows=contents.bad)
+        if committed.rows != contents.rows:
+            logger.warning(
+                "%s: a batch had %d rows when it was counted and %d when it was written: what it is read from changed "
+                "meanwhile, or is different each time",
+                self._store.url,
+                contents.rows,
+                committed.rows,
+            )
+        if committed.rows >= max(committed.files, 1) * TELLING_ROWS:
+            self._row_bytes = committed.bytes / committed.rows
+        return committed
+
+    def _rows_per_file(self, df: DataFrame) -> int:
+        if self._row_bytes is None:
+            known = row_bytes_in_table(self._store)
+            self._row_bytes = known or row_bytes_in_sample(df, self._settings.bucket.column)
+        return max(int(self._settings.file_bytes / self._row_bytes), 1)
+
+    def _refusal(self, batch: Batch, error: Exception) -> Exception:
+        if is_bad_timestamp(error):
+            return batch.refusal(self._contents(batch, _ANY_NUMBER).bad)
+        return self._failure(error)
+
+    def _failure(self, error: Exception) -> Exception:
+        return ingest_failure(error, self._store.url, self._settings.bucket)
+
+
+# The rows of a batch: whether their columns fit the table, and which time bucket each is in.
+
+
+# What Delta says of types that it cannot make one of.
+_TYPE_CONDITIONS = {
+    "DELTA_FAILED_TO_MERGE_FIELDS",
+    "DELTA_MERGE_INCOMPATIBLE_DATATYPE",
+    "DELTA_MERGE_INCOMPATIBLE_DECIMAL_TYPE",
+    "DELTA_METADATA_MISMATCH",
+    "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION",
+}
+
+
+class Batch:
+    """The rows of a batch, beside what the pipeline expects of them.
+
+    Args:
+        df: The rows.
+        settings: How the pipeline writes.
+        table: The table's address, for messages.
+
+    Attributes:
+        rows: The rows.
+        bucket: The time bucket of each.
+
+    Raises:
+        SchemaMismatchError: They have no timestamp column.
+    """
+
+    def __init__(self, df: DataFrame, settings: IngestSettings, table: str) -> None:
+        self.rows = df
+        self._settings = settings
+        self._table = table
+        kind = timestamp_kind(df.schema, settings.bucket, "the batch")
+        self.bucket: Column = F.expr(settings.bucket.expression(kind))
+
+    def check(self, table: StructType) -> None:
+        """Refuses columns that do not fit the table's.
+
+        Raises:
+            SchemaMismatchError: Which, and what to do.
+        """
+        schema, bucket = self.rows.schema, self._settings.bucket
+        names = [name.lower() for name in schema.names]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = f"{self._table}: the batch has the column {', '.join(twice)} more than once"
+            raise SchemaMismatchError(msg)
+        wanted, given = (timestamp_kind(each, bucket, "it") for each in (table, schema))
+        if wanted != given:
+            msg = f"{self._table}: {bucket.timestamp_column} is {wanted} in the table and {given} in the batch: cast it"
+            raise SchemaMismatchError(msg)
+        new = [field.name for field in schema.fields if column_named(table, field.name) is None]
+        if new and not self._settings.merge_schema:
+            msg = (
+                f"{self._table}: the table has no column {', '.join(new)}, which the batch has: leave it out, or let "
+                "the pipeline add columns (merge_schema=True, --merge-schema)"
+            )
+            raise SchemaMismatchError(msg)
+
+    def mismatch(self, table: StructType, error: Exception) -> SchemaMismatchError | None:
+        """The error for columns of other types than the table's, which Delta refused; None where it is not about them.
+
+        Delta widens some types by itself, so that it is asked first.
+        """
+        if condition_of(error) not in _TYPE_CONDITIONS:
+            return None
+        pairs = ((field, column_named(table, field.name)) for field in self.rows.schema.fields)
+        differing = [
+            f"{ours.name} is {theirs.dataType.simpleString()} in the table, {ours.dataType.simpleString()} in the batch"
+            for ours, theirs in pairs
+            if theirs is not None and nullable(ours.dataType) != nullable(theirs.dataType)
+        ]
+        if not differing:
+            return None
+        return SchemaMismatchError(f"{self._table}: {'; '.join(differing)}: cast, and run the batch again")
+
+    def check_timestamps(self, bad: int) -> None:
+        """Refuses rows without a time bucket, where that is wanted.
+
+        Raises:
+            BadTimestampsError: How many there are.
+        """
+        if bad and self._settings.bad_timestamps == "reject":
+            raise self.refusal(bad)
+
+    def guarded(self) -> DataFrame:
+        """The rows; where bad timestamps are rejected, one that comes in after the count stops the write."""
+        if self._settings.bad_timestamps == "null_bucket":
+            return self.rows
+        name = next(n for n in self.rows.columns if n.lower() == self._settings.bucket.timestamp_column.lower())
+        checked = F.when(self.bucket.isNotNull(), quoted(name)).otherwise(F.raise_error(F.lit(BAD_TIMESTAMP)))
+        return self.rows.withColumn(name, checked)
+
+    def refusal(self, count: int) -> BadTimestampsError:
+        """The error for rows without a time bucket."""
+        column = self._settings.bucket.timestamp_column
+        rows = "1 row of the batch has" if count == 1 else f"{count:,} rows of the batch have"
+        msg = (
+            f"{self._table}: {rows} no {column}, or one outside the years 1 to 9999, and nothing was written: correct "
+            "that, or let it in without a time bucket (bad_timestamps='null_bucket', --bad-timestamps null-bucket)"
+        )
+        return BadTimestampsError(msg, count)
+
+
+# The commit that a write made, among those of others.
+#
+# A write puts a mark of its own into its commit. The newest version after a write may be somebody else's; the commit
+# with the mark is the write's own, and where there is none nothing was committed.
+
+
+# Delta writes `commitInfo` first.
+_HEAD_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit added.
+
+    Attributes:
+        version: Its version.
+        rows: Rows of the files that it added; None where one does not tell.
+        files: How many these are.
+        bytes: Their size.
+        buckets: Distinct values of the bucket column.
+        null_bucket_rows: Rows of files without such a value, as far as these tell.
+    """
+
+    version: int
+    rows: int | None
+    files: int
+    bytes: int
+    buckets: int
+    null_bucket_rows: int
+
+
+def find_commit(store: Store, after: int, mark: str, bucket: str) -> Committed | None:
+    """Finds the commit with a mark.
+
+    Args:
+        store: The table's store.
+        after: The newest version before the write.
+        mark: The mark.
+        bucket: Physical name of the bucket column.
+
+    Returns:
+        What it added; None where no commit after that version has the mark.
+
+    Raises:
+        StorageError: The store did not do what was asked.
+    """
+    version = after + 1
+    while True:
+        try:
+            head = store.get(commit_path(version), max_bytes=_HEAD_BYTES)
+            if _has(bytes(head.data), mark):
+                data = head.data if head.size <= len(head.data) else store.get(commit_path(version)).data
+                return _added(version, bytes(data), bucket)
+        except ObjectNotFoundError:
+            return None
+        version += 1
+
+
+def _has(head: bytes, mark: str) -> bool:
+    return any(info.get("userMetadata") == mark for info in _actions(head, "commitInfo"))
+
+
+def _added(version: int, data: bytes, bucket: str) -> Committed:
+    files = size = null_rows = 0
+    rows: int | None = 0
+    buckets = set()
+    for add in _actions(data, "add"):
+        count = _records(add)
+        value = (add.get("partitionValues") or {}).get(bucket) or None
+        rows = None if rows is None or count is None else rows + count
+        files, size = files + 1, size + add["size"]
+        null_rows += (count or 0) if value is None else 0
+        buckets.add(value)
+    return Committed(version, rows, files, size, len(buckets), null_rows)
+
+
+def _records(add: dict[str, Any]) -> int | None:
+    try:
+        count = json.loads(add.get("stats") or "{}").get("numRecords")
+    except ValueError:
+        return None
+    return count if isinstance(count, int) else None
+
+
+def _actions(data: bytes, name: str) -> Iterator[dict[str, Any]]:
+    """The actions of a name; the last line of a head may be cut off."""
+    start = b'{"%s":' % name.encode()
+    for line in data.splitlines():
+        if line.startswith(start):
+            try:
+                yield json.loads(line)[name]
+            except ValueError:
+                return

@@ -1,0 +1,1 @@
+"""Checkpoints and metadata sidecars every so many commits: `trigger`, and `ownership` of who makes them."""

@@ -1,0 +1,383 @@
+"""The account of one scan's requests: how many of each kind, how many bytes, how many dependent trips."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+RequestKind: TypeAlias = Literal["get", "list", "head", "put", "delete"]
+
+
+class ScanCancelledError(Exception):
+    """A request of a cancelled scan. It stops the scan's own threads and never reaches a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that was made.
+
+    Attributes:
+        kind: What was asked: get, list (one page), head, put or delete.
+        path: The object, or the folder that was listed.
+        start: The first byte asked for; None where the request is not a read.
+        end: The byte after the last one asked for; None for everything.
+        bytes: How many bytes of the object were moved, either way.
+        trip: Which dependent trip it was part of, counted from one.
+    """
+
+    kind: RequestKind
+    path: str
+    start: int | None
+    end: int | None
+    bytes: int
+    trip: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCounts:
+    """What a scan has asked of its store so far.
+
+    Attributes:
+        gets: Reads of objects or ranges of them.
+        lists: Pages of listings.
+        heads: Requests for an object's size and time alone.
+        puts: Writes.
+        deletes: Deletions.
+        bytes: Bytes of objects moved, either way.
+        trips: The longest chain of requests that had to wait for another's answer, or for its thread; other scans
+            do not count.
+    """
+
+    gets: int = 0
+    lists: int = 0
+    heads: int = 0
+    puts: int = 0
+    deletes: int = 0
+    bytes: int = 0
+    trips: int = 0
+
+    @property
+    def requests(self) -> int:
+        """All requests together."""
+        return self.gets + self.lists + self.heads + self.puts + self.deletes
+
+
+class RequestLog:
+    """Counts one scan's requests, and stops them.
+
+    Any number of stores may be bound to it (`Store.bind`); together they are one scan.
+
+    Args:
+        record: Keep every request in `records` too.
+    """
+
+    def __init__(self, *, record: bool = False) -> None:
+        self.records: list[Request] = []
+        self._record = record
+        # A stream that is dropped is cancelled wherever the collector finds it, be it in here.
+        self._lock = threading.RLock()
+        self._counts: dict[RequestKind, int] = {"get": 0, "list": 0, "head": 0, "put": 0, "delete": 0}
+        self._bytes = 0
+        self._trips = 0
+        self._cancelled = False
+        self._wakers: set[Callable[[], None]] = set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the scan has been stopped."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Stops the scan: waiting requests give up, further ones raise `ScanCancelledError` without I/O."""
+        with self._lock:
+            self._cancelled = True
+            wakers, self._wakers = self._wakers, set()
+        for wake in wakers:
+            wake()
+
+    def snapshot(self) -> RequestCounts:
+        """Gives the counts as they are now."""
+        with self._lock:
+            counts = self._counts
+            return RequestCounts(
+                gets=counts["get"],
+                lists=counts["list"],
+                heads=counts["head"],
+                puts=counts["put"],
+                deletes=counts["delete"],
+                bytes=self._bytes,
+                trips=self._trips,
+            )
+
+    def begin(self, previous: int = 0) -> int:
+        """Tells which trip a request that starts now is part of.
+
+        Args:
+            previous: A trip that the request depends on besides those of the current clock: the page before.
+
+        Raises:
+            ScanCancelledError: The scan has been stopped.
+        """
+        if self._cancelled:
+            raise ScanCancelledError
+        return max(current_clock().depth, previous) + 1
+
+    def finish(
+        self,
+        kind: RequestKind,
+        path: str,
+        trip: int,
+        *,
+        moved: int = 0,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        """Counts a request that was answered or has failed.
+
+        Args:
+            kind: What was asked.
+            path: Of which object or folder.
+            trip: What `begin` gave.
+            moved: How many bytes of the object were moved.
+            start: The first byte asked for.
+            end: The byte after the last one asked for.
+        """
+        with self._lock:
+            self._counts[kind] += 1
+            self._bytes += moved
+            self._trips = max(self._trips, trip)
+            if self._record:
+                self.records.append(Request(kind, path, start, end, moved, trip))
+        clock = current_clock()
+        clock.depth = max(clock.depth, trip)
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Has `wake` called when the scan is cancelled; at once if it is already."""
+        with self._lock:
+            if not self._cancelled:
+                self._wakers.add(wake)
+                return
+        wake()
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        """Takes back a `watch`."""
+        with self._lock:
+            self._wakers.discard(wake)
+
+
+# How deep the chain of dependent requests is: what a user far from the store waits for.
+#
+# Requests that run side by side cost one round trip together; a request that needs another's answer costs one
+# more, and so does one that has to wait until a thread is free. A clock goes along with the work: `fork` it where
+# parallel work is handed out, `run_in` it there, and `join` it where the result is taken. Work that is handed to a few
+# threads is forked by a `TripQueue`. The depth then depends on what waits for what, as if all requests took the same
+# time, and never on how threads happen to run.
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class TripClock:
+    """The depth that one line of work has reached: how many trips one after another lie behind it."""
+
+    depth: int = 0
+
+    def fork(self) -> TripClock:
+        """Gives a clock for work that starts from here."""
+        return TripClock(self.depth)
+
+    def join(self, other: TripClock) -> None:
+        """Moves on to where other work, whose result is used from here on, has arrived."""
+        self.depth = max(self.depth, other.depth)
+
+
+class TripQueue:
+    """Requests that a few threads make, in the order in which they are handed over.
+
+    Those that a trip has no thread left for are part of the next. All calls come from one thread, for one clock.
+
+    Args:
+        threads: How many requests run side by side.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._depth = self._taken = 0
+
+    def fork(self, clock: TripClock) -> TripClock:
+        """Gives a clock for a request that is handed over now."""
+        if clock.depth > self._depth or self._taken >= self._threads:
+            # A clock never goes back, so every trip between it and the last one that was taken from is full.
+            self._depth, self._taken = max(clock.depth, self._depth + 1), 0
+        self._taken += 1
+        return TripClock(self._depth)
+
+
+def current_clock() -> TripClock:
+    """Gives the clock of the work that is running; work outside of `run_in` gets one of its own."""
+    clock = _current.get()
+    if clock is None:
+        clock = TripClock()
+        _current.set(clock)
+    return clock
+
+
+def fork() -> TripClock:
+    """Forks the current clock."""
+    return current_clock().fork()
+
+
+def join(clock: TripClock) -> None:
+    """Joins a forked clock into the current one."""
+    current_clock().join(clock)
+
+
+def run_in(clock: TripClock, work: Callable[[], T]) -> T:
+    """Calls `work` with `clock` as the current one."""
+    token = _current.set(clock)
+    try:
+        return work()
+    finally:
+        _current.reset(token)
+
+
+_current: contextvars.ContextVar[TripClock | None] = contextvars.ContextVar("trip_clock", default=None)
+
+
+# One cap on concurrent requests per account, shared fairly by all scans of the process.
+#
+# A scan's own requests go in the order they came; between scans the turns go round, so a scan with a thousand
+# requests waiting does not keep a small one from its first answer.
+
+
+class RequestGate:
+    """Lets at most `limit` requests run at the same time."""
+
+    def __init__(self, limit: int) -> None:
+        self._lock = threading.Lock()
+        self._limit = limit
+        self._running = 0
+        # In round-robin order: the scan in front is served next and goes to the back.
+        self._waiting: dict[RequestLog, deque[_Turn]] = {}
+
+    @property
+    def limit(self) -> int:
+        """The most requests that run at the same time."""
+        return self._limit
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn."""
+        with self._lock:
+            return sum(len(turns) for turns in self._waiting.values())
+
+    def resize(self, limit: int) -> None:
+        """Changes the limit; requests that run already are not stopped."""
+        with self._lock:
+            self._limit = limit
+            self._admit()
+
+    @contextmanager
+    def slot(self, log: RequestLog) -> Iterator[None]:
+        """Waits for a turn, and holds it while the body runs.
+
+        Raises:
+            ScanCancelledError: The scan was cancelled before its turn came.
+        """
+        self._enter(log)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _enter(self, log: RequestLog) -> None:
+        with self._lock:
+            if self._running < self._limit:
+                self._running += 1
+                return
+            turn = _Turn()
+            self._waiting.setdefault(log, deque()).append(turn)
+        log.watch(turn.wake)
+        served = False
+        try:
+            turn.wait()
+            served = not log.cancelled
+        finally:
+            log.unwatch(turn.wake)
+            if not served:
+                self._abandon(log, turn)
+        if not served:
+            raise ScanCancelledError
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._running -= 1
+            self._admit()
+
+    def _abandon(self, log: RequestLog, turn: _Turn) -> None:
+        with self._lock:
+            if turn.granted:
+                self._running -= 1
+                self._admit()
+                return
+            turns = self._waiting[log]
+            turns.remove(turn)
+            if not turns:
+                del self._waiting[log]
+
+    def _admit(self) -> None:
+        while self._running < self._limit and self._waiting:
+            log = next(iter(self._waiting))
+            turns = self._waiting.pop(log)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[log] = turns
+            self._running += 1
+            turn.granted = True
+            turn.wake()
+
+
+def gate_for(account: str, limit: int, *, explicit: bool) -> RequestGate:
+    """Gives the gate that all stores of an account share.
+
+    Args:
+        account: What the cap is for: an account's endpoint, or a bucket.
+        limit: How many requests may run at the same time.
+        explicit: The caller chose the limit, so it holds from now on; else it only counts for a new gate.
+    """
+    with _gates_lock:
+        gate = _gates.get(account)
+        if gate is None:
+            gate = _gates[account] = RequestGate(limit)
+        elif explicit and gate.limit != limit:
+            gate.resize(limit)
+        return gate
+
+
+class _Turn:
+    """One waiting request."""
+
+    __slots__ = ("_event", "granted")
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.granted = False
+
+    def wake(self) -> None:
+        self._event.set()
+
+    def wait(self) -> None:
+        self._event.wait()
+
+
+_gates: dict[str, RequestGate] = {}
+_gates_lock = threading.Lock()

@@ -1,0 +1,110 @@
+"""Which Google Cloud service to ask, and with which credentials.
+
+The call is asked before the environment, and credentials come from the first of them that has any. Without any,
+object_store looks for application default credentials, and then asks the machine for its service account.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from delta_sidecar.errors import OptionError
+from delta_sidecar.store.failures import ENVIRONMENT, OPTIONS, Access, Identity
+from delta_sidecar.store.options import StorageOption, read_flag
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def google_access(call: Mapping[str, str], environment: Mapping[str, str]) -> Access:
+    """Gives the way to Google Cloud.
+
+    Args:
+        call: The options of the call, by key.
+        environment: The options of the environment, by key.
+
+    Raises:
+        OptionError: A value is not valid, or the environment stands against the call.
+    """
+    endpoint = (call.get("base_url") or environment.get("base_url") or "").rstrip("/")
+    # Said in any case, or the client looks for it in the environment by itself.
+    config = {"skip_signature": "false"}
+    if endpoint:
+        if not endpoint.startswith(("https://", "http://")):
+            msg = "the storage option 'base_url' must start with https:// or http://"
+            raise OptionError(msg)
+        config["base_url"] = endpoint
+    return Access(config, endpoint, _credentials(config, call, environment))
+
+
+_KINDS = {
+    "bearer_token": "the bearer token",
+    "service_account": "the service account's key file",
+    "service_account_key": "the service account's key",
+    "application_credentials": "the application credentials",
+}
+
+_ROLE = "Check that the account has a role on the bucket, such as Storage Object Viewer"
+_GIVE = (
+    "Set the storage option 'service_account' or 'service_account_key', or GOOGLE_SERVICE_ACCOUNT or "
+    "GOOGLE_APPLICATION_CREDENTIALS in the environment, or log in with 'gcloud auth application-default login'"
+)
+
+
+def _credentials(config: dict[str, str], call: Mapping[str, str], environment: Mapping[str, str]) -> Identity:
+    for source, origin in ((call, OPTIONS), (environment, ENVIRONMENT)):
+        if read_flag("skip_signature", source.get("skip_signature", "false")):
+            config["skip_signature"] = "true"
+            return Identity("no credentials, for 'skip_signature' is set", f"The bucket is not public. {_GIVE}")
+        found = {key: source[key] for key in _KINDS if source.get(key)}
+        if found:
+            if source is call:
+                _refuse_conflict(found, environment)
+            config |= found
+            return Identity(f"{_KINDS[next(iter(found))]} {origin}", _ROLE)
+    tried = "application default credentials, and this machine's service account, for no credentials were given"
+    return Identity(tried, _GIVE)
+
+
+def _refuse_conflict(found: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Refuses what the environment would overrule: a client reads it by itself, and prefers these."""
+    for key in ("bearer_token", "service_account", "service_account_key"):
+        if environment.get(key) and key not in found:
+            msg = (
+                f"the storage option {next(iter(found))!r} and the environment variable GOOGLE_{key.upper()} are both "
+                "set, and object_store prefers the latter: unset it"
+            )
+            raise OptionError(msg)
+
+
+# The options of Google Cloud stores.
+
+
+GOOGLE_OPTIONS: tuple[StorageOption, ...] = (
+    StorageOption(
+        "service_account",
+        "The path of a service account's key file.",
+        names=("google_service_account", "google_service_account_path", "service_account_path"),
+    ),
+    StorageOption(
+        "service_account_key",
+        "A service account's key, as JSON.",
+        names=("google_service_account_key",),
+        secret=True,
+    ),
+    StorageOption(
+        "application_credentials",
+        "The path of application default credentials.",
+        default="where gcloud leaves them",
+        names=("google_application_credentials",),
+    ),
+    StorageOption("bearer_token", "A bearer token.", names=("google_bearer_token",), secret=True),
+    StorageOption("skip_signature", "Read a public bucket.", names=("google_skip_signature",), type="flag"),
+    StorageOption(
+        "base_url",
+        "The service's address; http:// is allowed only where this says so.",
+        default="https://storage.googleapis.com",
+        names=("google_base_url",),
+    ),
+)
+"""The options of Google Cloud stores."""

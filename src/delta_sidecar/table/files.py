@@ -1,0 +1,405 @@
+"""The live files with their typed statistics and partition values, in the columns of deltalake's `get_add_actions`.
+
+    path, size_bytes, modification_time, num_records, null_count, min, max, partition
+
+The last four are structs, or with `flatten` a column for each field: `null_count.x`, `min.x`, `max.x`, `partition.day`.
+As in deltalake, paths are as the log has them, statistics are under physical names and partition values under logical
+ones, and which columns have statistics follows from the table's properties.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+
+from delta_sidecar._arrow import int64s, numbers_of, valid_mask
+from delta_sidecar.errors import CorruptCommitError, ObjectNotFoundError
+from delta_sidecar.log.identity import is_absolute
+from delta_sidecar.log.names import commit_path
+from delta_sidecar.log.partition_values import lookup
+from delta_sidecar.log.stats import parse_statistics
+from delta_sidecar.sidecar.schema import stats_columns
+from delta_sidecar.table.filters import ChosenPartitions, typed_partition_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
+    from delta_sidecar.log.actions import Metadata, Protocol
+    from delta_sidecar.log.schema import ColumnPath, TableSchema
+    from delta_sidecar.log.stats import FileStatistics
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.files import DeltaFile
+    from delta_sidecar.store import Store
+    from delta_sidecar.table.pinned import TableHandle
+
+
+_READ = ("raw_path", "size", "modification_time", "partition_values", "stats")
+_FIRST = (
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("size_bytes", pa.int64(), nullable=False),
+    pa.field("modification_time", pa.int64(), nullable=False),
+    pa.field("num_records", pa.int64()),
+)
+
+
+class AddActions:
+    """The live files with what the log says of them: a stream, and a table for those who ask for its columns.
+
+    Iterating, `read_next_batch` and every consumer of Arrow streams get batches as files are found. What else a
+    `pyarrow.Table` has, such as `column`, `num_rows` or `to_pandas`, reads all files into memory, once.
+
+    Args:
+        handle: The table.
+        flatten: Whether each statistic is a column of its own, not a field of a struct.
+    """
+
+    def __init__(self, handle: TableHandle, *, flatten: bool) -> None:
+        self._handle = handle
+        self._snapshot = handle.snapshot()
+        self._actions = _Actions.of(self._snapshot, handle.row_options.time_zone, flatten=flatten)
+        self._unread: pa.RecordBatchReader | None = self._scan()
+        self._current: pa.RecordBatchReader | None = None
+        self._table: pa.Table | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._actions.schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """A stream of all batches, from the first on.
+
+        Raises:
+            LogCorruptionError: While it is read: a partition value is none of its column's type.
+        """
+        reader, self._unread = self._unread, None
+        if reader is not None:
+            return reader
+        return self._scan() if self._table is None else self._table.to_reader()
+
+    def read_next_batch(self) -> pa.RecordBatch:
+        """The next batch.
+
+        Raises:
+            StopIteration: There is none left.
+        """
+        self._current = self._current or self.to_reader()
+        return self._current.read_next_batch()
+
+    def read_all(self) -> pa.Table:
+        """All batches as a table, in memory."""
+        if self._table is None:
+            self._table = self.to_reader().read_all()
+        return self._table
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        # Nothing is taken before the first batch is asked for: `list` asks for the length in between.
+        yield from self.to_reader()
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the table
+        if name.startswith("_") or not hasattr(pa.Table, name):
+            msg = f"{type(self).__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg, name=name, obj=self)
+        return getattr(self.read_all(), name)
+
+    def __getitem__(self, column: str | int) -> pa.ChunkedArray:
+        return self.read_all()[column]
+
+    def __len__(self) -> int:
+        return len(self.read_all())
+
+    def _scan(self) -> pa.RecordBatchReader:
+        found = self._handle.scanner(snapshot=self._snapshot).scan_batches(_READ)
+        return pa.RecordBatchReader.from_batches(self.schema, map(self._actions.batch, found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Actions:
+    """Makes batches of what the log says of files.
+
+    Attributes:
+        table: The table's columns.
+        zone: The time zone of partition values that were written without one.
+        types: Type of the bounds of each column with statistics, by its physical path; the null type for no bounds.
+        groups: What the struct columns hold: types by path.
+        flatten: Whether their fields are columns.
+    """
+
+    table: TableSchema
+    zone: str
+    types: Mapping[ColumnPath, pa.DataType]
+    groups: Mapping[str, Mapping[ColumnPath, pa.DataType]]
+    flatten: bool
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, zone: str, *, flatten: bool) -> _Actions:
+        """What is to be told of the files of a table."""
+        table = snapshot.columns
+        known = stats_columns(
+            table.physical, snapshot.metadata.configuration, table.physical_partition_columns, logical=table.logical
+        )
+        bounds = {path: kind for path, kind in known.items() if kind is not None}
+        groups = {
+            "null_count": dict.fromkeys(known, pa.int64()),
+            "min": bounds,
+            "max": bounds,
+            "partition": {(name,): table.logical.field(name).type for name in table.partition_columns},
+        }
+        types = {path: pa.null() if kind is None else kind for path, kind in known.items()}
+        return cls(table, zone, types, {name: kinds for name, kinds in groups.items() if kinds}, flatten)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What comes out."""
+        fields = [*_FIRST]
+        for name, kinds in self.groups.items():
+            fields += [pa.field(column, kind) for column, kind in self._columns(name, kinds, _struct_type)]
+        return pa.schema(fields)
+
+    def batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
+        """What comes out of a batch of files."""
+        stats = parse_statistics(found.column("stats"), self.types)
+        arrays = [found.column("raw_path"), found.column("size"), found.column("modification_time")]
+        arrays.append(_or_nulls(stats.num_records, pa.int64(), found.num_rows))
+        for name, kinds in self.groups.items():
+            known = self._partitions(found) if name == "partition" else _statistics(stats, name, kinds, found.num_rows)
+            # A file without statistics has no structs of them.
+            missing = None if name == "partition" else found.column("stats").is_null()
+            arrays += [array for _, array in self._columns(name, known, partial(_struct_array, missing))]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _partitions(self, found: pa.RecordBatch) -> dict[ColumnPath, pa.Array]:
+        values = typed_partition_values(found.column("partition_values"), self.table, self.zone)
+        return {(name,): array for name, array in values.items()}
+
+    def _columns(
+        self, name: str, leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]
+    ) -> list[tuple[str, Any]]:
+        if self.flatten:
+            return [(".".join((name, *path)), leaf) for path, leaf in leaves.items()]
+        return [(name, _joined(leaves, struct))]
+
+
+def _statistics(
+    stats: FileStatistics, name: str, kinds: Mapping[ColumnPath, pa.DataType], rows: int
+) -> dict[ColumnPath, pa.Array]:
+    attribute = {"null_count": "null_count", "min": "lower", "max": "upper"}[name]
+    return {path: _or_nulls(getattr(stats.columns[path], attribute), kind, rows) for path, kind in kinds.items()}
+
+
+def _or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
+    return pa.nulls(rows, kind) if array is None else array
+
+
+def _joined(leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]) -> Any:  # noqa: ANN401 - a type or an array
+    """Joins the leaves below each name, in their order, by a function that makes one of several."""
+    below: dict[str, dict[ColumnPath, Any]] = {}
+    for (first, *rest), leaf in leaves.items():
+        below.setdefault(first, {})[tuple(rest)] = leaf
+    return struct({name: inner[()] if () in inner else _joined(inner, struct) for name, inner in below.items()})
+
+
+def _struct_type(kinds: dict[str, pa.DataType]) -> pa.DataType:
+    return pa.struct([pa.field(name, kind) for name, kind in kinds.items()])
+
+
+def _struct_array(missing: pa.BooleanArray | None, arrays: dict[str, pa.Array]) -> pa.Array:
+    return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=missing)
+
+
+# What can be told of a table from its list of files, under the names that deltalake gives.
+
+
+def table_uri(address: str) -> str:
+    """The address of a table as a URL that ends in `/`.
+
+    Args:
+        address: A local path, or an address with a scheme whose path is not encoded.
+    """
+    scheme, found, place = address.partition("://")
+    plain = quote(place if found else address, safe="/@:!$&'()*+,;=~[]|")
+    return f"{scheme if found else 'file'}://{plain.rstrip('/')}/"
+
+
+def file_uris(handle: TableHandle, predicate: Predicate | None) -> list[str]:
+    """Addresses of the files that a condition chooses: not encoded, local ones as plain paths."""
+    root = handle.store.url.rstrip("/")
+    paths = (path for batch in _chosen(handle, predicate, "path") for path in batch.column("path").to_pylist())
+    return [path if is_absolute(path) else f"{root}/{path}" for path in paths]
+
+
+def partitions(handle: TableHandle, predicate: Predicate | None) -> list[dict[str, str | None]]:
+    """The combinations of partition values among the files that a condition chooses, each once."""
+    names = handle.snapshot().partition_columns
+    if not names:
+        return []
+    found: dict[tuple[str | None, ...], None] = {}
+    for batch in _chosen(handle, predicate):
+        values = batch.column("partition_values")
+        texts = [lookup(values, name).texts for name in names]
+        firsts = int64s(_firsts(texts))
+        found |= dict.fromkeys(zip(*(column.take(firsts).to_pylist() for column in texts), strict=True))
+    return [dict(zip(names, values, strict=True)) for values in found]
+
+
+def _firsts(columns: list[pa.StringArray]) -> NDArray[np.int64]:
+    """The rows whose values, taken together, are not those of an earlier row."""
+    codes = []
+    for column in columns:
+        encoded = column.dictionary_encode().indices
+        codes.append(np.where(valid_mask(encoded), numbers_of(encoded), -1))
+    _, firsts = np.unique(np.stack(codes), axis=1, return_index=True)
+    return np.sort(firsts)
+
+
+def _chosen(handle: TableHandle, predicate: Predicate | None, *columns: str) -> Iterator[pa.RecordBatch]:
+    snapshot = handle.snapshot()
+    chosen = ChosenPartitions.of(predicate, snapshot, handle.row_options.time_zone)
+    scanner = handle.scanner(predicate, snapshot=snapshot)
+    return map(chosen, scanner.scan_batches((*columns, "partition_values")))
+
+
+# What the commits of a table say of themselves, newest first.
+
+
+_BEGINNING = 64 << 10
+_AT_ONCE = 10
+
+
+def stream_history(store: Store, version: int, limit: int | None = None) -> Generator[dict[str, Any], None, None]:
+    """Streams the `commitInfo` of commits, each with its `version`, down to the oldest commit that is still there.
+
+    A commit without one is passed over.
+
+    Args:
+        store: The table's store.
+        version: The version to begin with.
+        limit: At most so many; None for all.
+
+    Raises:
+        CorruptCommitError: A commit cannot be read.
+        StorageError: It cannot be fetched.
+    """
+    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delta-sidecar-history")
+    waiting: deque[tuple[int, Future[dict[str, Any] | None]]] = deque()
+    following, most, left = version, 1, limit
+    try:
+        while left is None or left > 0:
+            while following >= 0 and len(waiting) < (most if left is None else min(most, left)):
+                waiting.append((following, pool.submit(_commit_info, store, following)))
+                following -= 1
+            if not waiting:
+                return
+            at, asked = waiting.popleft()
+            try:
+                info = asked.result()
+            except ObjectNotFoundError:
+                # Older ones have been cleaned up.
+                return
+            if info is not None:
+                yield {**info, "version": at}
+                left = None if left is None else left - 1
+            most = min(_AT_ONCE, most * 2)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _commit_info(store: Store, version: int) -> dict[str, Any] | None:
+    path = commit_path(version)
+    first = store.get(path, max_bytes=_BEGINNING)
+    data = bytes(first.data)
+    is_whole = len(data) >= first.size
+    found = _info_in(data if is_whole else data[: data.rfind(b"\n") + 1], path, version)
+    if found is None and not is_whole:
+        # Some writers put it last.
+        end = bytes(store.get_range(path, max(0, first.size - _BEGINNING), first.size))
+        found = _info_in(end[end.find(b"\n") + 1 :], path, version)
+        if found is None:
+            found = _info_in(bytes(store.get(path).data), path, version)
+    return found
+
+
+def _info_in(lines: bytes, path: str, version: int) -> dict[str, Any] | None:
+    for line in lines.splitlines():
+        if b'"commitInfo"' not in line:
+            continue
+        try:
+            action = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            msg = f"{path} cannot be read: {error}"
+            raise CorruptCommitError(msg, version) from error
+        if isinstance(action, dict) and isinstance(action.get("commitInfo"), dict):
+            return dict(action["commitInfo"])
+    return None
+
+
+# A table at its version, whose files can be streamed.
+
+
+@dataclass(frozen=True, slots=True)
+class TableSnapshot:
+    """A table at one version.
+
+    Attributes:
+        handle: Scans it.
+        state: What is known of it.
+    """
+
+    handle: TableHandle = field(repr=False)
+    state: Snapshot
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self.state.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's Arrow schema, under the names that users see."""
+        return self.state.schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names of the partition columns, in order."""
+        return self.state.partition_columns
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol in force."""
+        return self.state.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata in force."""
+        return self.state.metadata
+
+    def stream_active_files(
+        self,
+        predicate: str | Sequence[Any] | Mapping[str, Any] | Predicate | None = None,
+        limit: int | None = None,
+    ) -> Generator[DeltaFile, None, None]:
+        """Streams the live files of this version, as they are found.
+
+        Args:
+            predicate: Only files that may hold a matching row; None for all.
+            limit: At most so many, of the newest.
+        """
+        return self.handle.scanner(predicate, limit, snapshot=self.state).scan_files()

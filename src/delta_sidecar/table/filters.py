@@ -1,0 +1,258 @@
+"""Conditions that choose files, as deltalake takes them: tuples of column, operator and value, or SQL text.
+
+In tuples, as in deltalake, an empty text stands for null beside a partition column, and beside a column of texts any
+value for its text. A condition on partition columns chooses just the files whose values fulfil it; one on other columns
+leaves out files that cannot hold a matching row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import booleans, scalar
+from delta_sidecar.errors import LogCorruptionError, PredicateError
+from delta_sidecar.log.partition_values import lookup, read_known_values, read_partition_column
+from delta_sidecar.predicate import FALSE, And, Not, Predicate, all_of, any_of, bind, columns, matches, parse
+from delta_sidecar.predicate.literals import number
+from delta_sidecar.rows.partitions import in_zone
+from delta_sidecar.rows.reader import check_collations
+
+if TYPE_CHECKING:
+    from delta_sidecar.log.partition_values import PartitionTexts
+    from delta_sidecar.log.schema import TableSchema
+    from delta_sidecar.replay.snapshot import Snapshot
+
+
+Filters: TypeAlias = Sequence[Any]
+"""A list of tuples, all of which hold, or a list of such lists, of which one holds."""
+
+
+def partition_predicate(filters: Filters | None, schema: TableSchema) -> Predicate | None:
+    """Reads a filter on partition columns.
+
+    Args:
+        filters: The filter; None or empty for all.
+        schema: The table's columns.
+
+    Raises:
+        PredicateError: It names a column that is no partition column, or cannot be read.
+    """
+    predicate = file_predicate(filters, schema)
+    if predicate is None:
+        return None
+    known = {name.casefold() for name in schema.partition_columns}
+    others = sorted({path[0] for path in columns(predicate) if path[0].casefold() not in known})
+    if others:
+        msg = (
+            f"{', '.join(others)}: not a partition column; the partition columns are "
+            f"{', '.join(schema.partition_columns) or 'none'}. A condition on other columns is a predicate."
+        )
+        raise PredicateError(msg)
+    return predicate
+
+
+def file_predicate(condition: Any, schema: TableSchema) -> Predicate | None:  # noqa: ANN401 - any notation
+    """Reads a condition that chooses files.
+
+    Args:
+        condition: Filter tuples, or any other notation of a predicate; None or empty for all.
+        schema: The table's columns.
+
+    Raises:
+        PredicateError: It cannot be read.
+    """
+    if condition is None or (isinstance(condition, Sequence) and not condition):
+        return None
+    is_tuples = isinstance(condition, Sequence) and not isinstance(condition, str | Predicate)
+    return parse(_as_in_log(condition, _Columns(schema)) if is_tuples else condition)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPartitions:
+    """Which files a condition chooses by their partition values alone.
+
+    Attributes:
+        table: The table's columns.
+        zone: The time zone of timestamps that were written without one.
+        exact: What of the condition concerns nothing but partition columns, bound; None for nothing.
+    """
+
+    table: TableSchema
+    zone: str
+    exact: Predicate | None
+
+    @classmethod
+    def of(cls, predicate: Predicate | None, snapshot: Snapshot, zone: str) -> ChosenPartitions:
+        """Takes out of a condition what can be decided exactly.
+
+        Raises:
+            PredicateError: It does not fit the table.
+            UnsupportedFeatureError: It compares a partition column that has a collation.
+        """
+        bound = None if predicate is None else bind(predicate, snapshot.schema)
+        terms = () if bound is None else bound.terms if isinstance(bound, And) else (bound,)
+        known = set(snapshot.partition_columns)
+        exact = [term for term in terms if (named := {path[0] for path in columns(term)}) and named <= known]
+        for term in exact:
+            check_collations(term, snapshot.schema)
+        return cls(snapshot.columns, zone, all_of(exact) if exact else None)
+
+    def __call__(self, files: pa.RecordBatch) -> pa.RecordBatch:
+        """The files that are chosen, of a batch with `partition_values`."""
+        if self.exact is None:
+            return files
+        values = typed_partition_values(files.column("partition_values"), self.table, self.zone)
+        named = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
+        return files.filter(matches(self.exact, named))
+
+
+class _Columns:
+    """The columns of a table as a filter names them: in any case."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._partitions = frozenset(schema.partition_columns)
+        self._named: dict[str, list[pa.Field]] = {}
+        for field in schema.logical:
+            self._named.setdefault(field.name.casefold(), []).append(field)
+
+    def value(self, name: str, value: object) -> object:
+        """A value beside a column, as the log has those of partition columns."""
+        fields = self._named.get(name.casefold(), [])
+        is_partition = any(field.name in self._partitions for field in fields)
+        if is_partition and any(pa.types.is_float32(field.type) for field in fields):
+            return _in_32_bits(value)
+        if isinstance(value, str):
+            return (value or None) if is_partition else value
+        if value is None or not any(pa.types.is_string(field.type) for field in fields):
+            return value
+        if isinstance(value, bool):
+            return str(value).lower()
+        return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
+
+
+def _in_32_bits(value: object) -> object:
+    """A number as a column of 32-bit floats has it: a partition is chosen by its value, not by a double near it."""
+    if isinstance(value, str):
+        read = number(value)
+        value = (value or None) if read is None else read
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return value
+    with np.errstate(over="ignore"):
+        return float(np.float32(Decimal(value)))
+
+
+def _as_in_log(filters: Filters, columns: _Columns) -> list[Any]:
+    return [_clause(entry, columns) if _is_clause(entry) else _inner(entry, columns) for entry in filters]
+
+
+def _inner(entry: Any, columns: _Columns) -> Any:  # noqa: ANN401 - whatever it is, the parser says what is wrong
+    return _as_in_log(entry, columns) if isinstance(entry, list | tuple) else entry
+
+
+def _is_clause(entry: object) -> bool:
+    return isinstance(entry, list | tuple) and bool(entry) and isinstance(entry[0], str)
+
+
+def _clause(clause: Sequence[Any], columns: _Columns) -> tuple[Any, ...]:
+    name, *rest = clause
+    if len(rest) != 2:  # noqa: PLR2004 - an operator and a value; whatever else it is, the parser says what is wrong
+        return tuple(clause)
+    operator, value = rest
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, Mapping):
+            msg = (
+                f"Could not encode partition value for type {type(each).__name__}: a column is compared with one value"
+            )
+            raise PredicateError(msg)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return (name, operator, [columns.value(name, item) for item in value])
+    return (name, operator, columns.value(name, value))
+
+
+# Conditions on rows as tuples of column, operator and value, with nulls treated as deltalake and pyarrow do.
+#
+# SQL does not know whether a null is in a list or not, so that it is in neither answer. In these tuples `not in` is
+# true for a null, unless the list has one too.
+
+
+_CLAUSE_LENGTH = 3
+
+
+def row_predicate(filters: Filters) -> Predicate:
+    """Reads filter tuples: a list of which all hold, or a list of such lists, of which one holds.
+
+    Raises:
+        PredicateError: They cannot be read.
+    """
+    if all(map(_is_clause_of_row_filters, filters)):
+        return all_of(map(_clause_of_row_filters, filters))
+    if all(_is_list(inner) and inner and all(map(_is_clause_of_row_filters, inner)) for inner in filters):
+        return any_of(all_of(map(_clause_of_row_filters, inner)) for inner in filters)
+    # Whatever it is, the parser says what is wrong.
+    return parse(filters)
+
+
+def _clause_of_row_filters(clause: Sequence[Any]) -> Predicate:
+    name, operator, value = clause
+    kind = " ".join(str(operator).lower().split())
+    if kind not in ("in", "not in") or not isinstance(value, Collection) or isinstance(value, str | bytes):
+        return parse([clause])
+    known = [item for item in value if item is not None]
+    is_in = parse([(name, "in", known)]) if known else FALSE
+    is_null = parse([(name, "=", None)])
+    has_null = len(known) < len(value)
+    if kind == "in":
+        return any_of([is_in, is_null]) if has_null else is_in
+    return all_of([Not(is_in), Not(is_null)]) if has_null else any_of([Not(is_in), is_null])
+
+
+def _is_clause_of_row_filters(item: object) -> bool:
+    return _is_list(item) and len(item) == _CLAUSE_LENGTH and isinstance(item[0], str)  # type: ignore[arg-type, index]
+
+
+def _is_list(item: object) -> bool:
+    return isinstance(item, Sequence) and not isinstance(item, str | bytes)
+
+
+# Partition values of a batch of files, in the types of their columns.
+
+
+def typed_partition_values(values: pa.MapArray, table: TableSchema, zone: str) -> dict[str, pa.Array]:
+    """The values of each partition column, by its logical name: one a file.
+
+    Args:
+        values: Texts by logical name, as a batch of files has them.
+        table: The table's columns.
+        zone: The time zone of timestamps that were written without one, as in the rows of their files.
+
+    Raises:
+        LogCorruptionError: A text is no value of its column's type.
+    """
+    return {
+        name: _typed(name, lookup(values, name), table.logical.field(name).type, zone)
+        for name in table.partition_columns
+    }
+
+
+def _typed(name: str, told: PartitionTexts, kind: pa.DataType, zone: str) -> pa.Array:
+    texts = told.texts
+    if pa.types.is_null(kind):
+        return pa.nulls(len(texts), kind)
+    if pa.types.is_binary(kind):
+        empty = pc.equal(texts, scalar("", pa.string()))
+        return pc.if_else(empty, scalar(None, pa.string()), texts).cast(kind)
+    column = read_partition_column(texts, kind)
+    if column is not None:
+        return in_zone(column, zone)
+    known, _ = read_known_values(told, kind)
+    odd = texts.filter(booleans(told.told & ~known.told))
+    msg = f"the log has {odd[0].as_py()!r} as a value of partition column {name}, which is no {kind}"
+    raise LogCorruptionError(msg)

@@ -1,0 +1,238 @@
+"""A table that is pinned to one version, and the scans that read it there."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from delta_sidecar.errors import OptionError, described
+from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS
+from delta_sidecar.rows.locations import Access
+from delta_sidecar.rows.query import RowOptions, RowQuery
+from delta_sidecar.rows.scan import RowScan
+from delta_sidecar.rows.stream import RowStream
+from delta_sidecar.scan.config import LazyScanConfig
+from delta_sidecar.scan.run import ScanRun
+from delta_sidecar.scan.scanner import LazyDeltaScanner
+from delta_sidecar.store import open_store
+from delta_sidecar.store.address import settled
+
+if TYPE_CHECKING:
+    import datetime as dt
+    import os
+    from collections.abc import Callable, Iterable
+    from typing import Self
+
+    from delta_sidecar.events import Listener
+    from delta_sidecar.log.segment import LogSegment
+    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.rows.scan import RowMetrics
+    from delta_sidecar.scan.stream import Cancellable
+    from delta_sidecar.store import Store, TokenCredential
+
+    UnderWay = RowStream | LazyDeltaScanner | Cancellable
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a table is read.
+
+    Attributes:
+        config: How its files are found.
+        rows: How their rows are read.
+    """
+
+    config: LazyScanConfig
+    rows: RowOptions
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None, version: int | None = None) -> ReadOptions:
+        """Takes options by their names in a call.
+
+        Raises:
+            OptionError: One is unknown or not valid.
+        """
+        if given is not None and not isinstance(given, Mapping):
+            msg = f"options are given by their names, as a mapping, not as {described(given)}"
+            raise OptionError(msg)
+        named = dict(given or {})
+        scans = {option.name for option in SCAN_OPTIONS}
+        rows = {option.name for option in ROW_OPTIONS}
+        for name in named:
+            if name not in scans | rows:
+                msg = f"unknown option {name!r}; the options are {', '.join(sorted(scans | rows))}"
+                raise OptionError(msg)
+        config = LazyScanConfig(version=version, **{name: value for name, value in named.items() if name in scans})
+        return cls(config, RowOptions.of(named))
+
+
+class TableHandle:
+    """Opens a table once, and scans it at its version: that of `pin`, else the one that it has at its first use.
+
+    Args:
+        store: Where it is.
+        access: How its data files are reached.
+        options: How it is read.
+        listeners: Are told what happens.
+    """
+
+    def __init__(self, store: Store, access: Access, options: ReadOptions, listeners: Iterable[Listener] = ()) -> None:
+        self.store = store
+        self._access = replace(access, allow_external_paths=options.rows.allow_external_paths)
+        self._options = options
+        self._listeners = tuple(listeners)
+        self._segment: LogSegment | None = None
+        self._snapshot: Snapshot | None = None
+        self._streams: WeakSet[UnderWay] = WeakSet()
+        self._lock = threading.RLock()
+        # Held for a moment only, while the other one is held for as long as it takes to open the table.
+        self._streams_lock = threading.Lock()
+
+    @classmethod
+    def of(
+        cls,
+        table_uri: str | os.PathLike[str],
+        version: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        credential: TokenCredential | None = None,
+        listeners: Iterable[Listener] = (),
+        store: Store | None = None,
+    ) -> Self:
+        """A table by its address; nothing is asked for yet, and no version is pinned.
+
+        Raises:
+            AuthenticationError: There are no credentials, and nowhere to look for any.
+            OptionError: The address or an option is not valid.
+        """
+        read = ReadOptions.of(options, version)
+        own = store if store is not None else open_store(settled(table_uri), storage_options, credential=credential)
+        return cls(own, Access(own, storage_options, credential), read, listeners)
+
+    @property
+    def access(self) -> Access:
+        """How its data files are reached."""
+        return self._access
+
+    @property
+    def row_options(self) -> RowOptions:
+        """How its rows are read."""
+        return self._options.rows
+
+    def version(self) -> int:
+        """The version that is read. Where none is known yet, the newest is pinned."""
+        version = self._options.config.version
+        return self.pin() if version is None else version
+
+    def snapshot(self) -> Snapshot:
+        """The table at its version, which is opened at its first use."""
+        with self._lock:
+            if self._snapshot is not None:
+                return self._snapshot
+            snapshot = ScanRun(self.store, self._options.config, self._listeners, segment=self._segment).open()
+            self._open(snapshot)
+            return snapshot
+
+    def pin(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> int:
+        """Moves to a version, to that of a time, or to the newest, by the hint and the listing of the log alone.
+
+        What reads the table next goes by the same listing. If this fails, all stays as it was.
+
+        Raises:
+            TableNotFoundError: There is no table.
+            VersionNotFoundError: There is no such version.
+        """
+        config = replace(self._options.config, version=version, timestamp=timestamp)
+        with self._lock:
+            segment = ScanRun(self.store, config, self._listeners).pin()
+            self.move(segment.version)
+            self._segment = segment
+            return segment.version
+
+    def move(self, version: int) -> None:
+        """Moves to a version that is known to be there; nothing is asked for yet."""
+        with self._lock:
+            self._segment = self._snapshot = None
+            config = replace(self._options.config, version=version, timestamp=None)
+            self._options = replace(self._options, config=config)
+
+    def frozen(self) -> Self:
+        """The same table for those who may stop at any row: at the version that it has now, newest commits first.
+
+        It stays there when this one is pinned anew; `close` of either stops the scans of both.
+        """
+        with self._lock:
+            self.snapshot()
+            made, config = copy.copy(self), self._options.config
+            if not config.strategy and not config.order:
+                own = replace(self._options, config=replace(config, strategy="reverse"))
+                made._options = own  # noqa: SLF001 - of the same class
+            return made
+
+    def scanner(
+        self,
+        predicate: Any = None,  # noqa: ANN401 - any notation
+        limit: int | None = None,
+        *,
+        snapshot: Snapshot | None = None,
+    ) -> LazyDeltaScanner:
+        """A scanner of the files of a snapshot: by default the one that is pinned."""
+        snapshot = snapshot or self.snapshot()
+        config = replace(
+            self._options.config, version=snapshot.version, predicate=predicate, limit=limit, timestamp=None
+        )
+        scanner = LazyDeltaScanner("", config, store=self.store, listeners=self._listeners, snapshot=snapshot)
+        self.remember(scanner)
+        return scanner
+
+    def rows(self, query: RowQuery, progress: Callable[[RowMetrics], None] | None = None) -> RowStream:
+        """A stream of rows at this version; where the table is not open yet, the stream opens it on its way."""
+        with self._lock:
+            snapshot = self._snapshot if query.expression is None else self.snapshot()
+            scan = RowScan(
+                self._access,
+                query,
+                self._options.config,
+                self._options.rows,
+                listeners=self._listeners,
+                snapshot=snapshot,
+                segment=self._segment,
+                progress=progress,
+            )
+            # To open the table may take a while, too.
+            self.remember(scan)
+            stream = RowStream(scan)
+            if snapshot is None and scan.snapshot is not None:
+                self._open(scan.snapshot)
+        self.remember(stream)
+        return stream
+
+    def close(self) -> None:
+        """Stops every scan that is under way, from any thread."""
+        with self._streams_lock:
+            streams = list(self._streams)
+        for stream in streams:
+            if isinstance(stream, RowStream):
+                stream.stop()
+            elif isinstance(stream, LazyDeltaScanner):
+                stream.close()
+            else:
+                stream.cancel()
+
+    def remember(self, stream: UnderWay) -> None:
+        """Has something stopped by `close`, as long as somebody holds it.
+
+        Args:
+            stream: What reads the table.
+        """
+        with self._streams_lock:
+            self._streams.add(stream)
+
+    def _open(self, snapshot: Snapshot) -> None:
+        self.move(snapshot.version)
+        self._snapshot = snapshot
