@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadScopeScheduling
@@ -11,7 +10,8 @@ if TYPE_CHECKING:
     import pytest
     from xdist.remote import Producer
 
-SPARK = "@spark"
+SPARK = "on-spark"
+"""Part of the name of every test that shares the Spark session: the scheduler knows tests by their names alone."""
 
 
 class FilesTogether(LoadScopeScheduling):
@@ -28,16 +28,10 @@ class FilesTogether(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.endswith(SPARK) else nodeid.partition("::")[0]
+        return SPARK if SPARK in nodeid else nodeid.partition("::")[0]
 
 
 def long_ones_first(items: list[pytest.Item]) -> None:
-    """Puts tests on Spark first, then files with a test that takes long; the others stay in their order.
-
-    The name of a test on Spark ends with a mark, for the scheduler knows tests by their names alone.
-    """
-    for item in items:
-        if item.get_closest_marker("spark") and "PYTEST_XDIST_WORKER" in os.environ:
-            item._nodeid += SPARK
+    """Puts tests on Spark first, then files with a test that takes long; the others stay in their order."""
     slow = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("full")}
-    items.sort(key=lambda item: (not item.get_closest_marker("spark"), item.path not in slow))
+    items.sort(key=lambda item: (SPARK not in item.nodeid, item.path not in slow))

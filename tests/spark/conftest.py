@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.distribution import SPARK
 
 from delta_sidecar.spark.session.access import grant
 from delta_sidecar.spark.session.session import hadoop_package, spark_session
@@ -64,9 +65,9 @@ class Lake:
         return self.url(f"{name}-{uuid.uuid4().hex[:8]}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", params=[SPARK])
 def spark() -> Iterator[SparkSession]:
-    """The session of all tests."""
+    """The session of all tests, whose names say by its parameter that they share it."""
     azure = hadoop_package("hadoop-azure")
     session = spark_session(name="tests", master="local[2,2]", settings=SETTINGS, packages=[azure])
     yield session
@@ -88,7 +89,7 @@ def azure_lake(spark: SparkSession, azurite: Azurite) -> Lake:
 
 
 @pytest.fixture(scope="session", params=["local", pytest.param("azure", marks=pytest.mark.azurite)])
-def lake(request: pytest.FixtureRequest) -> Lake:
+def lake(request: pytest.FixtureRequest, spark: SparkSession) -> Lake:  # noqa: ARG001 - the second needs it
     """Each of the two."""
     found: Lake = request.getfixturevalue(f"{request.param}_lake")
     return found
