@@ -18,10 +18,10 @@ from delta_sidecar.build.sort import DEFAULT_MEMORY, LEAST_MEMORY
 from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, OptionError, SidecarError
 from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
-from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.execute import open_executor
 from delta_sidecar.log.names import checksum_path, read_checksum
 from delta_sidecar.options import SCAN_OPTIONS, resolve, size, whole_number
-from delta_sidecar.plan import ReadFiles, StateMachineIterator
+from delta_sidecar.plan import ReadFiles, run_flow
 from delta_sidecar.predicate.tree import written
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.build.existing import PieceCheck
     from delta_sidecar.build.publish import Published
+    from delta_sidecar.plan import Executor
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store
 
@@ -59,7 +60,7 @@ class Plan:
     snapshot: Snapshot
     layout: PlannedLayout
     facts: Manifest
-    executor: LocalExecutor
+    executor: Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +127,13 @@ class Course(ABC):
 
     def _run(self) -> BuildSummary:
         self._progress(BuildProgress("opening"))
-        with closing(LocalExecutor(self._store, row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
+        with closing(open_executor(self._store, row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
             try:
                 return self._built(executor)
             finally:
                 self._requests.cancel()
 
-    def _built(self, executor: LocalExecutor) -> BuildSummary:
+    def _built(self, executor: Executor) -> BuildSummary:
         options = self._options
         snapshot = self._open(executor)
         self._version = snapshot.version
@@ -146,7 +147,7 @@ class Course(ABC):
             return self._summary(layout, snapshot, there)
         return self._summary(layout, snapshot, self._make(Plan(snapshot, layout, facts, executor)))
 
-    def _open(self, executor: LocalExecutor) -> Snapshot:
+    def _open(self, executor: Executor) -> Snapshot:
         # The state comes from Delta's own log, never from another sidecar.
         opening = Opening(
             self._store.url,
@@ -156,7 +157,7 @@ class Course(ABC):
             sidecars=False,
             events=self._events,
         )
-        return StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+        return run_flow(open_snapshot(opening), executor)
 
     def _check_unchanged(self, plan: Plan) -> None:
         """Looks once more before anything is published: the table may have been replaced or restored meanwhile.
@@ -345,7 +346,7 @@ def version_proof(store: Store, snapshot: Snapshot) -> VersionProof:
     """
     files = ProofFiles.of(snapshot.choice.segment, snapshot.version)
     plan = ReadFiles((), heads=files.heads, tails=files.tails)
-    with closing(LocalExecutor(store)) as executor, closing(executor.execute(plan)) as read:
+    with closing(open_executor(store)) as executor, closing(executor.execute(plan)) as read:
         return files.proof(by_path(read))
 
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 from delta_sidecar.build.rows import AddActions, RowMaker, read_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, choose_stats_format
 from delta_sidecar.plan import StateMachineIterator
-from delta_sidecar.replay.scan import Manner, forward_scan
+from delta_sidecar.replay.request import ScanRequest
+from delta_sidecar.replay.scan import scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,11 +57,11 @@ def live_rows(
         threads: How many threads make rows.
     """
     actions_as_they_are = AddActions(partition_columns(snapshot))
-    chain = forward_scan(snapshot, None, manner=Manner(columns=actions_as_they_are, events=events))
+    request = ScanRequest(snapshot.table, actions_as_they_are, forward=True, events=events)
     waiting: deque[Future[pa.RecordBatch]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="delta-sidecar-rows")
     try:
-        with closing(StateMachineIterator(chain, executor)) as machine:
+        with closing(StateMachineIterator(scan(snapshot, request), executor)) as machine:
             for actions in gathered(machine, min(MOST_ROWS, maker.most_rows)):
                 waiting.append(pool.submit(maker.rows, actions))
                 if len(waiting) > threads:
@@ -139,9 +140,9 @@ def _sample_rows(layout: PlannedLayout) -> int:
 def _first_actions(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> pa.RecordBatch | None:
     columns = AddActions(partition_columns(snapshot))
     most = _sample_rows(layout)
-    chain = forward_scan(snapshot, None, manner=Manner(columns=columns))
+    request = ScanRequest(snapshot.table, columns, forward=True)
     found: list[pa.RecordBatch] = []
-    with closing(StateMachineIterator(chain, executor)) as machine:
+    with closing(StateMachineIterator(scan(snapshot, request), executor)) as machine:
         for batch in islice(machine, _MOST_BATCHES):
             # A checkpoint and commits have other fields: what comes first counts.
             if found and found[0].schema != batch.schema:

@@ -1,6 +1,5 @@
 """How plans run: threads, Arrow and the store."""
 
-from delta_sidecar.execute.local import LocalExecutor
-from delta_sidecar.execute.work import ExecutionCounts
+from delta_sidecar.execute.local import LocalExecutor, open_executor
 
-__all__ = ["ExecutionCounts", "LocalExecutor"]
+__all__ = ["LocalExecutor", "open_executor"]

@@ -40,9 +40,9 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
 
     def most() -> int:
         # Who has found nothing so far will want many more; each time in vain doubles the look-ahead.
-        return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.progress.dry, 16))
+        return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.output.dry, 16))
 
-    work.progress.dry = 0
+    work.output.dry = 0
     tidiness = _Tidiness()
     files = plan.files
     if plan.kept_only:
@@ -60,7 +60,7 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
                 if batch is not None:
                     is_empty = False
                     work.counts.add(batches=1)
-                    work.progress.place = Place(ref.path)
+                    work.output.place = Place(ref.path)
                     yield batch
                 tidiness.parsed(len(block))
             if is_empty:
@@ -97,9 +97,9 @@ def _holds_none(block: bytes, texts: tuple[bytes, ...]) -> bool:
 
 
 def within(files: Sequence[FileRef], budget: int) -> Iterator[FileRef]:
-    """The first files that together stay within a number of bytes and of files."""
+    """The first files that together stay within a number of bytes and of files; an unknown size counts as none."""
     for ref in files[:MOST_AHEAD]:
-        budget -= _first_bytes(ref)
+        budget -= min(ref.size or 0, FIRST_BYTES)
         if budget < 0:
             return
         yield ref

@@ -19,16 +19,19 @@ from delta_sidecar.execute.json import AHEAD_BYTES, scan_json, within
 from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, read_footer
 from delta_sidecar.execute.parquet.scan import ParquetScan
 from delta_sidecar.execute.piece_scan import PieceScan
-from delta_sidecar.execute.work import ExecutionCounts, Work, unreadable
+from delta_sidecar.execute.work import Work, unreadable
 from delta_sidecar.plan import (
     HEAD_BYTES,
+    NOTHING_AHEAD,
     TAIL_BYTES,
+    Ahead,
     Batches,
+    ExecutionCounts,
     Filter,
     FilterOrdered,
     ListFiles,
-    Place,
     Plan,
+    Progress,
     ReadFiles,
     ReadFooters,
     ReadKeyValue,
@@ -44,7 +47,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from delta_sidecar.plan import FileRef
+    from delta_sidecar.plan import Executor, FileRef
+
+
+def open_executor(store: Store, *, file_parallelism: int = 10, row_groups_ahead: int = 10) -> Executor:
+    """Opens the executor that runs the plans of one scan, build or inspection; `close` ends it."""
+    return LocalExecutor(store, file_parallelism=file_parallelism, row_groups_ahead=row_groups_ahead)
 
 
 class LocalExecutor:
@@ -59,46 +67,29 @@ class LocalExecutor:
 
         Args:
             store: The table's store, bound to the account of one scan.
-            file_parallelism: How many small files are fetched at once.
-            row_groups_ahead: How many row groups may be under way at once.
+            file_parallelism: How many small files are fetched at once, unless a plan says otherwise.
+            row_groups_ahead: How many row groups may be under way at once, likewise.
         """
-        self.counts = ExecutionCounts()
         pool = _threads(file_parallelism)
         self._pools = [pool]
         queue = TripQueue(_most_requests(file_parallelism))
-        self._work = Work(store, pool, TripClock(), self.counts, file_parallelism, queue)
+        self._work = Work(store, pool, TripClock(), ExecutionCounts(), file_parallelism, queue)
         self._fetcher = Fetcher(store, pool, self._work.clock, queue)
         self._parquet = ParquetScan(self._work, row_groups_ahead)
         self._pieces = PieceScan(self._work)
 
     @property
-    def trips(self) -> int:
-        """How many round trips, one after another, were needed for what was given out so far."""
-        return self._work.clock.depth
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress(self._work.output.place, self._work.clock.depth, self._work.counts)
 
-    @property
-    def place(self) -> Place | None:
-        """Where the batch comes from that was given last; None where it is not from a file."""
-        return self._work.progress.place
-
-    def resize(self, *, file_parallelism: int, row_groups_ahead: int) -> None:
-        """Sets the parallelism of the plans to come; what is under way or was kept stays."""
-        if file_parallelism != self._work.file_parallelism:
-            pool = _threads(file_parallelism)
-            self._pools.append(pool)
-            queue = TripQueue(_most_requests(file_parallelism))
-            self._work = replace(self._work, pool=pool, file_parallelism=file_parallelism, queue=queue)
-            self._fetcher.use(pool, queue)
-        self._parquet.use(self._work, row_groups_ahead)
-        self._pieces.use(self._work)
-
-    def execute(self, plan: Plan) -> Batches:
+    def execute(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
         """Runs a plan; batches come in the plan's order."""
         source = plan
         while isinstance(source, Filter):
             source = source.source
         # Where pieces are decoded, what a filter cannot take of one counts as its own failure.
-        return self.execute_parallel(plan) if isinstance(source, ScanPieces) else self._run(plan)
+        return self.execute_parallel(plan) if isinstance(source, ScanPieces) else self._run(plan, ahead)
 
     def execute_parallel(self, plan: Plan) -> Batches:
         """Runs a plan whose filters have no state: they run where the batches are made."""
@@ -121,49 +112,64 @@ class LocalExecutor:
         for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _run(self, plan: Plan) -> Batches:
-        if isinstance(plan, ScanJson | ReadFiles):
-            self._parquet.ahead(plan.footers)
-            self._pieces.ahead(plan.pieces)
-        if isinstance(plan, Filter | FilterOrdered):
-            return self._filtered(plan)
-        if isinstance(plan, ScanJson):
-            return scan_json(self._work, self._fetcher, plan)
-        if isinstance(plan, ScanParquet):
-            return self._parquet.run(plan)
-        if isinstance(plan, ScanPieces):
-            return self._pieces.run(plan)
-        return self._read(plan)
+    def _run(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
+        match plan:
+            case Filter() | FilterOrdered():
+                return self._filtered(plan)
+            case ListFiles():
+                return self._list_files(plan, ahead)
+            case ReadFiles():
+                return self._read_files(plan, ahead)
+            case ScanJson():
+                self._ask_ahead(ahead)
+                self._use(plan.at_once)
+                return scan_json(self._work, self._fetcher, plan)
+            case ScanParquet():
+                return self._parquet.run(plan)
+            case ScanPieces():
+                return self._pieces.run(plan)
+            case ReadFooters():
+                return self._parquet.footers(plan)
+            case ReadKeyValue():
+                return self._read_key_value(plan)
+            case ReadRanges():
+                return self._read_ranges(plan)
 
-    def _read(self, plan: ListFiles | ReadFiles | ReadFooters | ReadKeyValue | ReadRanges) -> Batches:
-        if isinstance(plan, ReadFiles):
-            return self._read_files(plan)
-        if isinstance(plan, ReadFooters):
-            return self._parquet.footers(plan)
-        if isinstance(plan, ReadKeyValue):
-            return self._read_key_value(plan)
-        if isinstance(plan, ReadRanges):
-            return self._read_ranges(plan)
-        return self._list_files(plan)
+    def _use(self, file_parallelism: int | None) -> None:
+        """Sets how many files are fetched at once from now on; what is under way or was kept stays."""
+        if file_parallelism is None or file_parallelism == self._work.file_parallelism:
+            return
+        pool = _threads(file_parallelism)
+        self._pools.append(pool)
+        queue = TripQueue(_most_requests(file_parallelism))
+        self._work = replace(self._work, pool=pool, file_parallelism=file_parallelism, queue=queue)
+        self._fetcher.use(pool, queue)
+        self._parquet.use(self._work)
+        self._pieces.use(self._work)
+
+    def _ask_ahead(self, ahead: Ahead) -> None:
+        self._parquet.ahead(ahead.footers)
+        self._pieces.ahead(ahead.pieces)
+        for ref in within(ahead.files, AHEAD_BYTES):
+            self._fetcher.ahead(ref.path)
+        for path in ahead.heads:
+            self._fetcher.ahead_head(path)
 
     def _filtered(self, plan: Filter | FilterOrdered) -> Batches:
         with closing(self.execute(plan.source)) as batches:
             for batch in batches:
                 kept = plan.function(batch)
                 if kept is None or not kept.num_rows:
-                    self._work.progress.dry += 1
+                    self._work.output.dry += 1
                     continue
-                self._work.progress.dry = 0
+                self._work.output.dry = 0
                 yield kept
 
-    def _list_files(self, plan: ListFiles) -> Batches:
+    def _list_files(self, plan: ListFiles, ahead: Ahead) -> Batches:
         pages = self._work.store.list(plan.prefix, after=plan.after)
         # In a thread of the pool, for an interrupt cannot reach a thread that waits for a store.
         asked = self._work.submit(lambda: next(pages, None))
-        for path in plan.ahead:
-            self._fetcher.ahead(path)
-        for path in plan.heads:
-            self._fetcher.ahead_head(path)
+        self._ask_ahead(ahead)
         while (page := self._work.take(asked)) is not None:
             yield _batch(
                 path=strings(found.path for found in page),
@@ -173,13 +179,12 @@ class LocalExecutor:
             )
             asked = self._work.submit(lambda: next(pages, None))
 
-    def _read_files(self, plan: ReadFiles) -> Batches:
+    def _read_files(self, plan: ReadFiles, ahead: Ahead) -> Batches:
         first_bytes = min(plan.max_bytes, FIRST_BYTES) if plan.beginning else FIRST_BYTES
         started = [self._fetcher.start(path, first_bytes) for path in plan.paths]
         heads = [self._fetcher.start_head(path) for path in plan.heads]
         tails = [(ref, self._work.submit(partial(_tail, self._work.store, ref))) for ref in plan.tails]
-        for ref in within(plan.ahead, AHEAD_BYTES):
-            self._fetcher.ahead(ref.path)
+        self._ask_ahead(ahead)
         for pending in started:
             try:
                 # A mere beginning is not kept: who asks for the file next may want all of it.

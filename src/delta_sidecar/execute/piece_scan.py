@@ -92,7 +92,7 @@ class PieceScan:
         with closing(decoded):
             for place, batch in decoded:
                 given += 1
-                self._work.progress.place = place
+                self._work.output.place = place
                 yield batch
 
     def _ask(self, pieces: Sequence[Piece]) -> dict[Piece, Asked[Mapping[Piece, Buffer]]]:

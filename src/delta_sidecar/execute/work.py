@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from delta_sidecar.plan import FileRef, Place
+    from delta_sidecar.plan import ExecutionCounts, FileRef, Place
     from delta_sidecar.store import Store
 
 T = TypeVar("T")
@@ -35,47 +34,12 @@ def decoders() -> int:
 
 
 @dataclass(slots=True)
-class ExecutionCounts:
-    """What running plans came to, beyond the requests.
-
-    Attributes:
-        files_read: Files of JSON lines that were fetched.
-        row_groups_read: Row groups of which rows were decoded.
-        row_groups_skipped: Row groups passed over: by their statistics, or since none of their rows passed a test.
-        piece_groups_read: Of the row groups that were read, those made of pieces.
-        piece_groups_skipped: Of those that were passed over, likewise.
-        batches_decoded: Batches that came out of files.
-    """
-
-    files_read: int = 0
-    row_groups_read: int = 0
-    row_groups_skipped: int = 0
-    piece_groups_read: int = 0
-    piece_groups_skipped: int = 0
-    batches_decoded: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def add(
-        self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0, of_pieces: bool = False
-    ) -> None:
-        """Counts, from any thread."""
-        with self._lock:
-            if of_pieces:
-                self.piece_groups_read += read
-                self.piece_groups_skipped += skipped
-            self.files_read += files
-            self.row_groups_read += read
-            self.row_groups_skipped += skipped
-            self.batches_decoded += batches
-
-
-@dataclass(slots=True)
-class Progress:
-    """Where the consumer stands, and whether it waits in vain.
+class Output:
+    """What the consumer got last.
 
     Attributes:
         dry: Batches in a row of which a filter left nothing.
-        place: Where the batch comes from that was given last; None where it is not from a file.
+        place: Where the last batch comes from; None where it is not from a file.
     """
 
     dry: int = 0
@@ -93,7 +57,7 @@ class Work:
         counts: What it comes to.
         file_parallelism: How many small files are fetched at once.
         queue: Tells which trips the requests of the pool are part of.
-        progress: How it goes.
+        output: What the consumer got last.
     """
 
     store: Store
@@ -102,7 +66,7 @@ class Work:
     counts: ExecutionCounts
     file_parallelism: int
     queue: TripQueue
-    progress: Progress = field(default_factory=Progress)
+    output: Output = field(default_factory=Output)
 
     def submit(self, request: Callable[[], T]) -> Asked[T]:
         """Asks something of the store in a thread of the pool."""

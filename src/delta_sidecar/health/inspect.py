@@ -11,13 +11,13 @@ from array import array
 from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delta_sidecar.errors import DeltaProtocolError, LogCorruptionError, UnsupportedFeatureError
+from delta_sidecar.errors import DeltaProtocolError, LogCorruptionError, UnreadableFileError, UnsupportedFeatureError
 from delta_sidecar.events import BasePassedOver, Event, Events
-from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.execute import open_executor
 from delta_sidecar.health.findings import Facts, findings_of
 from delta_sidecar.health.report import (
     BaseReport,
@@ -32,32 +32,17 @@ from delta_sidecar.health.report import (
     TailReport,
     UnusableSidecar,
 )
-from delta_sidecar.health.sidecars import TrustedBase, sidecars_of
+from delta_sidecar.health.sidecars import sidecars_of, trusted_sidecar
 from delta_sidecar.log.commit_times import enablement
-from delta_sidecar.log.names import (
-    LAST_CHECKPOINT,
-    SIDECAR_FOLDER,
-    LogFileKind,
-    last_checkpoint_version,
-    parse_log_name,
-)
+from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, LogFileKind, parse_log_name
 from delta_sidecar.log.schema import check_readable
-from delta_sidecar.plan import (
-    Consume,
-    ConsumePhase,
-    ListFiles,
-    ReadFiles,
-    ReadFooters,
-    StateMachineIterator,
-    StateMachinePhase,
-    Terminus,
-)
-from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Base, TrustContinuation
+from delta_sidecar.log.segment import LogSegmentBuilder
+from delta_sidecar.plan import Consume, ListFiles, ReadFooters, run_flow
+from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase, is_torn
 from delta_sidecar.replay.estimate import estimate
 from delta_sidecar.replay.failures import raise_unreachable
-from delta_sidecar.replay.footer_facts import PATH, SIDECAR, FooterFacts, read_footer_facts
-from delta_sidecar.replay.open import Opening
+from delta_sidecar.replay.open import NO_HINT, Opening, cut, read_hint
 from delta_sidecar.replay.snapshot import BaseChoice, Snapshot, open_snapshot
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.estimate import ScanEstimate
@@ -67,20 +52,18 @@ from delta_sidecar.store import RequestLog, open_store
 if TYPE_CHECKING:
     import datetime as dt
     import os
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
     from delta_sidecar.events import Listener
     from delta_sidecar.health.report import CheckpointKind, SidecarsReport
-    from delta_sidecar.plan import Plan
+    from delta_sidecar.plan import Executor, Flow
     from delta_sidecar.store import Store, TokenCredential
 
 
 # Everything that a listing of a log shows: a replay passes over most of it, an inspection does not.
 
-
-T = TypeVar("T")
 
 _MOST_NAMED = 10
 _HIGHEST = 2**63 - 1
@@ -203,44 +186,8 @@ class LogInventory:
         return HintReport("stale" if version < max(versions) else "current", version)
 
 
-def watched(step: StateMachinePhase[T], inventory: LogInventory) -> StateMachinePhase[T]:
-    """The same chain, its listings entered into an inventory."""
-    return Consume(WatchedPhase(step.phase, inventory)) if isinstance(step, Consume) else step
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedPhase(ConsumePhase[T], Generic[T]):
-    """A phase of which an inventory sees the listing, if it makes one."""
-
-    phase: ConsumePhase[T]
-    inventory: LogInventory = field(repr=False)
-
-    def plan(self) -> Plan:
-        """What that phase reads."""
-        return self.phase.plan()
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Goes on as that phase does."""
-        is_listing = isinstance(self.phase.plan(), ListFiles)
-        return watched(self.phase.next(self._seen(data) if is_listing else data), self.inventory)
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """Recovers as that phase does."""
-        step = self.phase.recover(error)
-        return None if step is None else watched(step, self.inventory)
-
-    def _seen(self, data: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in data:
-            self.inventory.add_all(batch)
-            yield batch
-
-
 _OURS = "deltaSidecar."
-_HINT_BYTES = 1 << 20
 _MOST_CHECKPOINTS = 20
-
-Hint = tuple[bool, int | None]
-"""Whether `_last_checkpoint` is there, and the version that it names."""
 
 
 def inspect_table(
@@ -275,7 +222,7 @@ def inspect_table(
     config = LazyScanConfig(version=version, timestamp=timestamp)
     store = store if store is not None else open_store(table_url, storage_options, credential=credential)
     requests = RequestLog()
-    with closing(LocalExecutor(store.bind(requests))) as executor:
+    with closing(open_executor(store.bind(requests))) as executor:
         try:
             looking = _Inspection(store.url, config, executor, listeners)
             report = looking.run()
@@ -291,7 +238,7 @@ class _Inspection:
 
     table: str
     config: LazyScanConfig
-    executor: LocalExecutor
+    executor: Executor
     listeners: Iterable[Listener]
     inventory: LogInventory = field(default_factory=LogInventory)
     torn: dict[str, str] = field(default_factory=dict)
@@ -299,7 +246,7 @@ class _Inspection:
     ignored: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> TableReport:
-        hint = StateMachineIterator(Consume(HintPhase()), self.executor).run_to_terminal()
+        hint = run_flow(read_hint(), self.executor)
         snapshot, refusal = self._open()
         protocol = None if snapshot is None else _protocol(snapshot)
         unsupported: tuple[str, ...] = ()
@@ -364,24 +311,33 @@ class _Inspection:
             self.table,
             self.config.version,
             speculation=0,
-            listed_from=-1,
+            hint=NO_HINT,
             refuse=False,
             sidecars=self.config.options().sidecar_enabled,
             events=events,
         )
-        chain = watched(open_snapshot(pinned(opening, self.config, self.executor)), self.inventory)
+        opening = pinned(opening, self.config, self.executor)
         try:
-            snapshot = self._as_scanned(StateMachineIterator(chain, self.executor).run_to_terminal())
+            snapshot = self._as_scanned(run_flow(self._listed_and_open(opening), self.executor))
             return self._with_manifest(snapshot, events), None
         except (DeltaProtocolError, LogCorruptionError) as error:
             if not self.inventory.files:
                 raise
             return None, str(error)
 
+    def _listed_and_open(self, opening: Opening) -> Flow[Snapshot]:
+        """Lists the log, for the inventory too, and opens the table."""
+        listing = LogSegmentBuilder(wanted=opening.version)
+        for batch in (yield Consume(ListFiles(LOG_FOLDER))):
+            self.inventory.add_all(batch)
+            listing.add_page(batch)
+        segment = yield from cut(opening, listing)
+        return (yield from open_snapshot(replace(opening, segment=segment)))
+
     def _with_manifest(self, snapshot: Snapshot, events: Events) -> Snapshot:
         """With a metadata sidecar that is trusted, even where a checksum file made its manifest needless."""
-        looking = TrustedBase(self.table, snapshot.choice, events=events).onto(snapshot.choice)
-        return replace(snapshot, choice=StateMachineIterator(looking, self.executor).run_to_terminal())
+        choice = run_flow(trusted_sidecar(self.table, snapshot.choice, events), self.executor)
+        return replace(snapshot, choice=choice)
 
     def _as_scanned(self, snapshot: Snapshot) -> Snapshot:
         """Without its metadata sidecars, where the table itself says that they are disabled."""
@@ -424,17 +380,14 @@ class _Inspection:
     def _estimate(self, snapshot: Snapshot) -> tuple[ScanEstimate | None, str | None]:
         """Counts the files, or says why that cannot be done."""
         try:
-            found = StateMachineIterator(estimate(snapshot), self.executor).run_to_terminal()
+            found = run_flow(estimate(snapshot), self.executor)
             counts, sources = found.counts, found.sources
             plain = BaseChoice.of(snapshot.choice.segment, sidecars=False)
             is_plain = any(base.tier == CHECKPOINT_TIER for base in snapshot.choice.bases[:1])
             if not counts.is_exact and plain.bases and not is_plain:
                 # A metadata sidecar counts files; the footers of a checkpoint tell more of rows and bytes.
-                chain = estimate(replace(snapshot, choice=plain))
-                other = StateMachineIterator(chain, self.executor).run_to_terminal()
-                both = other.counts.both(counts)
-                if both is not None:
-                    counts, sources = both, tuple(dict.fromkeys((*sources, *other.sources)))
+                other = run_flow(estimate(replace(snapshot, choice=plain)), self.executor)
+                counts, sources = counts.better(other.counts), tuple(dict.fromkeys((*sources, *other.sources)))
         except LogCorruptionError as error:
             return None, str(error)
         return ScanEstimate(snapshot.version, counts.files, counts.rows, counts.bytes, sources), None
@@ -447,8 +400,7 @@ class _Inspection:
             bucket = physical[metadata.partition_columns.index(metadata.bucket_column)]
         for base in snapshot.choice.bases:
             if isinstance(base, CheckpointBase):
-                chain = checkpoint_form(base, bucket, physical)
-                form = StateMachineIterator(chain, self.executor).run_to_terminal()
+                form = run_flow(checkpoint_form(base, bucket, physical), self.executor)
                 if form.torn is None:
                     return form.report
                 self.torn[base.name] = form.torn
@@ -474,22 +426,6 @@ class _Inspection:
         return min([*self._usable(snapshot), *trusted], default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class HintPhase(ConsumePhase[Hint]):
-    """Reads `_last_checkpoint`, to see what state it is in."""
-
-    def plan(self) -> ReadFiles:
-        """One small file, which may be absent."""
-        return ReadFiles((LAST_CHECKPOINT,), max_bytes=_HINT_BYTES)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Hint]:
-        """Takes what it says."""
-        for batch in data:
-            content = batch.column("data")[0].as_py()
-            return Terminus((True, None if content is None else last_checkpoint_version(content)))
-        return Terminus((False, None))
-
-
 def _protocol(snapshot: Snapshot) -> ProtocolReport:
     protocol = snapshot.protocol
     return ProtocolReport(
@@ -502,8 +438,6 @@ def _protocol(snapshot: Snapshot) -> ProtocolReport:
 
 
 # What the newest checkpoint is made of, by the footers of some of its files; no row of it is read.
-#
-# (phases that trust the checkpoint, where it is small) -> CheckpointFormPhase -> CheckpointForm
 
 
 MOST_FOOTERS = 8
@@ -511,6 +445,8 @@ MOST_FOOTERS = 8
 
 _MOST_SIDECARS = 16
 _FEWEST_GROUPS = 4
+_PATH = "add.path"
+_SIDECAR = "sidecar.path"
 _JSON = "add.stats"
 _STRUCT = "add.stats_parsed.numRecords"
 _PARTITIONS = "add.partitionValues.key_value.value"
@@ -531,97 +467,66 @@ class CheckpointForm:
 
 def checkpoint_form(
     base: CheckpointBase, bucket: str | None, partition_columns: tuple[str, ...]
-) -> StateMachinePhase[CheckpointForm]:
-    """The start of the chain that looks at a checkpoint.
-
-    Args:
-        base: The checkpoint.
-        bucket: Physical name of the time bucket; None where there is none.
-        partition_columns: Physical names of the partition columns.
-    """
-    looking = _Looking(bucket, is_only_one=partition_columns == (bucket,))
-    is_small = len(base.files) <= MOST_FOOTERS and len(base.sidecars) <= _MOST_SIDECARS
-    return base.trust(looking, with_table=False) if is_small else looking.trusted(base)
-
-
-@dataclass(frozen=True, slots=True)
-class _Looking(TrustContinuation[CheckpointForm]):
-    """Looks at the footers, once the files are known."""
-
-    bucket: str | None
-    is_only_one: bool
-
-    def trusted(self, base: Base) -> StateMachinePhase[CheckpointForm]:
-        if not isinstance(base, CheckpointBase):
-            msg = f"{base.name} is no checkpoint"
-            raise TypeError(msg)
-        return Consume(CheckpointFormPhase(base, self.bucket_columns()))
-
-    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[CheckpointForm]:
-        if not isinstance(base, CheckpointBase):
-            raise error
-        return Terminus(CheckpointForm(_by_listing(base), str(error)))
-
-    def bucket_columns(self) -> tuple[str, ...]:
-        """The columns that may hold the time bucket."""
-        if self.bucket is None:
-            return ()
-        # In a map with values of several columns there is no telling which is whose.
-        return (f"add.partitionValues_parsed.{self.bucket}", *((_PARTITIONS,) if self.is_only_one else ()))
+) -> Flow[CheckpointForm]:
+    """Looks at a checkpoint; `bucket` is the physical name of the time bucket, None where there is none."""
+    try:
+        if len(base.files) <= MOST_FOOTERS and len(base.sidecars) <= _MOST_SIDECARS:
+            base = yield from base.trust(with_table=False)
+        return CheckpointForm((yield from _read_form(base, _bucket_columns(bucket, partition_columns))))
+    except Torn as torn:
+        return CheckpointForm(_by_listing(base), str(torn.reason))
+    except UnreadableFileError as error:
+        if not is_torn(error):
+            raise_unreachable("the checkpoint", error)
+            raise
+        return CheckpointForm(_by_listing(base), str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFormPhase(ConsumePhase[CheckpointForm]):
-    """Reads footers of a checkpoint."""
+def _bucket_columns(bucket: str | None, partition_columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of a checkpoint that may hold the time bucket."""
+    if bucket is None:
+        return ()
+    # In a map with values of several columns it is not known which is whose.
+    is_only_one = partition_columns == (bucket,)
+    return (f"add.partitionValues_parsed.{bucket}", *((_PARTITIONS,) if is_only_one else ()))
 
-    base: CheckpointBase
-    buckets: tuple[str, ...]
 
-    def plan(self) -> ReadFooters:
-        """Those of the first files."""
-        leaves = self.base.files if self.base.leaves is None else self.base.leaves
-        tables = [leaf for leaf in leaves if not leaf.path.endswith(".json")]
-        columns = (PATH, SIDECAR, _JSON, _STRUCT, *self.buckets)
-        return ReadFooters(tuple(tables[:MOST_FOOTERS]), columns)
+def _read_form(base: CheckpointBase, buckets: tuple[str, ...]) -> Flow[BaseReport]:
+    leaves = base.files if base.leaves is None else base.leaves
+    tables = [leaf for leaf in leaves if not leaf.path.endswith(".json")]
+    plan = ReadFooters(tuple(tables[:MOST_FOOTERS]), (_PATH, _SIDECAR, _JSON, _STRUCT, *buckets))
+    footers, rows, groups = 0, 0, 0
+    columns: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for batch in (yield Consume(plan)):
+        whole, *found = batch.to_pylist()
+        footers, rows, groups = footers + 1, rows + whole["rows"], groups + whole["group"]
+        for row in found:
+            columns[row["column"]].append(row)
 
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[CheckpointForm]:
-        """Sums them up."""
-        footers = list(read_footer_facts(data).values())
-        report = _by_listing(self.base)
-        if any(group[SIDECAR].count.upper != 0 for footer in footers for group in footer.groups if SIDECAR in group):
-            report = replace(report, kind="V2")
-        sizes = [rows for footer in footers for rows in _group_rows(footer)]
-        has_files = any(_has(footers, PATH))
-        return Terminus(
-            CheckpointForm(
-                replace(
-                    report,
-                    footers=len(footers),
-                    row_groups=sum(len(footer.groups) for footer in footers),
-                    rows=sum(footer.rows for footer in footers),
-                    largest_row_group=max(sizes, default=0),
-                    json_stats=any(_has(footers, _JSON)) if has_files else None,
-                    struct_stats=any(_has(footers, _STRUCT)) if has_files else None,
-                    in_time_order=self._in_time_order(footers),
-                )
-            )
-        )
+    def has(name: str) -> bool:
+        return any(row["values"] != 0 for row in columns[name])
 
-    def recover(self, error: Exception) -> StateMachinePhase[CheckpointForm] | None:
-        """A file that is torn is worth to know; a store out of reach is another matter."""
-        if is_torn(error):
-            return Terminus(CheckpointForm(_by_listing(self.base), str(error)))
-        raise_unreachable("the checkpoint", error)
-        return None
+    report = _by_listing(base)
+    return replace(
+        report,
+        kind="V2" if has(_SIDECAR) else report.kind,
+        footers=footers,
+        row_groups=groups,
+        rows=rows,
+        largest_row_group=max((row["rows"] for found in columns.values() for row in found), default=0),
+        json_stats=has(_JSON) if has(_PATH) else None,
+        struct_stats=has(_STRUCT) if has(_PATH) else None,
+        in_time_order=_in_time_order([columns[name] for name in buckets]),
+    )
 
-    def _in_time_order(self, footers: list[FooterFacts]) -> bool | None:
-        """Whether few row groups reach up to the newest bucket; None where there are not enough to tell."""
-        for column in self.buckets:
-            uppers = [group[column].upper for footer in footers for group in footer.groups if column in group]
-            told = [upper for upper in uppers if upper is not None]
-            if len(told) >= _FEWEST_GROUPS:
-                return told.count(max(told)) * 2 <= len(told)
-        return None
+
+def _in_time_order(buckets: list[list[dict[str, Any]]]) -> bool | None:
+    """Whether few row groups reach up to the newest bucket; None where there are not enough of them."""
+    for rows in buckets:
+        uppers = [row["upper"] for row in rows if row["upper"] is not None]
+        if len(uppers) >= _FEWEST_GROUPS:
+            return uppers.count(max(uppers)) * 2 <= len(uppers)
+    return None
 
 
 def _by_listing(base: CheckpointBase) -> BaseReport:
@@ -635,11 +540,3 @@ def _by_listing(base: CheckpointBase) -> BaseReport:
 
 # `{version}.checkpoint.parquet`; other names have a part number or a UUID in them.
 _CLASSIC_DOTS = 2
-
-
-def _group_rows(footer: FooterFacts) -> list[int]:
-    return [max((facts.rows for facts in group.values()), default=0) for group in footer.groups]
-
-
-def _has(footers: list[FooterFacts], column: str) -> Iterator[bool]:
-    return (group[column].count.upper != 0 for footer in footers for group in footer.groups if column in group)

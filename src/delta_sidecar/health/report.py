@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from delta_sidecar.replay.footer_facts import Range
+from delta_sidecar.replay.estimate import Range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

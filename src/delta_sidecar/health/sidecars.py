@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from delta_sidecar.health.report import SidecarReport, SidecarsReport
-from delta_sidecar.plan import Terminus
 from delta_sidecar.predicate import tree
+from delta_sidecar.replay.bases.base import Torn
 from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.snapshot import BaseChoice, ChoosesBase
+from delta_sidecar.replay.snapshot import passed_over
 from delta_sidecar.sidecar.layout import collected_columns
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from delta_sidecar.events import Events
     from delta_sidecar.health.report import UnusableSidecar
     from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.log.segment import ListedFile
-    from delta_sidecar.plan import StateMachinePhase
-    from delta_sidecar.replay.bases.base import Base
-    from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.plan import Flow
+    from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
     from delta_sidecar.sidecar.layout import SidecarLayout
     from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
 
@@ -34,20 +33,14 @@ _RETENTION = 7 * 24 * 3600 * 1000
 _TEMPORARY = re.compile(r"v([0-9]{1,19})\.[a-z0-9.-]+\.tmp-[0-9a-f]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedBase(ChoosesBase[BaseChoice]):
-    """Ends with the base that a scan would end on: a metadata sidecar only if its manifest holds."""
-
-    def trusted(self, base: Base) -> StateMachinePhase[BaseChoice]:
-        """The first one that can be trusted."""
-        return Terminus(self.choice.learned(base))
-
-    def onto(self, choice: BaseChoice) -> StateMachinePhase[BaseChoice]:
-        """Goes on with another first base; a checkpoint is looked at elsewhere."""
-        base = next(iter(choice.bases), None)
-        if isinstance(base, SidecarBase) and base.layout is None:
-            return base.trust(replace(self, choice=choice), with_table=False)
-        return Terminus(choice)
+def trusted_sidecar(table: str, choice: BaseChoice, events: Events) -> Flow[BaseChoice]:
+    """The bases from the one down that a scan would end on: a metadata sidecar only if its manifest holds."""
+    while choice.bases and isinstance(choice.bases[0], SidecarBase) and choice.bases[0].layout is None:
+        try:
+            return choice.learned((yield from choice.bases[0].trust(with_table=False)))
+        except Torn as torn:
+            choice = yield from passed_over(table, choice, torn.reason, events)
+    return choice
 
 
 def sidecars_of(snapshot: Snapshot, bucket: str, unusable: Sequence[UnusableSidecar]) -> SidecarsReport:

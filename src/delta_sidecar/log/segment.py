@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, commit_path, pa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -297,6 +298,11 @@ class LogSegmentBuilder:
         """Takes a page of the listing."""
         for file in listed:
             self.add(file)
+
+    def add_page(self, page: pa.RecordBatch) -> None:
+        """Takes a page of the listing, as a plan gives it."""
+        columns = (page.column(name).to_pylist() for name in ("path", "size", "last_modified", "e_tag"))
+        self.add_all(starmap(ListedFile, zip(*columns, strict=True)))
 
     def add(self, file: ListedFile) -> None:
         """Takes one listed file."""

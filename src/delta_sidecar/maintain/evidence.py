@@ -24,21 +24,13 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.execute.parquet.footer import read_footer_within
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, LogFileKind, parse_log_name
-from delta_sidecar.plan import (
-    FILE_LABEL,
-    FileRef,
-    ScanJson,
-    ScanParquet,
-    StateMachineIterator,
-    StateMachinePhase,
-    Terminus,
-)
-from delta_sidecar.replay.bases.base import Base, TrustContinuation
+from delta_sidecar.plan import FILE_LABEL, FileRef, ScanJson, ScanParquet
 from delta_sidecar.replay.bases.checkpoint import is_torn
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.open import ListedSidecar
+from delta_sidecar.replay.snapshot import distrust
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, decode_manifest
 from delta_sidecar.sidecar.names import HIGHEST_VERSION, SidecarFileKind, parse_sidecar_name
@@ -48,7 +40,6 @@ from delta_sidecar.store import TripClock, run_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from delta_sidecar.execute import LocalExecutor
     from delta_sidecar.plan import Executor
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import ObjectMeta, Store
@@ -108,8 +99,7 @@ class Evidence:
         base = SidecarBase.of(ListedSidecar(version, 2 if by_footer else 1), segment)
         if base.name not in segment.sidecars:
             return "it is gone"
-        chain = base.trust(_Verdict(), with_table=False)
-        return StateMachineIterator(chain, self.executor).run_to_terminal()
+        return distrust(base, self.executor)
 
     def _manifest(self, file: FolderFile) -> ReadManifest | None:
         if file.size > LARGEST_DOCUMENT:
@@ -138,19 +128,6 @@ class Evidence:
             return "it cannot be read as a Parquet file"
         pairs = footer.metadata.metadata if footer is not None else None
         return None if FOOTER_KEY.encode() in (pairs or {}) else "its footer does not say that it is a metadata sidecar"
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict(TrustContinuation[str | None]):
-    """Ends with the reason not to trust a base."""
-
-    def trusted(self, base: Base) -> StateMachinePhase[str | None]:
-        del base
-        return Terminus(None)
-
-    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[str | None]:
-        del base
-        return Terminus(str(error))
 
 
 def _is_of_a_newer_format(data: bytes) -> bool:
@@ -294,7 +271,7 @@ class References:
 
 
 def read_references(
-    executor: LocalExecutor, checkpoints: Sequence[FileRef], is_asked_for: Callable[[str], bool]
+    executor: Executor, checkpoints: Sequence[FileRef], is_asked_for: Callable[[str], bool]
 ) -> References:
     """Reads the `sidecar` actions of checkpoints: footers, and of their rows only those that have one.
 
@@ -326,7 +303,7 @@ def read_references(
         return References(frozenset(found))
 
 
-def _paths(executor: LocalExecutor, checkpoints: Sequence[FileRef]) -> Iterator[str]:
+def _paths(executor: Executor, checkpoints: Sequence[FileRef]) -> Iterator[str]:
     """The paths in all `sidecar` actions."""
     tables = tuple(ref for ref in checkpoints if not ref.path.endswith(".json"))
     texts = tuple(ref for ref in checkpoints if ref.path.endswith(".json"))
@@ -339,7 +316,7 @@ def _paths(executor: LocalExecutor, checkpoints: Sequence[FileRef]) -> Iterator[
         yield from _paths_in_texts(executor, texts)
 
 
-def _paths_in_texts(executor: LocalExecutor, texts: tuple[FileRef, ...]) -> Iterator[str]:
+def _paths_in_texts(executor: Executor, texts: tuple[FileRef, ...]) -> Iterator[str]:
     whole: set[int] = set()
     with closing(executor.execute(ScanJson(texts, _TOP))) as batches:
         for batch in batches:
@@ -353,14 +330,15 @@ def _paths_in_texts(executor: LocalExecutor, texts: tuple[FileRef, ...]) -> Iter
             raise UnreadableFileError(msg, ref.path, ref.label)
 
 
-def _sidecar_paths(batch: pa.RecordBatch, executor: LocalExecutor) -> Iterator[str]:
+def _sidecar_paths(batch: pa.RecordBatch, executor: Executor) -> Iterator[str]:
     if "sidecar" not in batch.schema.names:
         return
     paths = struct_fields(batch.column("sidecar")).get("path")
     if paths is None:
         return
     if not pa.types.is_string(paths.type):
-        place = "" if executor.place is None else executor.place.path
+        at = executor.progress.place
+        place = "" if at is None else at.path
         msg = f"{place}: the paths of its sidecar actions are no texts"
         raise UnreadableFileError(msg, place)
     yield from paths.drop_null().to_pylist()

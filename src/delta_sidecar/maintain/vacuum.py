@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.errors import OptionError, TableNotFoundError
 from delta_sidecar.events import Events, VacuumEnded
-from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.execute import open_executor
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER
 from delta_sidecar.maintain.evidence import Evidence, LogInventory, Requests, read_references
-from delta_sidecar.plan import ListFiles, StateMachineIterator
-from delta_sidecar.replay.open import Opening
+from delta_sidecar.plan import ListFiles, run_flow
+from delta_sidecar.replay.open import NO_HINT, Opening
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.sidecar.names import SidecarFileKind, segments_name, sidecar_name
 from delta_sidecar.store import ObjectMeta, RequestLog, open_store
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.events import Listener
     from delta_sidecar.maintain.evidence import FolderFile, ReadManifest, References
+    from delta_sidecar.plan import Executor
     from delta_sidecar.store import Store, TokenCredential
 
 
@@ -102,7 +103,7 @@ class _Vacuum:
         begun = time.monotonic()
         failure: BaseException | None = None
         try:
-            with closing(LocalExecutor(self._store)) as executor, closing(Requests()) as requests:
+            with closing(open_executor(self._store)) as executor, closing(Requests()) as requests:
                 inventory = self._inventory(executor)
                 terms = self._terms(inventory)
                 decision = self._decision(inventory, terms, executor, requests)
@@ -116,7 +117,7 @@ class _Vacuum:
             self._log.cancel()
             self._tell(failure, 1000 * (time.monotonic() - begun))
 
-    def _inventory(self, executor: LocalExecutor) -> LogInventory:
+    def _inventory(self, executor: Executor) -> LogInventory:
         inventory = _listed(executor, LOG_FOLDER)
         if inventory.latest < 0:
             msg = f"{self._store.url} is not a Delta table: there is no commit and no checkpoint in its _delta_log"
@@ -127,17 +128,17 @@ class _Vacuum:
         as_of = min(inventory.newest_time, (_now() - _EPOCH) // _MILLISECOND)
         return Terms(self._keep, self._retention // _MILLISECOND, as_of)
 
-    def _decision(self, inventory: LogInventory, terms: Terms, executor: LocalExecutor, requests: Requests) -> Decision:
+    def _decision(self, inventory: LogInventory, terms: Terms, executor: Executor, requests: Requests) -> Decision:
         # A table that cannot be read by Delta's own files, or not by this library, may need ours in unknown ways.
         # All of the log is listed, for what proves an old metadata sidecar is as old.
-        opening = Opening(self._store.url, speculation=0, sidecars=False, listed_from=-1)
-        snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+        opening = Opening(self._store.url, speculation=0, sidecars=False, hint=NO_HINT)
+        snapshot = run_flow(open_snapshot(opening), executor)
         evidence = Evidence(self._store, requests, executor, snapshot)
         checkpoints = inventory.checkpoints
         return decide(inventory, evidence, lambda names: read_references(executor, checkpoints, names), terms)
 
     def _carried_out(
-        self, decision: Decision, inventory: LogInventory, executor: LocalExecutor, requests: Requests
+        self, decision: Decision, inventory: LogInventory, executor: Executor, requests: Requests
     ) -> Decision:
         """Deletes the files, and gives what was done."""
         for _ in requests.each(self._delete, [file for file, _ in decision.manifests]):
@@ -217,7 +218,7 @@ def _check(keep: object, retention: object) -> None:
         raise OptionError(msg)
 
 
-def _listed(executor: LocalExecutor, folder: str) -> LogInventory:
+def _listed(executor: Executor, folder: str) -> LogInventory:
     inventory = LogInventory()
     with closing(executor.execute(ListFiles(folder))) as pages:
         for page in pages:

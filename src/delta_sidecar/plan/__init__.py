@@ -1,22 +1,26 @@
-"""Plans say what is to be read; phases decide, plan after plan; an executor does the reading.
+"""Plans say what is to be read; a flow decides, plan after plan; an executor does the reading.
 
     SELECT keep(batch) FROM parquet('a', 'b')      Filter(ScanParquet((a, b), columns), keep)
 
-A phase gives a plan. The machine hands it to an executor and either feeds the output to the phase (`ConsumePhase`)
-or lets it through to the user (`PartialResultPhase`); then it asks for the next phase, until a `Terminus`.
-Nothing here knows of Delta, and nothing here does I/O.
+A flow yields a plan. The machine hands it to an executor and either gives the batches back to the flow (`Consume`) or
+on to the user (`PartialResult`), until the flow returns its value (`Terminus`). Read `nodes`, then `flow`. Nothing here
+knows of Delta, and nothing here does I/O.
 """
 
 from delta_sidecar.plan.flow import (
+    NOTHING_AHEAD,
+    Ahead,
     Batches,
     Consume,
-    ConsumePhase,
+    ExecutionCounts,
     Executor,
+    Flow,
     PartialResult,
-    PartialResultPhase,
+    Progress,
     StateMachineIterator,
     StateMachinePhase,
     Terminus,
+    run_flow,
 )
 from delta_sidecar.plan.nodes import (
     FILE_LABEL,
@@ -50,26 +54,29 @@ __all__ = [
     "FILE_LABEL",
     "HEAD_BYTES",
     "LINE",
+    "NOTHING_AHEAD",
     "TAIL_BYTES",
     "WHOLE_PIECE_BYTES",
+    "Ahead",
     "Batches",
     "Chunk",
     "Consume",
-    "ConsumePhase",
+    "ExecutionCounts",
     "Executor",
     "FileRef",
     "FileSummary",
     "Filter",
     "FilterOrdered",
+    "Flow",
     "FooterTest",
     "ListFiles",
     "PartialResult",
-    "PartialResultPhase",
     "Piece",
     "PieceDirectory",
     "PieceGroup",
     "Place",
     "Plan",
+    "Progress",
     "ReadFiles",
     "ReadFooters",
     "ReadKeyValue",
@@ -81,4 +88,5 @@ __all__ = [
     "StateMachinePhase",
     "Substitute",
     "Terminus",
+    "run_flow",
 ]

@@ -1,18 +1,32 @@
-"""The machine that runs phases to their end."""
+"""Flows, and the machine that runs them.
+
+A flow is a generator. It yields what it wants read, gets the batches back or hands them to the user, and returns its
+value; a step after another is `yield from`, a choice among several sources is a `for`, recovery is a `try`:
+
+    def newest(folder) -> Flow[str]:
+        names = []
+        for batch in (yield Consume(ListFiles(folder))):      # read by the flow itself
+            names += batch.column("path").to_pylist()
+        yield PartialResult(ScanParquet(...), parallel=True)  # given to the user, batch by batch
+        return max(names)
+
+A failure to read is raised in the flow, where it asked for the batches.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+import threading
+from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from delta_sidecar.plan.nodes import Plan
+    from collections.abc import Callable, Iterator
 
+    from delta_sidecar.plan.nodes import FileRef, Piece, Place, Plan
 
 T = TypeVar("T")
 
@@ -20,27 +34,226 @@ Batches = Generator[pa.RecordBatch, None, None]
 """A lazy stream of batches; closing it stops its I/O."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Hints: what is likely to be read next, worth asking for at the same time as a plan. It may be absent.
+
+    Attributes:
+        files: Small files, whole.
+        heads: Files of which only the beginning will be read.
+        footers: Parquet files whose footers will be read.
+        pieces: Pieces.
+    """
+
+    files: tuple[FileRef, ...] = ()
+    heads: tuple[str, ...] = ()
+    footers: tuple[FileRef, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+
+
+NOTHING_AHEAD = Ahead()
+
+
+@dataclass(frozen=True, slots=True)
+class Consume:
+    """A step whose batches the flow reads itself."""
+
+    plan: Plan
+    ahead: Ahead = NOTHING_AHEAD
+
+
+@dataclass(frozen=True, slots=True)
+class PartialResult:
+    """A step whose batches go to the user.
+
+    Attributes:
+        plan: What is read.
+        parallel: Whether the batches may be made at the same time and come in any order: nothing mutable is shared.
+    """
+
+    plan: Plan
+    parallel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Terminus(Generic[T]):
+    """The end of a flow, with its value."""
+
+    value: T
+
+
+Flow: TypeAlias = Generator[Consume | PartialResult, Any, T]
+"""Is sent an iterator of batches for each `Consume`, and None for each `PartialResult`."""
+
+
+@dataclass(slots=True)
+class ExecutionCounts:
+    """What running plans came to, beyond the requests.
+
+    Attributes:
+        files_read: Files of JSON lines that were fetched.
+        row_groups_read: Row groups of which rows were decoded.
+        row_groups_skipped: Row groups passed over: by their statistics, or since none of their rows passed a test.
+        piece_groups_read: Of the row groups that were read, those made of pieces.
+        piece_groups_skipped: Of those that were passed over, likewise.
+        batches_decoded: Batches that came out of files.
+    """
+
+    files_read: int = 0
+    row_groups_read: int = 0
+    row_groups_skipped: int = 0
+    piece_groups_read: int = 0
+    piece_groups_skipped: int = 0
+    batches_decoded: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(
+        self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0, of_pieces: bool = False
+    ) -> None:
+        """Counts, from any thread."""
+        with self._lock:
+            if of_pieces:
+                self.piece_groups_read += read
+                self.piece_groups_skipped += skipped
+            self.files_read += files
+            self.row_groups_read += read
+            self.row_groups_skipped += skipped
+            self.batches_decoded += batches
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an executor is.
+
+    Attributes:
+        place: Where the last batch comes from; None where it is not from a file.
+        trips: Round trips, one after another, that the batches so far took.
+        counts: What was read so far; it goes on counting.
+    """
+
+    place: Place | None
+    trips: int
+    counts: ExecutionCounts
+
+
 class Executor(Protocol):
     """Runs plans."""
 
-    def execute(self, plan: Plan) -> Batches:
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+
+    def execute(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
         """Runs a plan; batches come in the plan's order."""
 
     def execute_parallel(self, plan: Plan) -> Batches:
         """Runs a plan whose batches may be made at the same time and come in any order."""
 
+    def close(self) -> None:
+        """Ends its threads. What is still under way is not waited for."""
 
-class StateMachineIterator(Generic[T]):
-    """Gives the batches that a chain of phases lets through, one at a time.
 
-    Phases that consume their own data run unseen in between. After the last batch `into_terminal` gives the value
-    that the chain ended on.
+class StateMachinePhase(Generic[T]):
+    """A suspended flow: what it wants read next, or the value that it ended with.
+
+        match phase.step:
+            case Terminus(value): ...
+            case PartialResult(): user.take(executor.execute(phase.get_plan())); phase = phase.next()
+            case Consume(): phase = phase.next(executor.execute(phase.get_plan()))
+
+    A phase goes on once, by `next` or by `fail`; each gives the phase that follows.
     """
 
-    def __init__(self, start: StateMachinePhase[T], executor: Executor) -> None:
-        self._phase = start
+    __slots__ = ("_flow", "_step")
+
+    def __init__(self, flow: Flow[T], step: Consume | PartialResult | Terminus[T] | None = None) -> None:
+        self._flow: Flow[T] | None = flow
+        self._step = step
+
+    @property
+    def step(self) -> Consume | PartialResult | Terminus[T]:
+        """What comes next. A flow that was not begun yet is, and reads nothing by that."""
+        if self._step is None and self._flow is not None:
+            self._step = _advance(self._flow.__next__)
+        if self._step is None:
+            raise RuntimeError(_GONE_ON)
+        return self._step
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it can still go on."""
+        return self._flow is not None and not isinstance(self._step, Terminus)
+
+    def get_plan(self) -> Plan:
+        """What is to be read.
+
+        Raises:
+            RuntimeError: The flow has ended.
+        """
+        if isinstance(self.step, Terminus):
+            msg = "a flow that has ended wants nothing read"
+            raise RuntimeError(msg)  # noqa: TRY004 - a state, not a type
+        return self.step.plan
+
+    def is_parallelizable(self) -> bool:
+        """Whether the plan's batches may be made at the same time and come in any order."""
+        return isinstance(self.step, PartialResult) and self.step.parallel
+
+    def next(self, batches: Iterator[pa.RecordBatch] | None = None) -> StateMachinePhase[T]:
+        """Goes on, once the plan was run.
+
+        Args:
+            batches: Its batches, where the step is a `Consume`: the flow takes as many as it needs.
+        """
+        flow = self._suspended()
+        return StateMachinePhase(flow, _advance(lambda: flow.send(batches)))
+
+    def fail(self, error: Exception) -> StateMachinePhase[T]:
+        """Goes on where the plan failed; raises the error, or a clearer one, where the flow cannot."""
+        flow = self._suspended()
+        return StateMachinePhase(flow, _advance(lambda: flow.throw(error)))
+
+    def run_to_terminal(self, executor: Executor) -> T:
+        """Runs the flow to its end, passing over its batches, and gives its value."""
+        return StateMachineIterator(self, executor).run_to_terminal()
+
+    def close(self) -> None:
+        """Gives the flow up."""
+        if self._flow is not None:
+            self._flow.close()
+
+    def _suspended(self) -> Flow[T]:
+        if isinstance(self.step, Terminus) or self._flow is None:
+            raise RuntimeError(_GONE_ON)
+        flow, self._flow = self._flow, None
+        return flow
+
+
+_GONE_ON = "this phase has gone on already, or is the last: take the one that followed it"
+
+
+def _advance(go_on: Callable[[], Consume | PartialResult]) -> Consume | PartialResult | Terminus[Any]:
+    try:
+        return go_on()
+    except StopIteration as end:
+        return Terminus(end.value)
+
+
+def run_flow(flow: Flow[T], executor: Executor) -> T:
+    """Runs a flow to its end, passing over its batches, and gives its value."""
+    return StateMachineIterator(flow, executor).run_to_terminal()
+
+
+class StateMachineIterator(Generic[T]):
+    """Runs a flow: gives the batches of its partial results, one at a time.
+
+    What the flow consumes itself is read unseen in between. After the last batch `into_terminal` gives its value.
+    """
+
+    def __init__(self, start: Flow[T] | StateMachinePhase[T], executor: Executor) -> None:
         self._executor = executor
-        self._batches = self._run()
+        self._end: Terminus[T] | None = None
+        self._batches = self._run(start if isinstance(start, StateMachinePhase) else StateMachinePhase(start))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
@@ -53,105 +266,40 @@ class StateMachineIterator(Generic[T]):
         self._batches.close()
 
     def into_terminal(self) -> T:
-        """The value of the chain's end.
+        """The flow's value.
 
         Raises:
             RuntimeError: There are batches left, or the machine was stopped before its end.
         """
-        if not isinstance(self._phase, Terminus):
+        if self._end is None:
             msg = "the machine has not reached its end: take its batches first, or call run_to_terminal"
-            raise RuntimeError(msg)  # noqa: TRY004 - a state, not a type
-        return self._phase.value
+            raise RuntimeError(msg)
+        return self._end.value
 
     def run_to_terminal(self) -> T:
-        """Goes through to the end, passing over the batches, and gives its value."""
+        """Runs to the end, passing over the batches, and gives the flow's value."""
         for _ in self._batches:
             pass
         return self.into_terminal()
 
-    def _run(self) -> Batches:
-        while not isinstance(self._phase, Terminus):
-            current = self._phase
-            try:
-                if isinstance(current, PartialResult):
-                    with closing(self._execute(current.phase)) as batches:
-                        yield from batches
-                    self._phase = current.phase.next()
-                else:
-                    with closing(self._executor.execute(current.phase.plan())) as batches:
-                        self._phase = current.phase.next(batches)
-            except Exception as error:
-                recovered = current.phase.recover(error)
-                if recovered is None:
-                    raise
-                self._phase = recovered
+    def _run(self, phase: StateMachinePhase[T]) -> Batches:
+        try:
+            while not isinstance(step := phase.step, Terminus):
+                try:
+                    if isinstance(step, PartialResult):
+                        with closing(self._execute(step)) as batches:
+                            yield from batches
+                        phase = phase.next()
+                    else:
+                        with closing(self._executor.execute(step.plan, step.ahead)) as batches:
+                            phase = phase.next(batches)
+                except Exception as error:
+                    if not phase.is_suspended:
+                        raise
+                    phase = phase.fail(error)
+            self._end = step
+        finally:
+            phase.close()
 
-    def _execute(self, phase: PartialResultPhase[T]) -> Batches:
-        if phase.is_parallelizable():
-            return self._executor.execute_parallel(phase.plan())
-        return self._executor.execute(phase.plan())
-
-
-# Phases: the steps of a state machine that reads something bit by bit.
-
-
-class ConsumePhase(ABC, Generic[T]):
-    """A phase that eats its plan's output; the user sees none of it."""
-
-    @abstractmethod
-    def plan(self) -> Plan:
-        """What is to be read."""
-
-    @abstractmethod
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Takes what was read, as far as it wants to, and says what comes next."""
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """Says what comes next where the plan failed; None where the failure stands. May raise a clearer error."""
-        del error
-        return None
-
-
-class PartialResultPhase(ABC, Generic[T]):
-    """A phase whose plan's output goes to the user, batch by batch."""
-
-    @abstractmethod
-    def plan(self) -> Plan:
-        """What is to be read."""
-
-    @abstractmethod
-    def is_parallelizable(self) -> bool:
-        """Whether the batches may be made at the same time and come in any order: nothing mutable is shared."""
-
-    @abstractmethod
-    def next(self) -> StateMachinePhase[T]:
-        """Says what comes next, once the plan's output has been let through."""
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """Says what comes next where the plan failed, maybe after some output; None where the failure stands."""
-        del error
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Terminus(Generic[T]):
-    """The end, with its value."""
-
-    value: T
-
-
-@dataclass(frozen=True, slots=True)
-class PartialResult(Generic[T]):
-    """Goes on with a phase whose output is for the user."""
-
-    phase: PartialResultPhase[T]
-
-
-@dataclass(frozen=True, slots=True)
-class Consume(Generic[T]):
-    """Goes on with a phase that eats its output."""
-
-    phase: ConsumePhase[T]
-
-
-StateMachinePhase = Terminus[T] | PartialResult[T] | Consume[T]
+    def _execute(self, step: PartialResult) -> Batches:
+        return self._executor.execute_parallel(step.plan) if step.parallel else self._executor.execute(step.plan)

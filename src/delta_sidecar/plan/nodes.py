@@ -121,14 +121,10 @@ class ListFiles:
     Attributes:
         prefix: The folder.
         after: Only paths that sort after this one.
-        ahead: Small files that are likely to be read next; they are asked for at the same time and may be absent.
-        heads: Files of which only the beginning is likely to be read, in the same way.
     """
 
     prefix: str
     after: str | None = None
-    ahead: tuple[str, ...] = ()
-    heads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +138,6 @@ class ReadFiles:
         keep: Whether a later plan may read them again, so that they are worth keeping.
         heads: Files of which `HEAD_BYTES` are read, after the others.
         tails: Files of known size of which `TAIL_BYTES` of the end are read, after those.
-        ahead: Files that are likely to be read next; they are asked for at the same time and may be absent.
-        footers: Parquet files that are read next; their footers are asked for at the same time.
-        pieces: Pieces that are read next, likewise.
     """
 
     paths: tuple[str, ...]
@@ -153,9 +146,6 @@ class ReadFiles:
     keep: bool = True
     heads: tuple[str, ...] = ()
     tails: tuple[FileRef, ...] = ()
-    ahead: tuple[FileRef, ...] = ()
-    footers: tuple[FileRef, ...] = ()
-    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +161,7 @@ class ScanJson:
         keep: Whether a later plan reads the same files again, so that what was fetched is worth keeping.
         all_needed: Whether most likely all files are read, so that many may be asked for at once.
         kept_only: Whether only the first files are read, as long as they were kept whole: nothing is asked for.
-        footers: Parquet files that are read next; their footers are asked for at the same time.
-        pieces: Pieces that are read next, likewise.
+        at_once: How many files are fetched at once; None for the executor's own number.
     """
 
     files: tuple[FileRef, ...]
@@ -182,8 +171,7 @@ class ScanJson:
     keep: bool = False
     all_needed: bool = False
     kept_only: bool = False
-    footers: tuple[FileRef, ...] = ()
-    pieces: tuple[Piece, ...] = ()
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +235,7 @@ class ScanParquet:
         start: Number of the first row group of the first file that is wanted.
         enough: So many rows are likely to be enough: row groups beyond those that hold them are not asked for before
             these are given. None: all rows are wanted.
+        at_once: How many row groups may be under way at once; None for the executor's own number.
     """
 
     files: tuple[FileRef, ...]
@@ -259,6 +248,7 @@ class ScanParquet:
     content: FooterTest | None = None
     start: int = 0
     enough: int | None = None
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,344 +1,123 @@
 """How many files, rows and bytes a snapshot has, within bounds that always hold, by at most two more requests.
 
-    (ChecksumCountsPhase) -> KeptTailPhase* -> (UnreadTailPhase) -> (phases that count the base) -> Estimate
+    checksum file -> commits after it -> commits after the base -> base
 
-Each source gives the state at its version: a checksum file, the manifest of a metadata sidecar, the footers of a
-checkpoint, the start of the log. What the commits after that version add is counted where they were read with the
-snapshot, and else bounded by their sizes; each key that they name may hide one file of that state, or none. Where
-several sources tell, all of them are right.
+A checksum file and the base each say what the table has at their version: the manifest of a metadata sidecar, or the
+footers of a checkpoint, which count files. The live adds of the commits after that are counted where those were read
+with the snapshot, or are few; each key in them may hide one file of the state before, or none.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from delta_sidecar._arrow import numbers_of, scalar, strings, valid_mask
+from delta_sidecar._arrow import numbers_of, valid_mask
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import commit_schema
 from delta_sidecar.log.names import checksum_path, read_checksum
 from delta_sidecar.log.stats import parse_num_records
-from delta_sidecar.plan import (
-    FILE_LABEL,
-    Consume,
-    ConsumePhase,
-    FileRef,
-    ReadFiles,
-    ReadFooters,
-    ScanJson,
-    StateMachinePhase,
-    Terminus,
-)
-from delta_sidecar.predicate import Bounds, ColumnBounds, may_match
+from delta_sidecar.plan import FILE_LABEL, Consume, FileSummary, ReadFiles, ReadFooters, ScanJson
 from delta_sidecar.replay.bases.checkpoint import BaseRows, CheckpointBase, is_torn
+from delta_sidecar.replay.bases.content import CheckpointContent
+from delta_sidecar.replay.bases.pieces import matching
+from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import raise_commit_failure, raise_unreachable
-from delta_sidecar.replay.files import OPTIONAL_COLUMNS, FileColumns, struct_fields
-from delta_sidecar.replay.footer_facts import (
-    COUNTED,
-    NOTHING,
-    PATH,
-    START,
-    UNKNOWN,
-    BaseFacts,
-    CheckpointContent,
-    Counts,
-    Range,
-    facts_of,
-    is_plain_checkpoint,
-    read_footer_facts,
-)
-from delta_sidecar.replay.pruning import bind_predicate
+from delta_sidecar.replay.files import struct_fields
+from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.seen.seen import SeenSet
+from delta_sidecar.replay.snapshot import CHECKSUM_BYTES
 from delta_sidecar.replay.tail import LiveAdds, live_adds_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.log.segment import Tail
+    from delta_sidecar.plan import FileRef, Flow
     from delta_sidecar.predicate import Predicate
-    from delta_sidecar.replay.footer_facts import ColumnFacts
-    from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.snapshot import Snapshot
-
-
-# What a checkpoint has of files, rows and bytes, as far as its footers tell.
-#
-#     FooterCountsPhase -> (JsonLeafPhase) -> whatever `then` says
-#
-# Footers that were read when the checkpoint was trusted cost nothing. The top of a V2 checkpoint in JSON may have file
-# actions of its own: it was kept then, and is counted too.
-
-
-T = TypeVar("T")
-
-
-class CountContinuation(ABC, Generic[T]):
-    """What goes on once a base is counted."""
-
-    @abstractmethod
-    def counted(self, facts: BaseFacts, source: str) -> StateMachinePhase[T]:
-        """Goes on with what it has; `source` says in words where that is from."""
-
-    @abstractmethod
-    def uncounted(self) -> StateMachinePhase[T]:
-        """Goes on where there is no telling."""
-
-
-def files_in_base(snapshot: Snapshot) -> StateMachinePhase[int | None]:
-    """The start of a chain that ends in the number of files in the first base, without a request.
-
-    A manifest tells, a checksum file of the same version, or footers that were read; None where none was.
-    """
-    choice = snapshot.choice
-    if not choice.bases:
-        return Terminus(0)
-    base = choice.bases[0]
-    facts = base.facts(None)
-    if facts is not None:
-        return _Files().counted(facts, base.name)
-    if snapshot.counted is not None and snapshot.counted[0] == base.version:
-        return Terminus(snapshot.counted[1])
-    if not isinstance(base, CheckpointBase) or base.leaves is None:
-        return Terminus(None)
-    return count_base(base, FileColumns(()), None, 0, _Files())
-
-
-class _Files(CountContinuation["int | None"]):
-    """Ends in the number of files."""
-
-    def counted(self, facts: BaseFacts, source: str) -> StateMachinePhase[int | None]:
-        del source
-        files = facts.counts.files
-        return Terminus(files.lower if files.is_exact else None)
-
-    def uncounted(self) -> StateMachinePhase[int | None]:
-        return Terminus(None)
-
-
-def count_base(
-    base: CheckpointBase,
-    columns: FileColumns,
-    pruning: Pruning | None,
-    most_requests: int,
-    then: CountContinuation[T],
-) -> StateMachinePhase[T]:
-    """Counts what a checkpoint has.
-
-    Args:
-        base: The checkpoint. One that was not trusted yet must prove to be one, and to name no other files.
-        columns: Makes batches of the files that are in JSON.
-        pruning: Tells which of those may match; None: all may.
-        most_requests: What may be spent on it.
-        then: What goes on.
-    """
-    leaves = base.files if base.leaves is None else base.leaves
-    tables = tuple(leaf for leaf in leaves if not leaf.path.endswith(".json"))
-    texts = tuple(leaf for leaf in leaves if leaf.path.endswith(".json"))
-    rows = BaseRows(SeenSet(), columns, pruning, path=leaves[0].path)
-    return Consume(FooterCountsPhase(base, tables, texts, rows, most_requests, then))
-
-
-@dataclass(frozen=True, slots=True)
-class FooterCountsPhase(ConsumePhase[T]):
-    """Reads the footers of a checkpoint.
-
-    Attributes:
-        base: The checkpoint.
-        tables: Its files in Parquet.
-        texts: Its files in JSON.
-        rows: Makes files of the rows in those.
-        most_requests: What may be spent on it.
-        then: What goes on.
-    """
-
-    base: CheckpointBase
-    tables: tuple[FileRef, ...]
-    texts: tuple[FileRef, ...]
-    rows: BaseRows = field(repr=False)
-    most_requests: int
-    then: CountContinuation[T] = field(repr=False)
-
-    def plan(self) -> ReadFooters:
-        """What they tell of files; of a checkpoint that was not trusted yet, also whether it is one."""
-        content = () if self._is_trusted else CheckpointContent.columns
-        columns = dict.fromkeys((*COUNTED, *content, *self._groups.columns))
-        return ReadFooters(self.tables, tuple(columns), self.most_requests)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Takes them, if all are there."""
-        found = read_footer_facts(data)
-        footers = [found[file.path] for file in self.tables if file.path in found]
-        if len(footers) < len(self.tables) or not (self._is_trusted or is_plain_checkpoint(footers)):
-            return self.then.uncounted()
-        facts = facts_of(footers, self._groups.may_match)
-        if self.texts:
-            return Consume(JsonLeafPhase(self.texts, self.rows, facts, self.base.name, self.then))
-        return self.then.counted(facts, f"the footers of {self.base.name}")
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """A torn checkpoint tells nothing; a store out of reach is another matter."""
-        if is_torn(error):
-            return self.then.uncounted()
-        raise_unreachable("the checkpoint", error)
-        return None
-
-    @property
-    def _is_trusted(self) -> bool:
-        return self.base.leaves is not None
-
-    @property
-    def _groups(self) -> GroupPruning:
-        return GroupPruning(self.rows.pruning)
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLeafPhase(ConsumePhase[T]):
-    """Counts the files that the top of a checkpoint in JSON has itself, and adds them to those of the footers."""
-
-    files: tuple[FileRef, ...]
-    rows: BaseRows = field(repr=False)
-    facts: BaseFacts
-    name: str
-    then: CountContinuation[T] = field(repr=False)
-
-    def plan(self) -> ScanJson:
-        """The file, if it was kept."""
-        physical = tuple(name for _, name in self.rows.columns.partition_columns)
-        return ScanJson(self.files, commit_schema(physical), lines_with=(b'"tags"',), keep=True, kept_only=True)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Takes it and the footers together."""
-        total, is_read = NOTHING, False
-        for batch in data:
-            is_read = True
-            files = self.rows(batch)
-            total = total + counts_of(files) if files is not None else total
-        if not is_read:
-            return self.then.uncounted()
-        inside = BaseFacts(total, total.bytes.upper, total.rows.upper)
-        return self.then.counted(self.facts + inside, f"the files of {self.name}")
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """One that is not in Delta's format tells nothing."""
-        return self.then.uncounted() if isinstance(error, UnreadableFileError) else None
-
-
-# What the tail of a log adds to a table, and how much of the base it may hide, by what was read of it.
-#
-# Commits that were not read are bounded by their size: an action that names a file takes 20 bytes at least.
-
-
-SHORTEST_ACTION = len('{"add":{"path":"a"}}')
-"""Bytes that an action with a file takes at least."""
-
-WANTED_COLUMNS = ("size", "stats")
-"""Columns of files, beyond those that tell files apart, that counting looks at."""
-
-
-@dataclass(frozen=True, slots=True)
-class TailFacts:
-    """The commits after some version.
-
-    Attributes:
-        live: What their live adds have that may match the predicate; those of commits that were not read too.
-        keys: So many files of the state before them may be hidden by them, at most.
-        read: How many of them were read.
-        unread: How many were not.
-    """
-
-    live: Counts = NOTHING
-    keys: int = 0
-    read: int = 0
-    unread: int = 0
-
-    def with_unread(self, commits: Tail) -> TailFacts:
-        """The same with older commits of which only the sizes are known."""
-        if not commits:
-            return self
-        most = sum(size // SHORTEST_ACTION for _, _, size in commits)
-        added = Counts(Range(0, most)).tidy()
-        return TailFacts(self.live + added, self.keys + most, self.read, self.unread + len(commits))
-
-
-NO_COMMITS = TailFacts()
-"""A tail without commits."""
-
-
-@dataclass(slots=True)
-class TailCounter:
-    """Counts what commits add that come newest first."""
-
-    live: LiveAdds
-    counts: Counts = NOTHING
-    versions: set[int] = field(default_factory=set)
-
-    def take(self, batches: Iterator[pa.RecordBatch], label: str) -> None:
-        """Takes blocks of commits; `label` is the column that says which."""
-        for batch in batches:
-            self.versions.add(batch.column(label)[0].as_py())
-            files = self.live(batch)
-            if files is not None:
-                self.counts = self.counts + counts_of(files)
-        self.live.flush()
-
-    def facts(self) -> TailFacts:
-        """What the commits so far come to."""
-        return TailFacts(self.counts, len(self.live.seen), len(self.versions))
-
-
-def counted_columns(snapshot: Snapshot) -> FileColumns:
-    """Makes batches of files with no more in them than counting needs."""
-    names = snapshot.columns
-    partition_columns = tuple(zip(names.partition_columns, names.physical_partition_columns, strict=True))
-    return FileColumns(partition_columns, names.instants(), OPTIONAL_COLUMNS - set(WANTED_COLUMNS))
-
-
-def counts_of(files: pa.RecordBatch) -> Counts:
-    """What a batch of files has; of rows, as far as statistics tell."""
-    number = files.num_rows
-    size, known = _sum(files.column("size"))
-    return Counts(Range.exactly(number), _rows(files), Range(size, size if known == number else None))
-
-
-def _rows(files: pa.RecordBatch) -> Range:
-    records = parse_num_records(files.column("stats"))
-    vectors = files.column("deletion_vector")
-    has_vector = valid_mask(vectors)
-    deleted = struct_fields(vectors)["cardinality"]
-    told = valid_mask(records) & (_values(records) >= 0)
-    told_deleted = valid_mask(deleted) & (_values(deleted) >= 0)
-    hidden = np.where(has_vector & told_deleted, _values(deleted), 0)
-    left = np.maximum(_values(records) - hidden, 0)
-    # Without a count of the deleted rows all of them may be.
-    lower = np.where(told & (told_deleted | ~has_vector), left, 0)
-    upper = sum(left.tolist()) if told.all() else None
-    return Range(sum(lower.tolist()), upper)
-
-
-def _sum(column: pa.Int64Array) -> tuple[int, int]:
-    """The sum of the values that there are, and how many those are."""
-    values = _values(column)[valid_mask(column) & (_values(column) >= 0)]
-    # Python's numbers do not overflow.
-    return sum(values.tolist()), len(values)
-
-
-def _values(column: pa.Int64Array) -> NDArray[np.int64]:
-    """The values, -1 where there is none."""
-    return np.where(valid_mask(column), numbers_of(column), -1)
-
 
 MOST_REQUESTS = 2
 """Requests that are made beyond those of the snapshot."""
 
-_CHECKSUM_BYTES = 4 << 20
 _ONE_REQUEST = 8 << 20
+_PATH, _SIDECAR = "add.path", "sidecar.path"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number that is not known exactly. Both bounds hold, and belong to it.
+
+    Attributes:
+        lower: It is no smaller.
+        upper: It is no larger; None where that is not known.
+    """
+
+    lower: int = 0
+    upper: int | None = None
+
+    @classmethod
+    def exactly(cls, number: int | None) -> Range:
+        """A number that is known; None for one that is not."""
+        return cls() if number is None else cls(number, number)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the number is known."""
+        return self.lower == self.upper
+
+    def __add__(self, other: Range) -> Range:
+        is_open = self.upper is None or other.upper is None
+        return Range(self.lower + other.lower, None if is_open else (self.upper or 0) + (other.upper or 0))
+
+    def less(self, most: int | None) -> Range:
+        """The number, of which up to so much may be taken away; None for any amount."""
+        return Range(0 if most is None else max(0, self.lower - most), self.upper)
+
+    def at_most(self, most: int) -> Range:
+        """The number, or `most` where it is larger."""
+        return Range(min(self.lower, most), most if self.upper is None else min(self.upper, most))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many files, rows that are not deleted, and bytes there are."""
+
+    files: Range = Range()
+    rows: Range = Range()
+    bytes: Range = Range()
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.files + other.files, self.rows + other.rows, self.bytes + other.bytes)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all three are known."""
+        return self.files.is_exact and self.rows.is_exact and self.bytes.is_exact
+
+    def any_part(self) -> Counts:
+        """Of some of the files, maybe none."""
+        return Counts(*(Range(0, number.upper) for number in (self.files, self.rows, self.bytes)))
+
+    def tidy(self) -> Counts:
+        """Where there are no files, there is nothing in them."""
+        return NOTHING if self.files.upper == 0 else self
+
+    def better(self, other: Counts) -> Counts:
+        """Each of the numbers as it is here, unless only the other one is exact or bounded."""
+        pairs = ((self.files, other.files), (self.rows, other.rows), (self.bytes, other.bytes))
+        return Counts(*(this if this.is_exact or not _is_better(that, this) else that for this, that in pairs))
+
+
+def _is_better(that: Range, this: Range) -> bool:
+    return that.is_exact or (this.upper is None and that.upper is not None)
+
+
+NOTHING = Counts(*(Range(0, 0),) * 3)
+"""Of no files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,314 +133,233 @@ class Estimate:
     sources: tuple[str, ...] = ()
 
 
-def estimate(snapshot: Snapshot, predicate: Predicate | None = None) -> StateMachinePhase[Estimate]:
-    """The start of the chain that ends in an `Estimate`, to be run by the executor that opened the snapshot.
+def estimate(snapshot: Snapshot, predicate: Predicate | None = None) -> Flow[Estimate]:
+    """Estimates what a table has; to be run by the executor that opened the snapshot, which has kept what it read.
 
     With a predicate, only files that may match count; it may be that none does.
     """
-    choice = snapshot.choice
-    usable = [version for version in choice.segment.checksums if version >= choice.base_version]
-    live = LiveAdds(SeenSet(), counted_columns(snapshot), bind_predicate(snapshot.columns, predicate))
-    state = _Estimating(snapshot, TailCounter(live))
-    return Consume(ChecksumCountsPhase(state, max(usable))) if usable else state.below(None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Estimating(CountContinuation[Estimate]):
-    """What is known so far.
-
-    Attributes:
-        snapshot: The snapshot.
-        counter: Counts what the commits that are read add.
-        told: What the sources so far tell together.
-        sources: Those sources, in words.
-        unread: The commits after the base that were not read.
-        tail: What the commits after the base come to.
-    """
-
-    snapshot: Snapshot = field(repr=False)
-    counter: TailCounter = field(repr=False)
-    told: Counts = UNKNOWN
+    request = ScanRequest.bind(snapshot.table, snapshot.columns, predicate, ("size", "stats"))
+    choice, tail = snapshot.choice, _TailCounter(request)
+    found = Counts()
     sources: tuple[str, ...] = ()
-    unread: Tail | None = None
-    tail: TailFacts = NO_COMMITS
-
-    def count_tail(self, commits: Tail, then: _TailEnd) -> StateMachinePhase[Estimate]:
-        """Counts commits that were kept, newest first, as far as they reach."""
-        return Consume(KeptTailPhase(self, commits, then)) if commits else then.counted(self, commits)
-
-    def below(self, version: int | None) -> StateMachinePhase[Estimate]:
-        """Goes on with the commits up to a version, down to the base."""
-        return self.count_tail(self.snapshot.choice.tail(version), _ToBase())
-
-    def learn(self, facts: BaseFacts, tail: TailFacts, source: str) -> _Estimating:
-        """Takes a source in, unless what it says contradicts the others: what was replayed or counted has the word."""
-        found = (facts.under(tail.keys) + tail.live).tidy()
-        if self.counter.live.pruning is not None:
-            found = found.any_part()
-        together = found.both(self.told)
-        words = [source]
-        words += [f"{_commits(tail.read)} after it"] if tail.read else []
-        words += [f"the sizes of {_commits(tail.unread)} after it"] if tail.unread else []
-        sources = (*(self.sources if together is not None else ()), *words)
-        return replace(self, told=found if together is None else together, sources=sources)
-
-    def to_base(self) -> StateMachinePhase[Estimate]:
-        """Reads the commits that are missing, if that leaves enough for the base."""
-        unread, choice = self.unread, self.snapshot.choice
-        count = len(unread) if unread else 0
-        cost = self._base_cost()
-        is_cheap = unread is not None and all(size <= _ONE_REQUEST for _, _, size in unread.window())
-        if unread and is_cheap and cost is not None and count + cost <= MOST_REQUESTS and not self.told.is_exact:
-            return Consume(UnreadTailPhase(self, unread))
-        tail = self.tail if not unread else self.tail.with_unread(unread)
-        state = replace(self, tail=tail)
-        if not choice.bases:
-            return state.learn(START, tail, "the start of the log").done()
-        return state.count_base(MOST_REQUESTS)
-
-    def count_base(self, most_requests: int) -> StateMachinePhase[Estimate]:
-        """Asks the base, or its footers, where they can tell more than is known."""
-        is_settled = self.told.files.is_exact and self.told.bytes.is_exact
-        if self.told.is_exact or (is_settled and self.tail.unread) or self._base_cost() is None:
-            return self.done()
-        base, live = self.snapshot.choice.bases[0], self.counter.live
-        facts = base.facts(live.pruning)
-        if facts is not None:
-            return self.counted(facts, f"metadata sidecar {base.name}")
-        if not isinstance(base, CheckpointBase):
-            return self.done()
-        return count_base(base, live.columns, live.pruning, most_requests, self)
-
-    def counted(self, facts: BaseFacts, source: str) -> StateMachinePhase[Estimate]:
-        return self.learn(facts, self.tail, source).done()
-
-    def uncounted(self) -> StateMachinePhase[Estimate]:
-        return self.done()
-
-    def done(self) -> StateMachinePhase[Estimate]:
-        return Terminus(Estimate(self.told, self.sources))
-
-    def _base_cost(self) -> int | None:
-        """Requests that counting the base takes at least; None where it cannot be counted."""
-        bases = self.snapshot.choice.bases
-        if not bases:
-            return 0
-        base = bases[0]
-        if base.facts(self.counter.live.pruning) is not None:
-            return 0
-        if not isinstance(base, CheckpointBase):
-            return None
-        if base.leaves is not None:
-            # They were read when it was trusted, and are kept.
-            return 0
-        is_read = len(base.files) <= MOST_REQUESTS and not any(file.path.endswith(".json") for file in base.files)
-        return len(base.files) if is_read else None
+    version = max((at for at in choice.segment.checksums if at >= choice.base_version), default=None)
+    state = None if version is None else (yield from _in_checksum(version))
+    if version is not None and state is not None:
+        rest = yield from tail.count(choice.segment.tail(version))
+        if not rest:
+            found, sources = tail.over(state), (f"checksum file {version:020}.crc", *tail.words())
+    if found.is_exact and request.pruning is None:
+        return Estimate(found, sources)
+    rest = yield from tail.count(choice.tail(tail.reach))
+    base = choice.bases[0] if choice.bases else None
+    cost = _cost(base)
+    if rest and cost is not None and len(rest) + cost <= MOST_REQUESTS and _is_small(rest):
+        rest = yield from tail.count(rest, kept_only=False)
+    if not rest and cost is not None:
+        state, source = yield from _in_base(base, request)
+        if state is not None:
+            known = tail.over(state)
+            sources = tuple(dict.fromkeys((*(() if known.is_exact else sources), source, *tail.words())))
+            found = known.better(found)
+    found = found.tidy()
+    return Estimate(found if request.pruning is None else found.any_part(), sources)
 
 
-class _TailEnd(ABC):
-    """What goes on once commits are counted, as far as they were kept."""
-
-    @abstractmethod
-    def counted(self, state: _Estimating, rest: Tail) -> StateMachinePhase[Estimate]:
-        """Goes on; `rest` are those that were not kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ToChecksum(_TailEnd):
-    """The commits after a checksum file are counted: that is a source. Those before it come next."""
-
-    version: int
-    facts: BaseFacts
-
-    def counted(self, state: _Estimating, rest: Tail) -> StateMachinePhase[Estimate]:
-        tail = state.counter.facts()
-        name = checksum_path(self.version).rpartition("/")[2]
-        learned = state.learn(self.facts, tail.with_unread(rest) if rest else tail, f"checksum file {name}")
-        if rest:
-            whole = replace(rest, base=state.snapshot.choice.base_version)
-            return replace(learned, unread=whole, tail=tail).to_base()
-        return learned.below(self.version)
-
-
-@dataclass(frozen=True, slots=True)
-class _ToBase(_TailEnd):
-    """The commits after the base are counted."""
-
-    def counted(self, state: _Estimating, rest: Tail) -> StateMachinePhase[Estimate]:
-        return replace(state, unread=rest, tail=state.counter.facts()).to_base()
-
-
-@dataclass(frozen=True, slots=True)
-class ChecksumCountsPhase(ConsumePhase[Estimate]):
-    """Reads a checksum file again, which was kept, for what it says of files."""
-
-    state: _Estimating
-    version: int
-
-    def plan(self) -> ReadFiles:
-        """The file."""
-        return ReadFiles((checksum_path(self.version),), max_bytes=_CHECKSUM_BYTES)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Estimate]:
-        """Takes what it says; then the commits after it are counted."""
-        for batch in data:
-            content = batch.column("data")[0].as_py()
-            checksum = read_checksum(content) if content is not None else None
-            if checksum is not None and (checksum.num_files, checksum.num_bytes) != (None, None):
-                counts = Counts(_range(checksum.num_files), Range(), _range(checksum.num_bytes)).tidy()
-                facts = BaseFacts(counts, checksum.num_bytes, None)
-                then = _ToChecksum(self.version, facts)
-                return self.state.count_tail(self.state.snapshot.choice.segment.tail(self.version), then)
-        return self.state.below(None)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptTailPhase(ConsumePhase[Estimate]):
-    """Counts what commits add that an earlier plan kept; no request is made."""
-
-    state: _Estimating
-    commits: Tail
-    then: _TailEnd
-
-    def plan(self) -> ScanJson:
-        """The next window of commits."""
-        plan = live_adds_plan(self.commits, _physical(self.state))
-        return replace(plan, keep=True, kept_only=True)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Estimate]:
-        """Goes on with the next window, unless some of this one were not kept."""
-        self.state.counter.take(data, FILE_LABEL)
-        window = {version for version, _, _ in self.commits.window()}
-        missing = window - self.state.counter.versions
-        if missing:
-            return self.then.counted(self.state, self.commits.up_to(max(missing)))
-        return self.state.count_tail(self.commits.rest(), self.then)
-
-    def recover(self, error: Exception) -> StateMachinePhase[Estimate] | None:
-        """A commit that cannot be read fails a scan, and so it does an estimate; the error names it."""
-        raise_commit_failure(self.state.snapshot.table, error)
+def files_in_base(snapshot: Snapshot) -> Flow[int | None]:
+    """The number of files in the first base, where it is known without a request."""
+    choice = snapshot.choice
+    base = choice.bases[0] if choice.bases else None
+    if base is None or base.num_files is not None:
+        return 0 if base is None else base.num_files
+    if snapshot.counted is not None and snapshot.counted[0] == base.version:
+        return snapshot.counted[1]
+    if not isinstance(base, CheckpointBase) or base.leaves is None:
         return None
+    state, _ = yield from _in_base(base, ScanRequest.bind(snapshot.table, snapshot.columns), most_requests=0)
+    return None if state is None or not state.counts.files.is_exact else state.counts.files.lower
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadTailPhase(ConsumePhase[Estimate]):
-    """Reads the few commits that are missing, and counts what they add."""
+class _State:
+    """What a table has at a version, and what its largest file has at most."""
 
-    state: _Estimating
-    commits: Tail
+    counts: Counts
+    largest: int | None = None
+    most_rows: int | None = None
 
-    def plan(self) -> ScanJson:
-        """The commits."""
-        return replace(live_adds_plan(self.commits, _physical(self.state)), all_needed=True)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Estimate]:
-        """Goes on to the base with what is left of the requests."""
-        state = self.state
-        state.counter.take(data, FILE_LABEL)
-        state = replace(state, tail=state.counter.facts(), unread=None)
-        if not state.snapshot.choice.bases:
-            return state.learn(START, state.tail, "the start of the log").done()
-        return state.count_base(MOST_REQUESTS - len(self.commits))
-
-    def recover(self, error: Exception) -> StateMachinePhase[Estimate] | None:
-        """A commit that cannot be read fails a scan, and so it does an estimate; the error names it."""
-        raise_commit_failure(self.state.snapshot.table, error)
-        return None
+    def under(self, keys: int) -> Counts:
+        """The counts where so many files may be hidden."""
+        if not keys:
+            return self.counts
+        rows, size = (None if most is None else keys * most for most in (self.most_rows, self.largest))
+        return Counts(self.counts.files.less(keys), self.counts.rows.less(rows), self.counts.bytes.less(size))
 
 
-def _physical(state: _Estimating) -> tuple[str, ...]:
-    return tuple(state.snapshot.columns.physical_partition_columns)
+@dataclass(slots=True)
+class _TailCounter:
+    """Counts what commits add, newest first, and how many keys they have."""
+
+    request: ScanRequest
+    counts: Counts = NOTHING
+    reach: int | None = None
+    versions: set[int] = field(default_factory=set)
+    seen: SeenSet = field(default_factory=SeenSet)
+
+    def count(self, commits: Tail, *, kept_only: bool = True) -> Flow[Tail]:
+        """Counts commits, as far as they were kept or all of them; gives those that are left."""
+        live = LiveAdds(self.seen, self.request.columns, self.request.pruning)
+        while commits:
+            plan = replace(live_adds_plan(commits, self.request.columns), keep=True, kept_only=kept_only)
+            before = len(self.versions)
+            try:
+                for batch in (yield Consume(plan)):
+                    self.versions.add(batch.column(FILE_LABEL)[0].as_py())
+                    files = live(batch)
+                    self.counts += NOTHING if files is None else _counts_of(files)
+            except UnreadableFileError as error:
+                raise_commit_failure(self.request.table, error)
+                raise
+            live.flush()
+            if len(self.versions) - before < len(commits.window()):
+                self.reach = min(self.versions, default=commits.newest + 1) - 1
+                return commits.up_to(self.reach)
+            commits = commits.rest()
+        self.reach = commits.base
+        return commits
+
+    def over(self, state: _State) -> Counts:
+        """The commits together with the state before them."""
+        return (state.under(len(self.seen)) + self.counts).tidy()
+
+    def words(self) -> tuple[str, ...]:
+        """The commits, in words."""
+        number = len(self.versions)
+        return (f"{number} commit{'s' if number > 1 else ''} after it",) if number else ()
 
 
-def _range(number: int | None) -> Range:
-    return Range() if number is None else Range.exactly(number)
+def _in_checksum(version: int) -> Flow[_State | None]:
+    """What a checksum file, which was kept, says of files."""
+    for batch in (yield Consume(ReadFiles((checksum_path(version),), max_bytes=CHECKSUM_BYTES))):
+        content = batch.column("data")[0].as_py()
+        checksum = read_checksum(content) if content is not None else None
+        if checksum is not None and (checksum.num_files, checksum.num_bytes) != (None, None):
+            counts = Counts(Range.exactly(checksum.num_files), Range(), Range.exactly(checksum.num_bytes))
+            return _State(counts.tidy(), checksum.num_bytes)
+    return None
 
 
-def _commits(number: int) -> str:
-    return f"{number:,} commit{'' if number == 1 else 's'}"
-
-
-# Which row groups of a checkpoint may hold a file that matches, by the partition values that their footers tell.
-#
-# A row group counts only where every file in it has a value: then each file's own value lies between the smallest and
-# the largest, and what cannot match with all of them cannot match with one. Values are in the typed columns of
-# `partitionValues_parsed`, or in the map of texts where that has one key only, that of a text column.
-
-
-_KEY = "add.partitionValues.key_value.key"
-_VALUE = "add.partitionValues.key_value.value"
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPruning:
-    """Tests a predicate on row groups.
-
-    Attributes:
-        pruning: The predicate; None where every file may match.
-    """
-
-    pruning: Pruning | None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Dotted names of the leaf columns that it wants to know of."""
-        if self.pruning is None or not self.pruning.partitions:
-            return ()
-        return (_KEY, _VALUE, *(_typed(path) for path in self.pruning.partitions))
-
-    def may_match(self, group: Mapping[str, ColumnFacts]) -> bool:
-        """Whether a row group may hold a file that matches."""
-        if self.pruning is None or not self.pruning.partitions:
-            return True
-        found = {path: _bounds(group, path, kind) for path, kind in self.pruning.partitions.items()}
-        return bool(may_match(self.pruning.predicate, _GroupBounds(found))[0].as_py())
-
-
-@dataclass(frozen=True, slots=True)
-class _GroupBounds(Bounds):
-    """The bounds of one row group."""
-
-    found: Mapping[ColumnPath, ColumnBounds | None]
-
-    @property
-    def num_rows(self) -> int:
-        return 1
-
-    def column(self, path: ColumnPath) -> ColumnBounds | None:
-        return self.found.get(path)
-
-
-def _bounds(group: Mapping[str, ColumnFacts], path: ColumnPath, kind: pa.DataType) -> ColumnBounds | None:
-    facts = _facts(group, path, kind)
-    if facts is None or facts.lower is None or facts.upper is None:
-        return None
+def _in_base(base: object, request: ScanRequest, most_requests: int = MOST_REQUESTS) -> Flow[tuple[_State | None, str]]:
+    """What a base has, and the source in words; with a predicate, of row groups that may hold a file that matches."""
+    if base is None:
+        return _State(NOTHING, 0, 0), "the start of the log"
+    if isinstance(base, SidecarBase):
+        return _in_manifest(base, request), f"metadata sidecar {base.name}"
+    if not isinstance(base, CheckpointBase):
+        return None, ""
     try:
-        lower, upper = (_array(text, kind) for text in (facts.lower, facts.upper))
-    except (ValueError, OverflowError):
-        # The column is of another type than the table's.
+        return (yield from _in_footers(base, request, most_requests))
+    except UnreadableFileError as error:
+        if not is_torn(error):
+            raise_unreachable("the checkpoint", error)
+            raise
+        return None, ""
+
+
+def _in_manifest(base: SidecarBase, request: ScanRequest) -> _State | None:
+    if base.layout is None:
         return None
-    return ColumnBounds(lower=lower, upper=upper, null_count=None, num_records=None)
+    manifest = base.layout.manifest
+    totals = manifest.totals
+    rows, size = (None, None) if totals is None else (totals.rows, totals.bytes)
+    counts = Counts(Range.exactly(manifest.num_files), Range.exactly(rows), Range.exactly(size))
+    if request.pruning is not None:
+        groups = manifest.segments or manifest.row_groups
+        files = sum(groups.num_rows[at] for at in matching(base.layout, groups, request.pruning))
+        counts = replace(counts.any_part(), files=Range.exactly(files))
+    return _State(counts.tidy(), *((None, None) if totals is None else (totals.largest, totals.most_rows)))
 
 
-def _facts(group: Mapping[str, ColumnFacts], path: ColumnPath, kind: pa.DataType) -> ColumnFacts | None:
-    """The values of a partition column, where every file of the row group has one."""
-    files, keys, values = group.get(PATH), group.get(_KEY), group.get(_VALUE)
-    if files is None or files.values is None:
-        return None
-    if pa.types.is_string(kind) and keys is not None and values is not None:
-        is_only_key = keys.lower == keys.upper == path[0]
-        if is_only_key and keys.values == values.values == files.values:
-            return values
-    typed = group.get(_typed(path)) if pa.types.is_string(kind) or pa.types.is_integer(kind) else None
-    return typed if typed is not None and typed.values == files.values else None
+def _in_footers(base: CheckpointBase, request: ScanRequest, most_requests: int) -> Flow[tuple[_State | None, str]]:
+    """The number of files by the footers. Those that were read when it was trusted cost nothing.
+
+    One that was not trusted yet must prove to be a checkpoint, and to name no other files. The top of a V2 checkpoint
+    in JSON may have file actions of its own: it was kept, and is counted too.
+    """
+    leaves = base.files if base.leaves is None else base.leaves
+    tables = tuple(leaf for leaf in leaves if not leaf.path.endswith(".json"))
+    texts = tuple(leaf for leaf in leaves if leaf.path.endswith(".json"))
+    names = (_PATH,) if base.leaves is not None else tuple({_PATH, _SIDECAR, *CheckpointContent.columns})
+    summaries = [_summary(batch) for batch in (yield Consume(ReadFooters(tables, names, most_requests)))]
+    if len(summaries) < len(tables):
+        return None, ""
+    if base.leaves is None:
+        CheckpointContent(has_top=True)(summaries)
+        if any(summary.values.get(_SIDECAR, 0) != 0 for summary in summaries):
+            return None, ""
+    counts = [summary.values.get(_PATH, 0) for summary in summaries]
+    rows = sum(summary.rows for summary in summaries)
+    files = Range(0, rows) if None in counts else Range.exactly(sum(count or 0 for count in counts))
+    found = NOTHING if files.upper == 0 else Counts(files)
+    if texts:
+        inside = yield from _in_texts(texts, request)
+        return (None if inside is None else _State(found + inside)), f"the files of {base.name}"
+    return _State(found), f"the footers of {base.name}"
 
 
-def _typed(path: ColumnPath) -> str:
-    return f"add.partitionValues_parsed.{path[0]}"
+def _summary(batch: pa.RecordBatch) -> FileSummary:
+    whole, *rows = batch.to_pylist()
+    values: dict[str, int | None] = {}
+    for row in rows:
+        before = values.get(row["column"], 0)
+        values[row["column"]] = None if before is None or row["values"] is None else before + row["values"]
+    return FileSummary(whole["path"], whole["rows"], values)
 
 
-def _array(text: str, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_string(kind):
-        return strings([text])
-    return pa.repeat(scalar(int(text), kind), 1)
+def _in_texts(files: tuple[FileRef, ...], request: ScanRequest) -> Flow[Counts | None]:
+    physical = tuple(name for _, name in request.columns.partition_columns)
+    rows = BaseRows(SeenSet(), request.columns, request.pruning, path=files[0].path)
+    total = None
+    plan = ScanJson(files, commit_schema(physical), lines_with=(b'"tags"',), keep=True, kept_only=True)
+    for batch in (yield Consume(plan)):
+        found = rows(batch)
+        total = (total or NOTHING) + (NOTHING if found is None else _counts_of(found))
+    return total
+
+
+def _cost(base: object) -> int | None:
+    """Requests that counting the base takes at least; None where it cannot be counted."""
+    if not isinstance(base, CheckpointBase):
+        return 0 if base is None or (isinstance(base, SidecarBase) and base.layout is not None) else None
+    if base.leaves is not None:
+        return 0
+    is_read = len(base.files) <= MOST_REQUESTS and not any(file.path.endswith(".json") for file in base.files)
+    return len(base.files) if is_read else None
+
+
+def _is_small(commits: Tail) -> bool:
+    return all(size <= _ONE_REQUEST for _, _, size in commits.window())
+
+
+def _counts_of(files: pa.RecordBatch) -> Counts:
+    """What a batch of files has; of rows, as far as statistics say."""
+    size = _values(files.column("size"))
+    known = size[size >= 0]
+    # Python's numbers do not overflow.
+    total = sum(known.tolist())
+    sizes = Range(total, total if len(known) == files.num_rows else None)
+    return Counts(Range.exactly(files.num_rows), _rows(files), sizes)
+
+
+def _rows(files: pa.RecordBatch) -> Range:
+    records = _values(parse_num_records(files.column("stats")))
+    vectors = files.column("deletion_vector")
+    has_vector, deleted = valid_mask(vectors), _values(struct_fields(vectors)["cardinality"])
+    left = np.maximum(records - np.where(has_vector, np.maximum(deleted, 0), 0), 0)
+    # Without a count of the deleted rows all of them may be.
+    lower = np.where((records >= 0) & ((deleted >= 0) | ~has_vector), left, 0)
+    return Range(sum(lower.tolist()), sum(left.tolist()) if (records >= 0).all() else None)
+
+
+def _values(column: pa.Int64Array) -> NDArray[np.int64]:
+    """The values, negative where there is none."""
+    return np.where(valid_mask(column), numbers_of(column), -1)

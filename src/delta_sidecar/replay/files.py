@@ -1,4 +1,4 @@
-"""The rows that a scan lets through: one live file each, whatever part of the log it was found in."""
+"""The rows that a scan emits: one live file each, from any part of the log."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from delta_sidecar.log.partition_values import PartitionTexts, lookup
 from delta_sidecar.log.values import in_four_digits, map_text, struct_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import Self
 
     from numpy.typing import NDArray
+
+    from delta_sidecar.log.schema import TableSchema
 
 FILE_SCHEMA = pa.schema(
     [
@@ -52,8 +55,8 @@ _FIELDS = {
     "clustering_provider": "clusteringProvider",
 }
 
-OPTIONAL_COLUMNS = frozenset(_FIELDS) - {"path", "partition_values", "deletion_vector"}
-"""Columns of a batch that a scan can do without."""
+REQUIRED_COLUMNS = frozenset({"path", "raw_path", "partition_values", "deletion_vector"})
+"""Columns of a batch that tell files apart: a scan cannot do without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,35 +66,35 @@ class FileColumns:
     Attributes:
         partition_columns: (logical, physical) names.
         instants: Physical paths of the timestamps that are moments in time, not readings of a clock.
-        without: Columns of `FILE_SCHEMA` that nobody wants; they are all null. Those that tell files apart cannot be
-            among them.
+        columns: Columns of `FILE_SCHEMA` that are read; the others are all null.
     """
 
     partition_columns: tuple[tuple[str, str], ...]
     instants: frozenset[tuple[str, ...]] = frozenset()
-    without: frozenset[str] = frozenset()
+    columns: frozenset[str] = frozenset(FILE_SCHEMA.names)
+
+    @classmethod
+    def of(cls, schema: TableSchema, columns: Iterable[str] = FILE_SCHEMA.names) -> Self:
+        """Makes batches with some columns, and those that tell files apart, of the files of a table."""
+        partitions = zip(schema.partition_columns, schema.physical_partition_columns, strict=True)
+        return cls(tuple(partitions), schema.instants(), REQUIRED_COLUMNS | frozenset(columns))
 
     def fields(self) -> tuple[str, ...]:
         """Fields of the action that a batch is made of."""
-        return tuple(field for column, field in _FIELDS.items() if column not in self.without)
+        return tuple(field for column, field in _FIELDS.items() if column in self.columns)
 
     def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
-        """Makes a batch.
-
-        Args:
-            add: Fields of the action by name; what a file of the log lacks may be missing.
-            rows: How many there are.
-        """
+        """Makes a batch of the fields of actions, by name; what a file of the log lacks may be missing."""
         raw = add["path"]
-        unwanted = {_FIELDS[column] for column in self.without}
-        add = {name: column for name, column in add.items() if name not in unwanted}
+        wanted = {"stats_parsed", "partitionValues_parsed", *self.fields()}
+        add = {name: column for name, column in add.items() if name in wanted}
         columns = [
             decode_paths(raw),
             raw,
             _field(add, "size", pa.int64(), rows),
             _field(add, "modificationTime", pa.int64(), rows),
             self._partition_map(add, rows),
-            _statistics({} if "stats" in unwanted else add, rows, self.instants),
+            _statistics(add if "stats" in self.columns else {}, rows, self.instants),
             _deletion_vectors(add.get("deletionVector"), rows),
             _tags(add.get("tags"), rows),
             _field(add, "baseRowId", pa.int64(), rows),

@@ -1,4 +1,4 @@
-"""Replay of the tail: which of its adds are live, and which keys it speaks of."""
+"""Replay of the tail: its live adds, and its keys."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from delta_sidecar.log.actions import KEYS_SCHEMA, commit_schema
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import FILE_LABEL, LINE, FileRef, Filter, ScanJson
-from delta_sidecar.replay.counts import Tally
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
+from delta_sidecar.replay.request import ReplayProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LiveAdds:
-    """Lets through the live adds of commits that come newest first, block by block.
+    """Keeps the live adds of commits that come newest first, block by block.
 
-    An add is live if no newer commit spoke of its key. The keys of a commit's removes count from the next commit on:
+    An add is live if no newer commit has its key. The keys of a commit's removes count from the next commit on:
     within one commit they do not hide its adds. An action that is not in Delta's format is an `UnreadableFileError`.
     """
 
     seen: SeenSet
     columns: FileColumns
     pruning: Pruning | None
-    tally: Tally = field(default_factory=Tally)
+    progress: ReplayProgress = field(default_factory=ReplayProgress)
     _version: int | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -64,7 +64,7 @@ class LiveAdds:
         _require_paths(add["path"], version)
         live = self.seen.insert(file_keys(add))
         count = int(np.count_nonzero(live))
-        self.tally.add(commit_adds=len(live), commit_hidden=len(live) - count)
+        self.progress.add(commit_adds=len(live), commit_hidden=len(live) - count)
         if not count:
             return None
         try:
@@ -72,7 +72,7 @@ class LiveAdds:
         except pa.ArrowInvalid as error:
             raise _not_delta(version, error) from error
         found = select(add, live, self.columns, self.pruning)
-        self.tally.add(commit_pruned=count - (0 if found is None else found.num_rows))
+        self.progress.add(commit_pruned=count - (0 if found is None else found.num_rows))
         return found
 
     def flush(self) -> None:
@@ -94,14 +94,15 @@ class TailKeys:
                     self.seen.insert(keys)
 
 
-def live_adds_plan(commits: Tail, partition_columns: tuple[str, ...]) -> ScanJson:
-    """What a replay of the next window of commits reads."""
-    return ScanJson(files_of(commits), commit_schema(partition_columns), lines_with=(b'"tags"',))
+def live_adds_plan(commits: Tail, columns: FileColumns, at_once: int | None = None) -> ScanJson:
+    """Reads the actions of the next window of commits."""
+    physical = tuple(name for _, name in columns.partition_columns)
+    return ScanJson(files_of(commits), commit_schema(physical), lines_with=(b'"tags"',), at_once=at_once)
 
 
-def tail_keys_plan(commits: Tail) -> ScanJson:
-    """What it takes to know the keys of the next window of commits; a replay reads them again."""
-    return ScanJson(files_of(commits), KEYS_SCHEMA, keep=True, all_needed=True)
+def tail_keys_plan(commits: Tail, at_once: int | None = None) -> ScanJson:
+    """Reads what keys are made of in the next window of commits; a replay reads them again."""
+    return ScanJson(files_of(commits), KEYS_SCHEMA, keep=True, all_needed=True, at_once=at_once)
 
 
 def files_of(commits: Tail) -> tuple[FileRef, ...]:

@@ -161,7 +161,7 @@ class ScanOptions:
     """The options of a scan, with the values that count."""
 
     strategy: ScanStrategy
-    order: str | None
+    order: Literal["recent", "any"] | None
     bucket_column: str
     batch_size: int
     commit_read_parallelism: int

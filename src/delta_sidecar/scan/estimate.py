@@ -6,15 +6,15 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from delta_sidecar.execute import LocalExecutor
-from delta_sidecar.plan import StateMachineIterator
-from delta_sidecar.replay.estimate import estimate
-from delta_sidecar.replay.footer_facts import NOTHING, Counts, Range
+from delta_sidecar.execute import open_executor
+from delta_sidecar.plan import run_flow
+from delta_sidecar.replay.estimate import NOTHING, Counts, Range, estimate
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.scan.open import open_table
 from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:
+    from delta_sidecar.plan import Executor
     from delta_sidecar.replay.estimate import Estimate
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
@@ -53,18 +53,17 @@ def estimate_scan(store: Store, run: ScanRun) -> ScanEstimate:
     """
     config = run.config
     parallelism = config.options().commit_read_parallelism
-    with closing(LocalExecutor(store.bind(run.requests), file_parallelism=parallelism)) as executor:
+    with closing(open_executor(store.bind(run.requests), file_parallelism=parallelism)) as executor:
         try:
             snapshot, options = _opened(store, run, executor)
             check_retention(snapshot, options, executor, run.events)
-            chain = estimate(snapshot, config.parsed_predicate)
-            found = StateMachineIterator(chain, executor).run_to_terminal()
+            found = run_flow(estimate(snapshot, config.parsed_predicate), executor)
         finally:
             run.requests.cancel()
     return _of_scan(snapshot.version, found, config)
 
 
-def _opened(store: Store, run: ScanRun, executor: LocalExecutor) -> tuple[Snapshot, ScanOptions]:
+def _opened(store: Store, run: ScanRun, executor: Executor) -> tuple[Snapshot, ScanOptions]:
     """Opens the table, as a scan would: with metadata sidecars unless they are disabled, by the table itself too."""
     config = run.config
     options = config.options()

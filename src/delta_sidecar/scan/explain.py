@@ -7,29 +7,27 @@ checkpoint by its footers and a metadata sidecar by its manifest. With it the sc
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from delta_sidecar.plan import StateMachinePhase, Terminus
 from delta_sidecar.predicate import tree
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, START_OF_LOG, BaseSummary
 from delta_sidecar.replay.pruning import bind_predicate
-from delta_sidecar.replay.snapshot import BaseChoice, ChoosesBase
+from delta_sidecar.replay.request import ScanRequest
+from delta_sidecar.replay.snapshot import trusted_choice
 from delta_sidecar.store.interface import CLOSE, merge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from delta_sidecar.events import Events
-    from delta_sidecar.plan import Piece
+    from delta_sidecar.plan import Flow, Piece
     from delta_sidecar.predicate import Predicate
-    from delta_sidecar.replay.bases.base import Base
-    from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.files import ScanMetrics
-    from delta_sidecar.scan.strategy import Decision
+    from delta_sidecar.scan.request import Decision
     from delta_sidecar.store import RequestCounts
 
 
@@ -169,15 +167,14 @@ def explained(
         for paths in (() if pruning is None else pruning.partitions, () if pruning is None else pruning.statistics)
     )
     commits = snapshot.choice.segment.tail(base.version)
-    strategy, reason, order = decision.told()
     return Explanation(
         table=snapshot.table,
         version=snapshot.version,
         predicate=None if predicate is None else str(predicate),
         limit=config.limit,
-        strategy=strategy,
-        reason=reason,
-        order=order,
+        strategy=decision.strategy.value,
+        reason=decision.reason,
+        order=decision.order,
         commits=len(commits),
         commit_bytes=commits.nbytes,
         base=BaseExplanation.of(base),
@@ -207,30 +204,12 @@ class FallenBack:
         return self.code or ("no_manifest" if 1 < base.tier < CHECKPOINT_TIER else None)
 
 
-def look_at_base(snapshot: Snapshot, predicate: Predicate | None, events: Events) -> StateMachinePhase[BaseSummary]:
-    """The start of a chain that ends in what the first base that can be trusted is made of.
-
-    Args:
-        snapshot: The table.
-        predicate: Which files are wanted; None for all.
-        events: Is told of bases that cannot be trusted.
-    """
-    pruning = bind_predicate(snapshot.columns, predicate)
-    return _Looking(snapshot.table, snapshot.choice, pruning, events=events).begin()
-
-
-@dataclass(frozen=True, slots=True)
-class _Looking(ChoosesBase[BaseSummary]):
-    pruning: Pruning | None
-
-    def begin(self) -> StateMachinePhase[BaseSummary]:
-        return self.choice.bases[0].trust(self, with_table=False) if self.choice.bases else Terminus(START_OF_LOG)
-
-    def trusted(self, base: Base) -> StateMachinePhase[BaseSummary]:
-        return base.summary(self.table, self.pruning)
-
-    def onto(self, choice: BaseChoice) -> StateMachinePhase[BaseSummary]:
-        return replace(self, choice=choice).begin()
+def look_at_base(snapshot: Snapshot, predicate: Predicate | None, events: Events) -> Flow[BaseSummary]:
+    """What the first base that can be trusted is made of, and how much of it a scan reads."""
+    choice = yield from trusted_choice(snapshot.table, snapshot.choice, events)
+    if not choice.bases:
+        return START_OF_LOG
+    return (yield from choice.bases[0].summary(ScanRequest.bind(snapshot.table, snapshot.columns, predicate)))
 
 
 # What a scan comes to, as far as that is known before a file entry is read.

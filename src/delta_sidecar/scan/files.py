@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.replay.counts import TallyCounts
+    from delta_sidecar.replay.request import EntryCounts
     from delta_sidecar.store import RequestCounts
 
 
@@ -120,7 +120,7 @@ class ScanMetrics:
     commits_read: int
     row_groups_read: int
     row_groups_skipped: int
-    entries: TallyCounts
+    entries: EntryCounts
     seen_keys: int | None
     seen_tier: str
     fallbacks: int

@@ -17,19 +17,21 @@ from delta_sidecar.errors import (
     VersionNotFoundError,
 )
 from delta_sidecar.events import Events, PropertyIgnored, SnapshotOpened
-from delta_sidecar.plan import StateMachineIterator
-from delta_sidecar.replay.bases.base import Wanted
+from delta_sidecar.plan import run_flow
+from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.open import Opening, pin_version
+from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.replay.versions import milliseconds, version_at
 from delta_sidecar.scan.config import LazyScanConfig, ScanOptions, ScanStrategy
 from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from delta_sidecar.execute import LocalExecutor
     from delta_sidecar.log.segment import LogSegment
+    from delta_sidecar.plan import Executor, Piece
+    from delta_sidecar.replay.bases.base import Base
     from delta_sidecar.replay.snapshot import Snapshot
 
 
@@ -37,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class TableOpener:
     """Opens a table for a scan.
 
     Attributes:
@@ -54,7 +56,7 @@ class Beginning:
     opened: Callable[[Snapshot], None]
     segment: LogSegment | None = None
 
-    def pin(self, executor: LocalExecutor) -> LogSegment:
+    def pin(self, executor: Executor) -> LogSegment:
         """Lists the log up to the version that is asked for; nothing of the table is read.
 
         Args:
@@ -70,18 +72,18 @@ class Beginning:
         return self._with_sidecars_if_needed(listed)[0]
 
     def open(
-        self, executor: LocalExecutor, *, scanning: bool, without: frozenset[str] = frozenset()
+        self, executor: Executor, *, scanning: bool, columns: Sequence[str] = FILE_SCHEMA.names
     ) -> tuple[Snapshot, ScanOptions]:
         """Opens the table, and gives the options that count once its properties are known.
 
         Args:
             executor: Runs the plans.
             scanning: Whether files are listed afterwards, so that what that needs is worth asking for already.
-            without: Columns of files that nobody wants.
+            columns: Columns of files that are listed then.
         """
 
         def opened(options: ScanOptions) -> Snapshot:
-            return self._open(options, executor, scanning=scanning, without=without)
+            return self._open(options, executor, scanning=scanning, columns=columns)
 
         snapshot, is_with_sidecars = self._with_sidecars_if_needed(opened)
         options = self.options_of(snapshot)
@@ -105,16 +107,24 @@ class Beginning:
                 raise
             return read(replace(options, sidecar_enabled=True)), True
 
-    def _open(
-        self, options: ScanOptions, executor: LocalExecutor, *, scanning: bool, without: frozenset[str]
-    ) -> Snapshot:
+    def _open(self, options: ScanOptions, executor: Executor, *, scanning: bool, columns: Sequence[str]) -> Snapshot:
         config = self.config
         is_forward = options.strategy is ScanStrategy.FORWARD
         is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
         # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
         whole_tail = scanning and (is_forward or is_likely_forward or config.predicate is not None)
         whole_base = whole_tail and config.limit is None
-        wanted = Wanted(config.parsed_predicate, without, options.sidecar_row_groups_per_batch)
+
+        def pieces(base: Base) -> tuple[Piece, ...]:
+            if base.columns is None:
+                return ()
+            try:
+                request = ScanRequest.bind(self.table, base.columns, config.parsed_predicate, columns)
+            except DeltaSidecarError:
+                # The columns may have changed since.
+                return ()
+            return base.pieces(replace(request, sidecar_groups_at_once=options.sidecar_row_groups_per_batch))
+
         opening = Opening(
             self.table,
             config.version,
@@ -122,7 +132,7 @@ class Beginning:
             whole_tail=whole_tail,
             whole_base=whole_base,
             sidecars=options.sidecar_enabled,
-            wanted=wanted if whole_base and config.page_token is None else None,
+            pieces=pieces if whole_base and config.page_token is None else None,
             segment=self.segment,
             events=self.events,
         )
@@ -141,7 +151,7 @@ class Beginning:
         )
         return snapshot
 
-    def _open_listed(self, opening: Opening, executor: LocalExecutor) -> Snapshot:
+    def _open_listed(self, opening: Opening, executor: Executor) -> Snapshot:
         try:
             return open_table(opening, self.config, executor)
         except (LogCorruptionError, StorageError, UnreadableFileError):
@@ -161,20 +171,19 @@ class Beginning:
 # Opening a table where a configuration says: at a version, at a time, or where a page token stands.
 
 
-def pinned(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) -> Opening:
+def pinned(opening: Opening, config: LazyScanConfig, executor: Executor) -> Opening:
     """The same opening, at the version of the time that is asked for where there is one."""
     if not isinstance(config.timestamp, datetime):
         return opening
-    search = version_at(opening, milliseconds(config.timestamp))
-    return replace(opening, version=StateMachineIterator(search, executor).run_to_terminal())
+    return replace(opening, version=run_flow(version_at(opening, milliseconds(config.timestamp)), executor))
 
 
-def list_table(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) -> LogSegment:
+def list_table(opening: Opening, config: LazyScanConfig, executor: Executor) -> LogSegment:
     """Lists the log of a table up to the version that is asked for; nothing of the table is read."""
-    return StateMachineIterator(pin_version(pinned(opening, config, executor)), executor).run_to_terminal()
+    return run_flow(pin_version(pinned(opening, config, executor)), executor)
 
 
-def open_table(opening: Opening, config: LazyScanConfig, executor: LocalExecutor) -> Snapshot:
+def open_table(opening: Opening, config: LazyScanConfig, executor: Executor) -> Snapshot:
     """Opens a table.
 
     Raises:
@@ -182,10 +191,10 @@ def open_table(opening: Opening, config: LazyScanConfig, executor: LocalExecutor
     """
     token = config.token
     if token is None:
-        return StateMachineIterator(open_snapshot(pinned(opening, config, executor)), executor).run_to_terminal()
-    opening = replace(opening, version=token.version, listed_from=token.base_version)
+        return run_flow(open_snapshot(pinned(opening, config, executor)), executor)
+    opening = replace(opening, version=token.version, hint=token.base_version)
     try:
-        snapshot = StateMachineIterator(open_snapshot(opening), executor).run_to_terminal()
+        snapshot = run_flow(open_snapshot(opening), executor)
     except (TableNotFoundError, VersionNotFoundError, MissingCommitError) as error:
         msg = f"{opening.table}: version {token.version}, which the page token is for, is gone: {error}"
         raise PageTokenExpiredError(msg) from error

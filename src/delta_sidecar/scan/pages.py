@@ -9,103 +9,109 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+import msgspec
 
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
-from delta_sidecar.replay.bases.base import Decided
-from delta_sidecar.replay.resume import BrokenOff, GivenKeys, KeysBetween, given_from_json, is_text
+from delta_sidecar.replay.bases.base import Emitted, Torn
+from delta_sidecar.replay.bases.sidecar import SidecarBase
+from delta_sidecar.replay.open import ListedSidecar
+from delta_sidecar.sidecar.names import HIGHEST_VERSION, manifest_name, sidecar_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable
 
     import pyarrow as pa
 
-    from delta_sidecar.plan.nodes import RowTest
+    from delta_sidecar.plan import Flow
     from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
-    from delta_sidecar.scan.strategy import Decision
+    from delta_sidecar.scan.request import Decision
 
-    Decisions = tuple[Decided, ...]
-
-
-FORMAT = 3
+FORMAT = 4
 """Grows with every change of what tokens hold, or of the order in which a place's files come."""
 
 _MOST_CHARACTERS = 1 << 16
 _DIGEST_BYTES = 8
-# Strategy and order.
-_WAYS = {("reverse", "recent"), ("reverse", "any"), ("forward", "any")}
+_NOT_OURS = "the page token is not one of ours: begin at the first page"
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_BaseVersion = Annotated[int, msgspec.Meta(ge=-1, le=(1 << 63) - 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class PageToken:
+class _Header(msgspec.Struct, frozen=True):
+    f: int
+
+
+class EmittedBefore(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What earlier pages emitted of a metadata sidecar before it failed, as in `Emitted`."""
+
+    base: str
+    version: Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_VERSION)]
+    identity: str
+    index: _Count
+    of_segment: bool
+    reach: _BaseVersion
+
+
+class PageToken(msgspec.Struct, frozen=True):
     """Where a scan stands, and of what.
 
     Attributes:
+        format: The format of the token.
         table: The table's own id.
         version: The version that is read.
-        commit: What identifies the version's commit; None where the store does not tell.
-        base: Name of the base; empty for the start of the log.
-        base_version: Its version, or that of an older one which commits were gone through down to.
-        base_digest: Digest of what identifies its files.
+        commit: The e_tag of the version's commit; None where the store gives none.
+        base: Name of the base, empty for the start of the log; its version, or that of an older one which commits
+            were read down to; and a digest of what identifies its files.
         strategy: `reverse` or `forward`.
         order: `recent` or `any`.
         query: Digest of the predicate.
-        position: The place.
-        decided: What bases decided on before they broke off: the version each was read down to, and which files.
+        place: A file of the log, the part of it, and how many files of that were emitted.
+        emitted: What was emitted of bases that failed.
     """
 
-    table: str
-    version: int
-    commit: str | None
-    base: str
-    base_version: int
-    base_digest: str
-    strategy: str
-    order: str
-    query: str
-    position: Position
-    decided: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    format: int = msgspec.field(name="f")
+    table: str = msgspec.field(name="t")
+    version: _Count = msgspec.field(name="v")
+    commit: str | None = msgspec.field(name="c")
+    base: tuple[str, _BaseVersion, str] = msgspec.field(name="b")
+    strategy: Literal["reverse", "forward"] = msgspec.field(name="s")
+    order: Literal["recent", "any"] = msgspec.field(name="o")
+    query: str = msgspec.field(name="q")
+    place: tuple[str, _Count, _Count] = msgspec.field(name="p")
+    emitted: tuple[EmittedBefore, ...] = msgspec.field(name="d")
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, choice: BaseChoice, decision: Decision, query: str, at: Position, decided: Decisions
+        cls,
+        snapshot: Snapshot,
+        choice: BaseChoice,
+        decision: Decision,
+        query: str,
+        at: Position,
+        emitted: Iterable[Emitted],
     ) -> PageToken:
-        """Makes one.
-
-        Raises:
-            PageTokenError: A base broke off that cannot tell where in words.
-        """
-        name, version, digest = _base(choice)
-        table, commit = snapshot.metadata.id, choice.segment.e_tag
-        told = []
-        for each in decided:
-            if not isinstance(each.test, GivenKeys | KeysBetween):
-                msg = f"{snapshot.table}: {name} broke off, and where it did cannot be put into a page token"
-                raise PageTokenError(msg)
-            told.append((each.version, each.test.to_json()))
-        strategy, order = decision.strategy.value, decision.order
-        return cls(table, snapshot.version, commit, name, version, digest, strategy, order, query, at, tuple(told))
+        """Makes one for where a scan stands."""
+        return cls(
+            FORMAT,
+            snapshot.metadata.id,
+            snapshot.version,
+            choice.segment.e_tag,
+            _base(choice),
+            "forward" if decision.strategy.value == "forward" else "reverse",
+            decision.order,
+            query,
+            (at.place.path, at.place.part, at.rows),
+            tuple(map(_emitted_before, emitted)),
+        )
 
     def encode(self) -> str:
         """The token as a text of letters, digits, `-` and `_`."""
-        place, rows = self.position.place, self.position.rows
-        fields: dict[str, Any] = {
-            "f": FORMAT,
-            "t": self.table,
-            "v": self.version,
-            "c": self.commit,
-            "b": [self.base, self.base_version, self.base_digest],
-            "s": self.strategy,
-            "o": self.order,
-            "q": self.query,
-            "p": [place.path, place.part, rows],
-            "d": [list(each) for each in self.decided],
-        }
-        content = json.dumps(fields, separators=(",", ":")).encode()
+        content = msgspec.json.encode(self)
         return base64.urlsafe_b64encode(_check(content) + content).rstrip(b"=").decode()
 
     @classmethod
@@ -117,71 +123,31 @@ class PageToken:
             PageTokenExpiredError: Another version of this library made it.
         """
         try:
-            fields = _content(text)
-        except (ValueError, binascii.Error, AttributeError, TypeError, RecursionError):
+            content = _content(text)
+        except (ValueError, binascii.Error, AttributeError, TypeError):
             msg = "the page token is damaged: hand it over as it was given, or begin at the first page"
             raise PageTokenError(msg) from None
-        if fields.get("f") != FORMAT:
-            msg = "the page token was made by another version of delta-sidecar: begin at the first page"
-            raise PageTokenExpiredError(msg)
         try:
-            return cls._from_fields(fields)
-        except (KeyError, TypeError, ValueError):
-            msg = "the page token is not one of ours: begin at the first page"
-            raise PageTokenError(msg) from None
+            if msgspec.json.decode(content, type=_Header).f == FORMAT:
+                token = msgspec.json.decode(content, type=cls)
+                if (token.strategy, token.order) != ("forward", "recent"):
+                    return token
+                raise PageTokenError(_NOT_OURS)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            raise PageTokenError(_NOT_OURS) from None
+        msg = "the page token was made by another version of delta-sidecar: begin at the first page"
+        raise PageTokenExpiredError(msg)
 
-    @classmethod
-    def _from_fields(cls, fields: Mapping[str, Any]) -> PageToken:
-        base, base_version, base_digest = fields["b"]
-        path, part, rows = fields["p"]
-        words = (fields["t"], fields["c"] or "", base, base_digest, fields["s"], fields["o"], fields["q"], path)
-        if not all(map(is_text, words)):
-            raise TypeError
-        if not all(map(_is_count, (fields["v"], part, rows))) or not (base_version == -1 or _is_count(base_version)):
-            raise TypeError
-        decided = tuple((version, told) for version, told in fields["d"])
-        if not all((version == -1 or _is_count(version)) and isinstance(told, dict) for version, told in decided):
-            raise TypeError
-        if (fields["s"], fields["o"]) not in _WAYS:
-            raise ValueError
-        return cls(
-            table=fields["t"],
-            version=fields["v"],
-            commit=fields["c"],
-            base=base,
-            base_version=base_version,
-            base_digest=base_digest,
-            strategy=fields["s"],
-            order=fields["o"],
-            query=fields["q"],
-            position=Position(Place(path, part), rows),
-            decided=decided,
-        )
+    @property
+    def position(self) -> Position:
+        """The place, and how many files of it were emitted."""
+        path, part, rows = self.place
+        return Position(Place(path, part), rows)
 
-    def decisions(self, snapshot: Snapshot, read_again: Callable[[BrokenOff], RowTest]) -> Decisions:
-        """What bases decided on before they broke off.
-
-        Args:
-            snapshot: The table.
-            read_again: Reads which files a metadata sidecar let through before it broke off.
-
-        Raises:
-            PageTokenError: That is out of form.
-        """
-        columns = snapshot.columns
-        names = dict(zip(columns.physical_partition_columns, columns.partition_columns, strict=True))
-        try:
-            tests = [
-                BrokenOff.from_json(told) if "base" in told else given_from_json(told, names)
-                for _, told in self.decided
-            ]
-        except ValueError:
-            msg = "the page token is not one of ours: begin at the first page"
-            raise PageTokenError(msg) from None
-        return tuple(
-            Decided(version, read_again(test) if isinstance(test, BrokenOff) else test)
-            for (version, _), test in zip(self.decided, tests, strict=True)
-        )
+    @property
+    def base_version(self) -> int:
+        """Version of the base, or that of an older one which commits were read down to."""
+        return self.base[1]
 
     def check_query(self, query: str) -> None:
         """Refuses another query.
@@ -203,17 +169,55 @@ class PageToken:
         if snapshot.metadata.id != self.table or choice.segment.e_tag != self.commit:
             msg = f"{snapshot.table} was replaced since the page token was made: begin at the first page"
             raise PageTokenExpiredError(msg)
-        found = choice.down_from(self.base) if self.base else choice.from_start()
-        if found is not None and self.base_version < found.base_version:
-            found = found.reaching(self.base_version)
-        if found is None or _base(found)[2] != self.base_digest:
-            base = self.base or "the start of the log"
+        name, version, digest = self.base
+        found = choice.down_from(name) if name else choice.from_start()
+        if found is not None and version < found.base_version:
+            found = found.reaching(version)
+        if found is None or _base(found)[2] != digest:
+            base = name or "the start of the log"
             msg = (
                 f"{snapshot.table}: {base}, which the page token is a place after, is gone or was replaced: begin at "
                 f"the first page"
             )
             raise PageTokenExpiredError(msg)
         return found
+
+
+def emitted_before(token: PageToken, snapshot: Snapshot) -> Flow[tuple[Emitted, ...]]:
+    """What earlier pages emitted of metadata sidecars before those failed.
+
+    Raises:
+        PageTokenExpiredError: One is gone, or another one.
+    """
+    found = []
+    for each in token.emitted:
+        tiers = {manifest_name(each.version): 1, sidecar_name(each.version): 2}
+        segment = snapshot.choice.segment
+        if each.base not in tiers or each.base not in segment.sidecars:
+            raise _gone(snapshot.table, each.base, "it is gone")
+        base = SidecarBase.of(ListedSidecar(each.version, tiers[each.base]), segment)
+        if each.identity not in base.identity.values():
+            raise _gone(snapshot.table, each.base, "it was replaced")
+        try:
+            base = yield from base.trust(with_table=False)
+        except Torn as torn:
+            raise _gone(snapshot.table, each.base, str(torn)) from torn.reason
+        found.append(Emitted(base, each.index, each.of_segment, each.reach))
+    return tuple(found)
+
+
+def _emitted_before(emitted: Emitted) -> EmittedBefore:
+    base = emitted.base
+    (identity,) = base.identity.values()
+    return EmittedBefore(base.name, base.version, identity, emitted.index, emitted.of_segment, emitted.reach)
+
+
+def _gone(table: str, base: str, reason: str) -> PageTokenExpiredError:
+    msg = (
+        f"{table}: {base}, which files of earlier pages came from, cannot be read again ({reason}): begin at the first "
+        f"page"
+    )
+    return PageTokenExpiredError(msg)
 
 
 def query_digest(*parts: object) -> str:
@@ -228,28 +232,20 @@ def _base(choice: BaseChoice) -> tuple[str, int, str]:
     return base.name, choice.tail_base, query_digest(*sorted(base.identity.items()))
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
-
-
 def _check(content: bytes) -> bytes:
     return blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
-def _content(text: str) -> Mapping[str, Any]:
+def _content(text: str) -> bytes:
     if len(text) > _MOST_CHARACTERS:
         msg = "too long"
         raise ValueError(msg)
     data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     check, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-    fields = json.loads(content) if check == _check(content) else None
-    if not isinstance(fields, dict):
+    if check != _check(content):
         msg = "not a token"
-        raise TypeError(msg)
-    return fields
-
-
-# Where a scan stands: after which file, of what it gave out, and of what another scan gave out before it.
+        raise ValueError(msg)
+    return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,61 +254,53 @@ class Position:
 
     Attributes:
         place: Where its last file is from.
-        rows: How many files of that place were given out.
+        rows: How many files of that place were emitted.
     """
 
     place: Place
     rows: int
 
 
-class _Standing(NamedTuple):
-    """Where a scan stands in the batch that it gave last.
+class _At(NamedTuple):
+    """Where a scan is in the batch that it emitted last."""
 
-    Attributes:
-        before: Where it stood before that batch.
-        place: Where the batch is from.
-        rows: Files of that place that were given out before the batch.
-        batch: The batch; None before the first.
-        taken: Files of the batch that were given out.
-    """
-
-    before: Position | None
-    place: Place | None
-    rows: int
+    before: Position | None  # before that batch
+    place: Place | None  # where the batch is from
+    rows: int  # files of that place that came before the batch
     batch: pa.RecordBatch | None = None
-    taken: int = 0
+    taken: int = 0  # files of the batch that the user has
 
 
 class Cursor:
-    """Follows what a scan gives out, file by file. Where it stands can be asked from any thread."""
+    """Follows what a scan emits, file by file. Its position can be asked for from any thread."""
 
     def __init__(self, start: Position | None) -> None:
-        # One value, so that whoever asks from another thread finds what belongs together.
-        self._standing = _Standing(start, None, 0) if start is None else _Standing(start, start.place, start.rows)
+        # One value, so that another thread finds what belongs together.
+        self._at = _At(start, None, 0) if start is None else _At(start, start.place, start.rows)
 
     def give(self, batch: pa.RecordBatch, place: Place | None) -> None:
-        """A batch goes out, none of whose files counts yet."""
-        last = self._standing
+        """A batch is emitted, none of whose files the user has yet."""
+        last = self._at
         rows = 0
         if place == last.place:
             rows = last.rows + (0 if last.batch is None else last.batch.num_rows)
-        self._standing = _Standing(self.position(), place, rows, batch)
+        self._at = _At(self.position(), place, rows, batch)
 
     def take(self, files: int) -> None:
-        """So many more of its files are given out."""
-        self._standing = self._standing._replace(taken=self._standing.taken + files)
+        """The user has so many more of its files."""
+        self._at = self._at._replace(taken=self._at.taken + files)
 
     def position(self) -> Position | None:
-        """After the last file that was given out; None before the first."""
-        at = self._standing
+        """After the last file that the user has; None before the first."""
+        at = self._at
         if at.batch is None or not at.taken:
             return at.before
         return None if at.place is None else Position(at.place, at.rows + at.taken)
 
 
 @dataclass(slots=True)
-class GivenBefore:
-    """Passes over the files that another scan gave out of the place where this one begins."""
+class EarlierFiles:
+    """Passes over the files that another scan emitted of the place where this one begins."""
 
     position: Position | None
     _passed: int = field(default=0)
@@ -329,7 +317,7 @@ class GivenBefore:
         return batch.slice(skipped)
 
     def check(self) -> None:
-        """Refuses to go on where there are fewer files at the place than were given out.
+        """Refuses to go on where there are fewer files at the place than were emitted.
 
         Raises:
             PageTokenExpiredError: So it is.

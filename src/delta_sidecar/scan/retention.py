@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from delta_sidecar.errors import RetentionGuardError
 from delta_sidecar.events import Events, PropertyIgnored, RetentionDoubted
 from delta_sidecar.log.commit_times import enablement, read_interval
-from delta_sidecar.plan import Consume, StateMachineIterator, StateMachinePhase, Terminus
+from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
-from delta_sidecar.replay.versions import EPOCH, CommitTimesPhase, TimesContinuation
+from delta_sidecar.replay.versions import EPOCH, commit_times
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Executor
@@ -86,7 +86,7 @@ def check_retention(snapshot: Snapshot, options: ScanOptions, executor: Executor
     # A listing that gives no time gives 0.
     newest, superseded = snapshot, segment.superseded or None
     if guard is not False:
-        newest = StateMachineIterator(open_snapshot(Opening(table)), executor).run_to_terminal()
+        newest = run_flow(open_snapshot(Opening(table)), executor)
         if superseded is not None:
             superseded = _in_commit(newest, snapshot.version + 1, executor) or superseded
     check = RetentionCheck(
@@ -138,14 +138,4 @@ def _in_commit(newest: Snapshot, version: int, executor: Executor) -> int | None
     since = enablement(newest.protocol, newest.metadata, newest.table)
     if since is None or version < since.version:
         return None
-    phase = Consume(CommitTimesPhase(newest.table, (version,), _Ends()))
-    return StateMachineIterator(phase, executor).run_to_terminal()
-
-
-@dataclass(frozen=True, slots=True)
-class _Ends(TimesContinuation[int | None]):
-    """Ends with the time of the one commit that was asked for."""
-
-    def timed(self, times: Mapping[int, int | None]) -> StateMachinePhase[int | None]:
-        (time,) = times.values()
-        return Terminus(time)
+    return run_flow(commit_times(newest.table, (version,)), executor)[version]

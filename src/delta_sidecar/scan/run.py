@@ -18,20 +18,19 @@ from delta_sidecar.events import (
     ScanEnded,
     StrategyChosen,
 )
-from delta_sidecar.execute import ExecutionCounts, LocalExecutor
-from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.execute import open_executor
+from delta_sidecar.plan import ExecutionCounts, StateMachineIterator, run_flow
 from delta_sidecar.predicate import bind
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER
-from delta_sidecar.replay.counts import Account
 from delta_sidecar.replay.estimate import files_in_base
-from delta_sidecar.replay.files import FILE_SCHEMA, OPTIONAL_COLUMNS
-from delta_sidecar.replay.scan import Manner, Scan, forward_scan, given_again, reverse_scan
-from delta_sidecar.scan.config import ScanStrategy
+from delta_sidecar.replay.files import FILE_SCHEMA
+from delta_sidecar.replay.request import ReplayProgress
+from delta_sidecar.replay.scan import Scan, scan
 from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
 from delta_sidecar.scan.files import ScanMetrics
-from delta_sidecar.scan.open import Beginning
-from delta_sidecar.scan.pages import Cursor, GivenBefore, PageToken, query_digest
-from delta_sidecar.scan.strategy import Decision, decide
+from delta_sidecar.scan.open import TableOpener
+from delta_sidecar.scan.pages import Cursor, EarlierFiles, PageToken, emitted_before, query_digest
+from delta_sidecar.scan.request import Decision, bind_request, decide
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.store import RequestLog
 
@@ -42,9 +41,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.events import Listener, Outcome
     from delta_sidecar.log.segment import LogSegment
-    from delta_sidecar.plan import Batches, StateMachinePhase
-    from delta_sidecar.plan.nodes import RowTest
-    from delta_sidecar.replay.resume import BrokenOff
+    from delta_sidecar.plan import Batches, Executor, Flow
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
     from delta_sidecar.store import Store
@@ -54,7 +51,7 @@ if TYPE_CHECKING:
 class _Begun:
     """A table that is open, and what it was opened with."""
 
-    executor: LocalExecutor
+    executor: Executor
     snapshot: Snapshot
     options: ScanOptions
 
@@ -64,9 +61,9 @@ class ScanRun:
 
     Attributes:
         config: What is asked for.
-        events: Is told what happens.
+        events: Listeners.
         requests: The account of its requests, and the way to stop them.
-        account: The account of its replay.
+        progress: Where its replay is.
         snapshot: The table, once it is known.
         decision: How the scan goes about it, once that is decided.
 
@@ -93,11 +90,11 @@ class ScanRun:
         self._recent_if_cheap = recent_if_cheap
         self.events = Events([self._count, *listeners])
         self.requests = RequestLog()
-        self.account = Account()
+        self.progress = ReplayProgress()
         self.snapshot: Snapshot | None = None
         self.decision: Decision | None = None
         self._store = store
-        self._beginning = Beginning(store.url, config, self.events, self._opened, segment)
+        self._opener = TableOpener(store.url, config, self.events, self._opened, segment)
         self._given = snapshot
         self._begun: _Begun | None = None
         self._counts = ExecutionCounts()
@@ -116,7 +113,7 @@ class ScanRun:
         """Lists the log up to the version that is asked for; nothing of the table is read."""
         with closing(self._executor(self.config.options())) as executor:
             try:
-                return self._beginning.pin(executor)
+                return self._opener.pin(executor)
             finally:
                 self.requests.cancel()
 
@@ -125,7 +122,7 @@ class ScanRun:
         options = self.config.options()
         with closing(self._executor(options)) as executor:
             try:
-                return self._beginning.open(executor, scanning=False)[0]
+                return self._opener.open(executor, scanning=False)[0]
             finally:
                 self.requests.cancel()
 
@@ -151,10 +148,9 @@ class ScanRun:
         options = self.config.options()
         with closing(self._executor(options)) as executor:
             try:
-                snapshot, options = self._beginning.open(executor, scanning=False)
+                snapshot, options = self._opener.open(executor, scanning=False)
                 decision = self._decide(snapshot, options, executor)
-                looking = look_at_base(snapshot, self.config.parsed_predicate, self.events)
-                base = StateMachineIterator(looking, executor).run_to_terminal()
+                base = run_flow(look_at_base(snapshot, self.config.parsed_predicate, self.events), executor)
             finally:
                 self.requests.cancel()
         fallen_back = FallenBack(self._passed_over, self.sidecar_fallback_reason())
@@ -191,7 +187,7 @@ class ScanRun:
         finally:
             self.close()
             self.events(self._end(outcome, error))
-            self.account.settle()
+            self.progress.settle()
 
     def take(self, files: int = 1) -> None:
         """So many more files of the batch that was given last are given out."""
@@ -201,11 +197,10 @@ class ScanRun:
     def page_token(self) -> str | None:
         """Where the scan stands; None before its first file, and at its end."""
         at = None if self._cursor is None else self._cursor.position()
-        choice = self.account.choice
+        choice = self.progress.choice
         if at is None or choice is None or self._scan is not None or self.snapshot is None or self.decision is None:
             return None
-        decided = self.account.decided
-        return PageToken.of(self.snapshot, choice, self.decision, self._query, at, decided).encode()
+        return PageToken.of(self.snapshot, choice, self.decision, self._query, at, self.progress.emitted).encode()
 
     @property
     def sidecar_tier(self) -> int | None:
@@ -227,7 +222,7 @@ class ScanRun:
 
     def metrics(self) -> ScanMetrics:
         """What the run has done so far."""
-        account, choice = self.account, self.account.choice
+        choice, seen = self.progress.choice, self.progress.seen
         return ScanMetrics(
             requests=self.requests.snapshot(),
             trips_to_first_file=self._trips_to_first_file,
@@ -236,9 +231,9 @@ class ScanRun:
             commits_read=self._counts.files_read,
             row_groups_read=self._counts.row_groups_read,
             row_groups_skipped=self._counts.row_groups_skipped,
-            entries=account.tally.counts(),
-            seen_keys=account.seen_keys,
-            seen_tier=account.seen_tier,
+            entries=self.progress.counts(),
+            seen_keys=None if seen is None else seen[0],
+            seen_tier="keys" if seen is None else seen[1],
             fallbacks=self._fallbacks,
             version=None if self.snapshot is None else self.snapshot.version,
             base_version=None if choice is None else choice.base_version,
@@ -249,47 +244,40 @@ class ScanRun:
         try:
             yield from self._found_in(schema)
         except (LogCorruptionError, StorageError, UnreadableFileError):
-            is_pinned = self._given is not None or self._beginning.segment is not None
+            is_pinned = self._given is not None or self._opener.segment is not None
             earlier = self.snapshot
             if not is_pinned or earlier is None or self._files or self.requests.cancelled:
                 raise
             # What a snapshot that was opened earlier is made of may have been cleaned up meanwhile, and its version
             # still be there. The same version of a table made anew or restored at the same place is another one.
             self._given = self._begun = None
-            self._beginning = replace(self._beginning, segment=None)
+            self._opener = replace(self._opener, segment=None)
             now = self.begin(schema)
             if not now.choice.segment.is_same_history(earlier.choice.segment):
                 raise
             yield from self._found_in(schema)
 
     def _found_in(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        without = OPTIONAL_COLUMNS - set(schema.names)
         self.begin(schema)
         begun = self._begun
         if begun is None:
             return
-        options = begun.options
         with closing(begun.executor) as executor:
-            executor.resize(
-                file_parallelism=options.commit_read_parallelism,
-                row_groups_ahead=options.checkpoint_row_groups_per_batch,
-            )
-            start = self._start(begun.snapshot, options, without, executor)
+            flow = self._start(begun, schema)
             if self.config.limit == 0:
                 return
-            with closing(StateMachineIterator(start, executor)) as machine:
-                yield from self._sliced(machine, executor, options.batch_size)
+            with closing(StateMachineIterator(flow, executor)) as machine:
+                yield from self._sliced(machine, executor, begun.options.batch_size)
 
-    def _begin(self, schema: pa.Schema, executor: LocalExecutor) -> _Begun:
-        without = OPTIONAL_COLUMNS - set(schema.names)
+    def _begin(self, schema: pa.Schema, executor: Executor) -> _Begun:
         if self._given is None:
-            return _Begun(executor, *self._beginning.open(executor, scanning=True, without=without))
+            return _Begun(executor, *self._opener.open(executor, scanning=True, columns=schema.names))
         self.snapshot = self._given
-        return _Begun(executor, self._given, self._beginning.options_of(self._given))
+        return _Begun(executor, self._given, self._opener.options_of(self._given))
 
-    def _decide(self, snapshot: Snapshot, options: ScanOptions, executor: LocalExecutor) -> Decision:
+    def _decide(self, snapshot: Snapshot, options: ScanOptions, executor: Executor) -> Decision:
         def count_base() -> int | None:
-            return StateMachineIterator(files_in_base(snapshot), executor).run_to_terminal()
+            return run_flow(files_in_base(snapshot), executor)
 
         predicate, token = self.config.parsed_predicate, self.config.token
         bound = None if predicate is None else bind(predicate, snapshot.schema)
@@ -299,43 +287,25 @@ class ScanRun:
         decision = self.decision = decide(
             snapshot, options, self.config.limit, bound, count_base, token, recent_if_cheap=self._recent_if_cheap
         )
-        strategy, reason, order = decision.told()
-        self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=order))
+        strategy, reason = decision.strategy.value, decision.reason
+        self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=decision.order))
         return decision
 
-    def _start(
-        self, snapshot: Snapshot, options: ScanOptions, without: frozenset[str], executor: LocalExecutor
-    ) -> StateMachinePhase[Scan]:
-        def read_again(where: BrokenOff) -> RowTest:
-            again = given_again(snapshot, where, self.config.parsed_predicate)
-            return StateMachineIterator(again, executor).run_to_terminal()
-
-        decision = self._decide(snapshot, options, executor)
-        token = self.config.token
-        at = None if token is None else token.position
-        self._cursor = Cursor(at)
-        manner = Manner(
-            strict=options.strict,
-            fallback=options.enable_fallback,
-            seen_memory=options.remove_set_memory_limit,
-            recent=decision.order == "recent",
-            start=None if at is None else at.place,
-            decided=() if token is None else token.decisions(snapshot, read_again),
-            at_once=options.sidecar_row_groups_per_batch,
-            limit=None if self.config.limit is None else self.config.limit + (0 if at is None else at.rows),
-            account=self.account,
-            events=self.events,
-        )
-        chain = reverse_scan if decision.strategy is ScanStrategy.REVERSE else forward_scan
-        return chain(snapshot, self.config.parsed_predicate, without, manner)
+    def _start(self, begun: _Begun, schema: pa.Schema) -> Flow[Scan]:
+        snapshot, options, token = begun.snapshot, begun.options, self.config.token
+        decision = self._decide(snapshot, options, begun.executor)
+        emitted = () if token is None else run_flow(emitted_before(token, snapshot), begun.executor)
+        self._cursor = Cursor(None if token is None else token.position)
+        request = bind_request(self.config, options, snapshot, decision, schema.names)
+        return scan(snapshot, replace(request, emitted=emitted, progress=self.progress, events=self.events))
 
     def _sliced(
-        self, machine: StateMachineIterator[Scan], executor: LocalExecutor, batch_size: int
+        self, machine: StateMachineIterator[Scan], executor: Executor, batch_size: int
     ) -> Iterator[pa.RecordBatch]:
         limit, token = self.config.limit, self.config.token
-        given = GivenBefore(None if token is None else token.position)
+        earlier = EarlierFiles(None if token is None else token.position)
         for found in machine:
-            rest = given.left(found, executor.place)
+            rest = earlier.left(found, executor.progress.place)
             for start in range(0, rest.num_rows, batch_size):
                 batch = rest.slice(start, batch_size)
                 if limit is not None:
@@ -344,20 +314,20 @@ class ScanRun:
                 self._files += batch.num_rows
                 self._batches += 1
                 if self._cursor is not None:
-                    self._cursor.give(batch, executor.place)
+                    self._cursor.give(batch, executor.progress.place)
                 yield batch
                 if self._files == limit:
                     return
-        given.check()
+        earlier.check()
         self._scan = machine.into_terminal()
 
-    def _executor(self, options: ScanOptions) -> LocalExecutor:
-        executor = LocalExecutor(
+    def _executor(self, options: ScanOptions) -> Executor:
+        executor = open_executor(
             self._store.bind(self.requests),
             file_parallelism=options.commit_read_parallelism,
             row_groups_ahead=options.checkpoint_row_groups_per_batch,
         )
-        self._counts = executor.counts
+        self._counts = executor.progress.counts
         return executor
 
     def _count(self, event: Event) -> None:
@@ -370,18 +340,18 @@ class ScanRun:
             is_chosen = self._chosen is not None and self._chosen.base == event.base
             if is_chosen and self._files == self._files_before_base:
                 self._chosen = None
-                self.account.tally.drop_base()
+                self.progress.drop_base()
         elif isinstance(event, BaseChosen):
             self._chosen, self._files_before_base = event, self._files
 
     def _opened(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
 
-    def _tell_first(self, executor: LocalExecutor) -> None:
+    def _tell_first(self, executor: Executor) -> None:
         if self._trips_to_first_file is None:
-            self._trips_to_first_file = executor.trips
+            trips = self._trips_to_first_file = executor.progress.trips
             taken = round((time.monotonic() - self._began) * 1000, 3)
-            self.events(FirstFileFound(table=self._store.url, milliseconds=taken, trips=executor.trips))
+            self.events(FirstFileFound(table=self._store.url, milliseconds=taken, trips=trips))
 
     def _end(self, outcome: Outcome, error: str | None) -> ScanEnded:
         metrics = self.metrics()

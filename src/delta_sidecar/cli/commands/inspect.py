@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from delta_sidecar.health.report import BaseReport, Finding, SidecarsReport, TableReport
-    from delta_sidecar.replay.footer_facts import Range
+    from delta_sidecar.replay.estimate import Range
 
 
 # The mark keeps the lines as they are.

@@ -75,13 +75,13 @@ class ParquetScan:
                 decoders(),
                 self._work.clock,
                 self._tasks(plan, functions, waves),
-                ahead=lambda: self._row_groups_ahead if waves.is_open else 1,
+                ahead=lambda: (plan.at_once or self._row_groups_ahead) if waves.is_open else 1,
                 budget=_DECODED_BYTES,
                 weigh=_weight,
             )
             with closing(decoded):
                 for place, batch in decoded:
-                    self._work.progress.place = place
+                    self._work.output.place = place
                     yield batch
                     del batch
                     # Arrow's allocator keeps what a thread frees, and a batch is freed here.
@@ -111,10 +111,9 @@ class ParquetScan:
                     self._footers[ref.path] = footer
                 yield footer_facts(ref.path, footer.metadata, plan.columns)
 
-    def use(self, work: Work, row_groups_ahead: int) -> None:
+    def use(self, work: Work) -> None:
         """Reads with other means from now on; the footers stay."""
         self._work = work
-        self._row_groups_ahead = row_groups_ahead
 
     def close(self) -> None:
         """Forgets the footers."""

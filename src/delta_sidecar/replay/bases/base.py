@@ -1,44 +1,62 @@
 """Bases: what a replay can end on.
 
 A base holds the state of a table at one version. It must be trusted before its first row is used, which takes reading;
-only then does it let its live files through. Both are chains of phases: a base gives their start, and says at their
-end, to whoever asked, what came of it. Nothing here knows what a base is made of: a new kind is a new class, and a
-line in `snapshot.bases_of`.
+only then does it give its live files. Both are flows. Nothing here knows what a base is made of: a new kind is a new
+class, and a line in `snapshot.bases_of`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from delta_sidecar._arrow import booleans
-from delta_sidecar.events import Events
-from delta_sidecar.plan import Filter, Terminus
-from delta_sidecar.replay.counts import Tally
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.events import BasePassedOver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
-
+    from delta_sidecar.events import Events
     from delta_sidecar.log.actions import Metadata, Protocol
     from delta_sidecar.log.schema import TableSchema
-    from delta_sidecar.plan import FileRef, Piece, Place, Plan, StateMachinePhase
-    from delta_sidecar.plan.nodes import RowTest
-    from delta_sidecar.predicate import Predicate
-    from delta_sidecar.replay.files import FileColumns
-    from delta_sidecar.replay.footer_facts import BaseFacts
-    from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.plan import FileRef, Flow, Piece
+    from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
-
-
-T = TypeVar("T")
 
 CHECKPOINT_TIER = 3
 """The tier of checkpoints, and of the start of the log."""
+
+
+class Torn(Exception):  # noqa: N818 - it never reaches a user
+    """A base proved unusable: the next one is to be tried.
+
+    Attributes:
+        reason: Why.
+        emitted: What of it was emitted before; None where nothing was.
+    """
+
+    def __init__(self, reason: Exception, emitted: Emitted | None = None) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+        self.emitted = emitted
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """The part of a base that was emitted before it failed.
+
+    Attributes:
+        base: The base.
+        index: The place where it failed, which the base can read up to again.
+        of_segment: Whether not even the row groups there are known.
+        reach: The version that the tail was above then: its commits have the last word on what was emitted.
+    """
+
+    base: Base
+    index: int
+    of_segment: bool = False
+    reach: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +66,9 @@ class Base(ABC):
     Attributes:
         version: The version whose state it holds.
         name: A file name that tells it from the other bases of its log.
-        protocol: The protocol in it; None where it was not asked for yet.
-        metadata: The metadata in it; None where it was not asked for yet.
-        columns: What they say of the table's columns, where that has been read.
+        protocol: The protocol in it; None where it was not read yet.
+        metadata: The metadata in it; None where it was not read yet.
+        columns: The table's columns by these two, where that has been read.
         nbytes: Its size by the listing.
     """
 
@@ -64,21 +82,21 @@ class Base(ABC):
     @property
     @abstractmethod
     def identity(self) -> Mapping[str, str]:
-        """What tells its contents from others under the same names: an e_tag, or else the size, by file name."""
+        """An e_tag, or else the size, by file name: it tells the contents from others under the same names."""
 
     @property
-    def tells_first(self) -> bool:
-        """Whether it is to be asked for protocol and metadata before anything else: it tells them by the way."""
+    def has_table_in_front(self) -> bool:
+        """Whether trusting it, which is cheap, gives protocol and metadata by the way."""
         return False
 
     @property
     def tier(self) -> int:
-        """How good a base it is: 1 and 2 for metadata sidecars, 3 for checkpoints."""
+        """1 and 2 for metadata sidecars, 3 for checkpoints."""
         return CHECKPOINT_TIER
 
     @property
     def others(self) -> frozenset[str]:
-        """Names of other bases that are made of the same files: what breaks off here breaks off there."""
+        """Names of other bases that are made of the same files: where it is torn, they are."""
         return frozenset()
 
     @property
@@ -86,187 +104,65 @@ class Base(ABC):
         """The size of the files that hold its entries; None where that is not known yet."""
         return self.nbytes
 
-    def footers(self) -> tuple[FileRef, ...]:
-        """Parquet files whose footers `trust` asks for first, where they are few."""
-        return ()
-
-    def pieces(self, wanted: Wanted) -> tuple[Piece, ...]:
-        """Pieces that a replay begins with, where that can be told already and they are few."""
-        del wanted
-        return ()
-
-    def facts(self, pruning: Pruning | None) -> BaseFacts | None:
-        """How much it has, where that is known without reading more of it; None where it is not.
-
-        Args:
-            pruning: Only files that may match count, as far as can be told; None for all.
-        """
-        del pruning
+    @property
+    def num_files(self) -> int | None:
+        """How many files it has, where that is known without reading more of it."""
         return None
 
-    def summary(
-        self, table: str, pruning: Pruning | None, without: frozenset[str] = frozenset()
-    ) -> StateMachinePhase[BaseSummary]:
-        """Says what it is made of, and how much of it a scan reads; no row of it is read. Only a trusted base can.
+    def footers(self) -> tuple[FileRef, ...]:
+        """Parquet files whose footers `trust` reads first, where they are few."""
+        return ()
+
+    def pieces(self, request: ScanRequest) -> tuple[Piece, ...]:
+        """Pieces that `emit` begins with, where that is known already and they are few."""
+        del request
+        return ()
+
+    @abstractmethod
+    def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[Base]:
+        """Finds out whether every file of it is there and whole, as far as can be told before its first row.
 
         Args:
-            table: The table's address, for messages.
-            pruning: Which files are wanted; None for all.
-            without: Columns of files that nobody wants.
+            with_table: Whether protocol and metadata are needed too.
+            ahead: Files that are read next, to be asked for at the same time.
+
+        Returns:
+            The base, with what it takes to emit its files.
+
+        Raises:
+            Torn: It is not.
         """
-        del table, pruning, without
-        return Terminus(BaseSummary(self.name, self.version, self.tier, bytes=self.nbytes))
 
     @abstractmethod
-    def trust(
-        self, then: TrustContinuation[T], *, with_table: bool, ahead: tuple[FileRef, ...] = ()
-    ) -> StateMachinePhase[T]:
-        """Finds out whether every file of it is there and whole, as far as that can be told before its first row.
+    def emit(self, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+        """Emits the live files that may match. Only a trusted base can.
 
         Args:
-            then: What goes on, with a base that has learned what it takes to be replayed, or without one.
-            with_table: Whether protocol and metadata are wanted too.
-            ahead: Files that are read next, to be asked for at the same time if anything is.
+            request: Which files.
+            seen: Keys that newer commits have; it does not change any more.
+
+        Raises:
+            Torn: A part of it cannot be read; `emitted` is what came before it.
         """
 
-    @abstractmethod
-    def replay(self, reading: Reading, then: ReplayContinuation[T]) -> StateMachinePhase[T]:
-        """Lets the live files through that may match. Only a trusted base can.
+    def emitted_keys(self, emitted: Emitted, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+        """Reads the keys of what was emitted again, into a seen-set."""
+        del emitted, request, seen
+        msg = f"{self.name} is emitted as a whole"
+        raise RuntimeError(msg)
 
-        Args:
-            reading: Which files those are; every plan goes through `Reading.rest`. Its seen-set does not change any
-                more.
-            then: What goes on after them.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a scan is going to ask of a base, as far as that is known before the table is.
-
-    Attributes:
-        predicate: Which files; None for all.
-        without: Columns of files that nobody wants.
-        at_once: How many row groups of a metadata sidecar are fetched together.
-    """
-
-    predicate: Predicate | None = None
-    without: frozenset[str] = frozenset()
-    at_once: int = 5
+    def summary(self, request: ScanRequest) -> Flow[BaseSummary]:
+        """Says what it is made of, and how much of it a scan reads; no row is read. Only a trusted base can."""
+        del request
+        return BaseSummary(self.name, self.version, self.tier, bytes=self.nbytes)
+        yield
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What a base decided on before it broke off.
-
-    Attributes:
-        version: The version that the tail was above. Its commits have the last word on files, and are not passed over.
-        test: Tells of a batch of files, from a base or commits up to that version, which ones it decided on.
-    """
-
-    version: int
-    test: RowTest
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a scan wants of the files that it meets, and what it knows of them already.
-
-    Attributes:
-        table: The table's address, for messages.
-        seen: Keys that newer commits spoke of.
-        columns: Makes the batches that are let through.
-        pruning: Tells which files may match; None: all may.
-        forward: Whether the oldest files are wanted first.
-        recent: Whether the newest files of a base are wanted first, as far as it is in order of time.
-        start: Where in the base to begin; None for its start.
-        decided: What bases decided on before they broke off.
-        at_once: How many row groups of a metadata sidecar are fetched together.
-        limit: Most files that are wanted, with those that count as given out where `start` is; None for all.
-        enough: So many files of a base are likely to be enough; None for all.
-        tally: Counts what is met.
-        events: Is told what happens.
-    """
-
-    table: str
-    seen: SeenSet = field(repr=False)
-    columns: FileColumns
-    pruning: Pruning | None
-    forward: bool
-    recent: bool = False
-    start: Place | None = None
-    decided: tuple[Decided, ...] = ()
-    at_once: int = 5
-    limit: int | None = None
-    enough: int | None = None
-    tally: Tally = field(default_factory=Tally, repr=False, compare=False)
-    events: Events = field(default_factory=Events, repr=False, compare=False)
-
-    def of_base(self) -> Reading:
-        """What is wanted of a base, once the commits that come before it are through."""
-        enough = self.limit
-        if enough is not None:
-            counts = self.tally.counts()
-            enough = max(1, enough - (counts.commit_adds - counts.commit_hidden - counts.commit_pruned))
-        elif self.recent:
-            # Who wants the newest first often stops soon.
-            enough = 1
-        return replace(self, seen=self.seen.freeze(), enough=enough, tally=self.tally.of_base())
-
-    def rest(self, plan: Plan, newest: int = -1) -> Plan:
-        """A plan of files without those that are decided on.
-
-        Args:
-            plan: The plan.
-            newest: Version of the newest commit that they come from; -1 for a base.
-        """
-        tests = tuple(each.test for each in self.decided if newest <= each.version)
-        return Filter(plan, _Undecided(tests)) if tests else plan
-
-
-class TrustContinuation(ABC, Generic[T]):
-    """What goes on once a base is, or is not, trusted."""
-
-    @abstractmethod
-    def trusted(self, base: Base) -> StateMachinePhase[T]:
-        """Goes on with a base, which has learned something."""
-
-    @abstractmethod
-    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[T]:
-        """Goes on without it."""
-
-
-class ReplayContinuation(ABC, Generic[T]):
-    """What goes on after a base."""
-
-    @abstractmethod
-    def replayed(self) -> StateMachinePhase[T]:
-        """Goes on once its live files are through."""
-
-    @abstractmethod
-    def broken(self, base: Base, error: Exception, decided: RowTest) -> StateMachinePhase[T]:
-        """Goes on where a base broke off and can tell how far it came.
-
-        Args:
-            base: The base.
-            error: Why it broke off.
-            decided: Tells of a batch of files, whatever part of the log they are from, which ones the base came past:
-                if such a file is in the base, live and may match, it was let through.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class _Undecided:
-    decided: tuple[RowTest, ...]
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        left = ~np.logical_or.reduce([test(batch) for test in self.decided])
-        if left.all():
-            return batch
-        return batch.filter(booleans(left)) if left.any() else None
-
-
-# What a base is made of and what is read of it, told before a file entry of it is.
+def tell_passed_over(table: str, base: Base, error: Exception, events: Events) -> None:
+    """Tells listeners that a base proved unusable."""
+    code = error.code if isinstance(error, SidecarError) else "damaged"
+    reason, version, tier = str(error), base.version, base.tier
+    events(BasePassedOver(table=table, base=base.name, version=version, tier=tier, reason=reason, code=code))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +172,7 @@ class BaseSummary:
     Attributes:
         name: Its file name; empty for the start of the log.
         version: Its version; -1 for the start of the log.
-        tier: How good a base it is.
+        tier: 1 and 2 for metadata sidecars, 3 for checkpoints.
         files: Files that it is made of.
         bytes: Their size by the listing.
         rows: Rows in them.

@@ -1,55 +1,37 @@
-"""What a replay of a metadata sidecar reads: row groups out of its pieces, and what goes on after them."""
+"""The rows of a metadata sidecar: which of its pieces and columns are read, and which files are live and may match."""
 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, strings
-from delta_sidecar.errors import SidecarError
-from delta_sidecar.log.identity import canonical_paths, file_keys, key_paths
+from delta_sidecar.log.identity import canonical_paths, file_keys
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
-from delta_sidecar.plan import (
-    ConsumePhase,
-    FileRef,
-    Filter,
-    Piece,
-    PieceGroup,
-    Plan,
-    ReadRanges,
-    ScanPieces,
-    StateMachinePhase,
-)
+from delta_sidecar.plan import Piece, PieceGroup
 from delta_sidecar.predicate import Bounds, ColumnBounds, may_match
-from delta_sidecar.replay.bases.checkpoint import is_torn
-from delta_sidecar.replay.counts import Tally
-from delta_sidecar.replay.failures import raise_unreachable
-from delta_sidecar.sidecar.manifest import decode_segment
+from delta_sidecar.replay.request import ReplayProgress
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.pieces import read_piece_footer
 from delta_sidecar.sidecar.row_stats import column_statistics, row_vectors, stats_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from delta_sidecar.log.schema import ColumnPath
-    from delta_sidecar.plan.nodes import RowTest
-    from delta_sidecar.replay.bases.base import Base, Reading, ReplayContinuation
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.seen.seen import SeenSet
-    from delta_sidecar.sidecar.groups import JsonScalar, RowGroup, RowGroups, Segment, Segments
+    from delta_sidecar.sidecar.groups import JsonScalar, RowGroup, RowGroups, Segments
     from delta_sidecar.sidecar.layout import SidecarLayout
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.sidecar.order import NewestRows
@@ -58,104 +40,7 @@ if TYPE_CHECKING:
     Summed: TypeAlias = RowGroups | Segments
 
 
-T = TypeVar("T")
-
-_FEW_KEYS = 10_000
-_MOST_BYTES = 8 << 20
-"""So much is asked for together, unless one row group is larger."""
-
-
-@dataclass(frozen=True, slots=True)
-class Course(Generic[T]):
-    """What a replay reads, and what goes on after it.
-
-    Attributes:
-        base: The metadata sidecar.
-        layout: What is where in it.
-        reading: Which files are wanted.
-        columns: Which columns it takes to tell.
-        then: What goes on.
-    """
-
-    base: Base
-    layout: SidecarLayout
-    reading: Reading
-    columns: WantedColumns
-    then: ReplayContinuation[T] = field(repr=False)
-
-    @classmethod
-    def of(cls, base: Base, layout: SidecarLayout, reading: Reading, then: ReplayContinuation[T]) -> Course[T]:
-        """Makes one for what is wanted."""
-        newest = layout.newest_rows if reading.recent else None
-        columns = wanted_columns(layout.schema, reading.pruning, reading.columns.without, newest)
-        return cls(base, layout, reading, columns, then)
-
-    @property
-    def manifest(self) -> Manifest:
-        """The sidecar's manifest."""
-        return self.layout.manifest
-
-    def matching(self, groups: RowGroups) -> list[RowGroup]:
-        """Those row groups that may hold a file that matches."""
-        return [groups[number] for number in matching(self.layout, groups, self.reading.pruning)]
-
-    def matching_segments(self) -> list[Segment]:
-        """Those segments that may hold a file that matches."""
-        segments = self.manifest.segments
-        return [segments[number] for number in matching(self.layout, segments, self.reading.pruning)]
-
-    def plan(self, groups: Sequence[RowGroup], skipped: int, at_first: int) -> Plan:
-        """Row groups as files."""
-        reading = self.reading
-        read = tuple(pieces_of(self.manifest, group, self.columns) for group in groups)
-        largest = max((sum(piece.length for piece in group.pieces) for group in read), default=1)
-        # Row groups with statistics of many columns are large.
-        at_once = max(1, min(reading.at_once, _MOST_BYTES // largest))
-        pieces = ScanPieces(
-            read,
-            self.columns.by_piece,
-            self.layout.piece_schemas[: len(self.columns.by_piece)],
-            at_once=at_once,
-            at_first=max(1, min(at_first, at_once)),
-            directory=read_piece_footer,
-            skipped=skipped,
-        )
-        few = reading.seen.few(_FEW_KEYS) if len(reading.seen) else None
-        rows = SidecarRows(
-            reading.seen,
-            reading.columns,
-            reading.pruning,
-            self.layout.schema,
-            self.manifest.stats_format,
-            None if few is None else key_paths(few),
-            self.layout.newest_rows if reading.recent else None,
-            # Of the files that are decided on nobody knows how many there are in a row group.
-            None if reading.decided else reading.limit,
-            reading.tally,
-        )
-        return reading.rest(Filter(pieces, rows))
-
-    def path(self, group: RowGroup) -> str:
-        """The file that a row group is in."""
-        return SIDECAR_FOLDER + self.manifest.files[group.file].name
-
-    def is_torn(self, error: Exception) -> bool:
-        """Whether a file of the sidecar is absent, cut short or not what it should be.
-
-        Raises:
-            StorageError: It is out of reach, which is another matter.
-        """
-        if isinstance(error, SidecarError) or is_torn(error):
-            return True
-        raise_unreachable(self.reading.table, error)
-        return False
-
-    def broken(self, error: Exception, decided: RowTest) -> StateMachinePhase[T] | None:
-        """Goes on with another base where a file is torn; the store being out of reach is another matter."""
-        return self.then.broken(self.base, error, decided) if self.is_torn(error) else None
-
-
-def pieces_of(manifest: Manifest, group: RowGroup, columns: WantedColumns) -> PieceGroup:
+def pieces_of(manifest: Manifest, group: RowGroup, columns: ReadColumns) -> PieceGroup:
     """The pieces of a row group that are read."""
     path = SIDECAR_FOLDER + manifest.files[group.file].name
     index = Piece(path, group.byte_offset, group.byte_length, group.digest)
@@ -182,48 +67,6 @@ def enough(groups: Sequence[RowGroup], files: int) -> int:
     return len(groups)
 
 
-# Segments of a large manifest: a second level, of which only those are read that may hold a file that matches.
-
-
-class SegmentContinuation(ABC, Generic[T]):
-    """What goes on once a segment is read, or cannot be."""
-
-    @abstractmethod
-    def read(self, groups: RowGroups) -> StateMachinePhase[T]:
-        """Goes on with its row groups."""
-
-    @abstractmethod
-    def broken(self, segment: Segment, error: Exception) -> StateMachinePhase[T] | None:
-        """Goes on without it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentPhase(ConsumePhase[T]):
-    """Reads one segment of a large manifest."""
-
-    course: Course[T]
-    segment: Segment = field(repr=False)
-    then: SegmentContinuation[T]
-
-    def plan(self) -> ReadRanges:
-        """Its range."""
-        file, start = self.course.manifest.segments_file, self.segment.byte_offset
-        if file is None:
-            msg = "a manifest with segments names their file"
-            raise RuntimeError(msg)
-        ref = FileRef(SIDECAR_FOLDER + file.name, file.size)
-        return ReadRanges(ref, ((start, start + self.segment.byte_length),))
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Goes on with its row groups."""
-        (content,) = (batch.column("data")[0].as_py() for batch in data)
-        return self.then.read(decode_segment(content, self.segment, self.course.manifest))
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """What came before it stands; the next base goes on with the rest."""
-        return self.then.broken(self.segment, error)
-
-
 # The rows of a metadata sidecar: what is read of them, and which are live and may match.
 
 
@@ -241,7 +84,7 @@ _REST = {
 
 
 @dataclass(frozen=True, slots=True)
-class WantedColumns:
+class ReadColumns:
     """What is read of a metadata sidecar.
 
     Attributes:
@@ -263,21 +106,14 @@ class WantedColumns:
         return (self.index, self.statistics) if self.has_statistics else (self.index,)
 
 
-def wanted_columns(
-    schema: SidecarSchema, pruning: Pruning | None, without: frozenset[str], newest: NewestRows | None = None
-) -> WantedColumns:
-    """What a scan reads of a metadata sidecar.
-
-    Args:
-        schema: Its columns.
-        pruning: Which files are wanted; None for all.
-        without: Columns of files that nobody wants.
-        newest: The order that rows are wanted in; None for the sidecar's own.
-    """
+def read_columns(
+    schema: SidecarSchema, pruning: Pruning | None, columns: Collection[str], newest: NewestRows | None = None
+) -> ReadColumns:
+    """The columns of a metadata sidecar that a scan for some columns of files reads."""
     partitions = list(partition_columns(schema).values())
-    index = ["path", *(name for name in _INDEXED if name not in without), *partitions, *VECTOR_COLUMNS, "untold"]
-    statistics = [name for name in _REST if name not in without]
-    with_text = "stats" not in without
+    index = ["path", *(name for name in _INDEXED if name in columns), *partitions, *VECTOR_COLUMNS, "untold"]
+    statistics = [name for name in _REST if name in columns]
+    with_text = "stats" in columns
     paths = set() if pruning is None else set(pruning.statistics)
     if paths or with_text:
         index += ["num_records", "tight_bounds"]
@@ -287,7 +123,7 @@ def wanted_columns(
         # What is not kept as values is in the text of those files that have more than others.
         statistics += _statistics_columns(schema, path) if path in schema.statistics else ["stats_json"]
     index += () if newest is None else newest.columns
-    return WantedColumns(tuple(dict.fromkeys(index)), None if with_text else tuple(dict.fromkeys(statistics)))
+    return ReadColumns(tuple(dict.fromkeys(index)), None if with_text else tuple(dict.fromkeys(statistics)))
 
 
 def partition_columns(schema: SidecarSchema) -> dict[str, str]:
@@ -298,18 +134,18 @@ def partition_columns(schema: SidecarSchema) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SidecarRows:
-    """Lets through the files of a metadata sidecar that may match and that a frozen seen-set does not hide.
+    """Keeps the files of a metadata sidecar that may match and that a frozen seen-set does not hide.
 
     Attributes:
-        seen: Keys that newer commits spoke of.
-        columns: Makes the batches that are let through.
-        pruning: Tells which files may match; None: all may.
+        seen: Keys that newer commits have.
+        columns: Makes the batches that are emitted.
+        pruning: Tests which files may match; None: all may.
         schema: The sidecar's columns.
         stats_format: The layout of its statistics as text.
         paths: The paths of the seen-set, where they are few: most files have none of them, and need no key.
-        newest: The order that files are wanted in; None for the sidecar's own.
-        most: No more files of a row group than these are wanted; None for all.
-        tally: Counts what is met.
+        newest: The order in which files are emitted; None for the sidecar's own.
+        most: No more files of a row group are emitted; None for all.
+        progress: Counts what is met.
     """
 
     seen: SeenSet
@@ -320,7 +156,7 @@ class SidecarRows:
     paths: pa.StringArray | None = field(default=None, repr=False)
     newest: NewestRows | None = None
     most: int | None = None
-    tally: Tally = field(default_factory=Tally, compare=False)
+    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes a row group; gives its live files that may match."""
@@ -335,7 +171,7 @@ class SidecarRows:
         if batch.num_rows and len(self.seen):
             batch = _chosen(batch, self._live(row_keys(batch)))
         hidden = met - pruned - batch.num_rows
-        self.tally.add(base_adds=met, base_pruned_early=pruned, base_hidden=hidden)
+        self.progress.add(base_adds=met, base_pruned_early=pruned, base_hidden=hidden)
         if not batch.num_rows:
             return None
         # Everything else takes longer: it is done for those files only that are wanted.
@@ -358,7 +194,7 @@ class SidecarRows:
     def _rest(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         names = set(batch.schema.names)
         add = {name: batch.column(column) for column, name in (_INDEXED | _REST).items() if column in names}
-        if "stats" not in self.columns.without:
+        if "stats" in self.columns.columns:
             add["stats"] = stats_texts(batch, self.schema, self.stats_format)
         return add | self._partition_values(batch)
 

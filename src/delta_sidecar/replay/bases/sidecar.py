@@ -1,72 +1,77 @@
 """Metadata sidecars as a base.
 
-    trust:   ManifestPhase, or FooterPhase -> ProofPhase without a manifest
-    replay:  MetadataSidecarPhase...   (see `sidecar_scan`)
+    trust:  manifest, or the footer without a manifest -> what proves its version
+    emit:   (segment ->) row groups that may match, a few at once, from either end
 
 A metadata sidecar is used only if its manifest is whole, is proven to be of the history that is there (see
-`witnesses`) and speaks of files that are there.
+`witnesses`) and names files that are there. A row group is emitted whole or not at all. Where one cannot be read, or is
+not what its digest says, the keys of those before it are read again, and the next base goes on with the rest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, overload
 
-from delta_sidecar.errors import DeltaSidecarError, PageTokenExpiredError, SidecarError, UnreadableFileError
+from delta_sidecar.errors import (
+    DeltaSidecarError,
+    PageTokenExpiredError,
+    SidecarError,
+    UnreadableFileError,
+)
 from delta_sidecar.log.actions import Metadata, Protocol
+from delta_sidecar.log.identity import file_keys, key_paths
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.plan import (
     WHOLE_PIECE_BYTES,
+    Ahead,
     Consume,
-    ConsumePhase,
     FileRef,
-    FilterOrdered,
+    Filter,
     PartialResult,
-    PartialResultPhase,
     Piece,
     Plan,
     ReadFiles,
     ReadKeyValue,
-    StateMachinePhase,
-    Terminus,
+    ReadRanges,
+    ScanPieces,
 )
-from delta_sidecar.replay.bases.base import Base, BaseSummary, TrustContinuation
-from delta_sidecar.replay.bases.checkpoint import is_torn
+from delta_sidecar.replay.bases.base import Base, BaseSummary, Emitted, Torn
+from delta_sidecar.replay.bases.checkpoint import raise_if_torn
 from delta_sidecar.replay.bases.pieces import (
-    Course,
-    SegmentContinuation,
-    SegmentPhase,
+    VECTOR_COLUMNS,
+    ReadColumns,
+    SidecarRows,
     enough,
     matching,
     pieces_of,
-    wanted_columns,
+    read_columns,
+    row_keys,
 )
-from delta_sidecar.replay.failures import raise_unreachable
-from delta_sidecar.replay.footer_facts import BaseFacts, Counts, Range
-from delta_sidecar.replay.pruning import bind_predicate
-from delta_sidecar.replay.resume import broken_at, given_keys, holds, in_order, is_one_run, is_told_alike
-from delta_sidecar.replay.seen.seen import SeenSet
+from delta_sidecar.replay.failures import raise_sidecar_failure
 from delta_sidecar.replay.witnesses import ProofFiles, by_path
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.layout import SidecarLayout
-from delta_sidecar.sidecar.manifest import FOOTER_KEY, Manifest, Totals, decode_footer_body, decode_manifest
+from delta_sidecar.sidecar.manifest import FOOTER_KEY, Manifest, decode_footer_body, decode_manifest, decode_segment
 from delta_sidecar.sidecar.names import sidecar_name
+from delta_sidecar.sidecar.order import newest_first
+from delta_sidecar.sidecar.pieces import read_piece_footer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pyarrow as pa
+    from collections.abc import Mapping, Sequence
 
     from delta_sidecar.log.segment import ListedFile, LogSegment
-    from delta_sidecar.replay.bases.base import Reading, ReplayContinuation, Wanted
+    from delta_sidecar.plan import Flow, Place
     from delta_sidecar.replay.open import ListedSidecar
-    from delta_sidecar.replay.pruning import Pruning
-    from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment
+    from delta_sidecar.replay.request import ScanRequest
+    from delta_sidecar.replay.seen.seen import SeenSet
+    from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments
 
-
-T = TypeVar("T")
+_FEW_KEYS = 10_000
+_MOST_BYTES = 8 << 20
+"""So much is asked for together, unless one row group is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,8 @@ class SidecarBase(Base):
         return 2 if self.is_one_file else 1
 
     @property
-    def tells_first(self) -> bool:
-        """Its manifest holds protocol and metadata, and is asked for before anything else."""
+    def has_table_in_front(self) -> bool:
+        """Its manifest holds protocol and metadata."""
         return self.layout is None
 
     @property
@@ -115,145 +120,220 @@ class SidecarBase(Base):
         listed = self.listed[self.name]
         return {self.name: listed.e_tag or f"{listed.size} bytes"}
 
-    def pieces(self, wanted: Wanted) -> tuple[Piece, ...]:
-        """The pieces that match, where they are few."""
-        if self.layout is None:
-            return ()
-        try:
-            pruning = bind_predicate(self.layout.table, wanted.predicate)
-        except DeltaSidecarError:
-            # The columns may have changed since.
-            return ()
-        return first_pieces(self.layout, pruning, wanted)
+    @property
+    def num_files(self) -> int | None:
+        """By its manifest."""
+        return None if self.layout is None else self.layout.manifest.num_files
 
-    def trust(
-        self, then: TrustContinuation[T], *, with_table: bool, ahead: tuple[FileRef, ...] = ()
-    ) -> StateMachinePhase[T]:
+    @property
+    def trusted_layout(self) -> SidecarLayout:
+        """What is where in it, once it is trusted."""
+        if self.layout is None:
+            msg = f"{self.name} is not trusted yet: take what `trust` gives"
+            raise RuntimeError(msg)
+        return self.layout
+
+    def pieces(self, request: ScanRequest) -> tuple[Piece, ...]:
+        """The pieces that match, where they are few and their places are known."""
+        if self.layout is None or self.layout.manifest.segments:
+            return ()
+        manifest = self.layout.manifest
+        numbers = matching(self.layout, manifest.row_groups, request.pruning)
+        if len(numbers) > request.sidecar_groups_at_once:
+            return ()
+        columns = read_columns(self.layout.schema, request.pruning, request.columns.columns)
+        groups = (pieces_of(manifest, manifest.row_groups[number], columns) for number in numbers)
+        return tuple(piece for group in groups for piece in group.pieces if piece.length <= WHOLE_PIECE_BYTES)
+
+    def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[SidecarBase]:
         """Reads its manifest and what proves its version, unless that was done."""
         del with_table
         if self.layout is not None:
-            return then.trusted(self)
-        return Consume(FooterPhase(self, then, ahead) if self.is_one_file else ManifestPhase(self, then, ahead))
+            return self
+        proof, path = self.proof_files.needed(), SIDECAR_FOLDER + self.name
+        manifest = (yield from self._manifest_in_footer()) if self.is_one_file else None
+        paths = () if self.is_one_file else (path,)
+        plan = ReadFiles(paths, LARGEST_DOCUMENT, keep=False, heads=proof.heads, tails=proof.tails)
+        read = by_path((yield Consume(plan, Ahead(ahead))))
+        try:
+            manifest = manifest or _decoded(*read.get(path, (0, None)))
+            _check_files(self, manifest)
+            learned = _learned(self, manifest)
+            self.proof_files.proof(read).check(manifest)
+        except DeltaSidecarError as error:
+            raise Torn(error) from error
+        return learned
 
-    def facts(self, pruning: Pruning | None) -> BaseFacts | None:
+    def _manifest_in_footer(self) -> Flow[Manifest]:
+        listed = self.listed[self.name]
+        plan = ReadKeyValue(FileRef(listed.path, listed.size), FOOTER_KEY)
+        try:
+            (value,) = [batch.column("value")[0].as_py() for batch in (yield Consume(plan))]
+        except UnreadableFileError as error:
+            raise_if_torn(self.name, error)
+            raise
+        try:
+            if value is None:
+                msg = "it is no metadata sidecar: its footer does not say so"
+                raise SidecarError(msg)  # noqa: TRY301 - one way out for all reasons
+            return decode_footer_body(value, self.name, listed.size)
+        except SidecarError as error:
+            raise Torn(error) from error
+
+    def emit(self, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+        """Emits the row groups that may match."""
+        manifest = self.trusted_layout.manifest
+        if not manifest.segments:
+            yield from self._emit_groups(manifest.row_groups, request, seen)
+            return
+        for segment in _in_order(self, manifest.segments, request):
+            if request.start is not None and not _holds(segment, request.start.part):
+                continue
+            try:
+                groups = yield from self._read_segment(segment)
+            except (SidecarError, UnreadableFileError) as error:
+                self._fail(error, Emitted(self, segment.first_index, of_segment=True), request)
+                raise
+            yield from self._emit_groups(groups, request, seen)
+            request = replace(request, start=None)
+
+    def emitted_keys(self, emitted: Emitted, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+        """Reads the keys of the row groups before the one that failed."""
+        manifest = self.trusted_layout.manifest
+        try:
+            if not manifest.segments:
+                yield from self._read_keys(manifest.row_groups, emitted, request, seen)
+            for segment in _in_order(self, manifest.segments, request):
+                is_last = _holds(segment, emitted.index)
+                if is_last and emitted.of_segment:
+                    break
+                groups = yield from self._read_segment(segment)
+                yield from self._read_keys(groups, emitted, request, seen)
+                if is_last:
+                    break
+        except (SidecarError, UnreadableFileError) as error:
+            # It cannot be known any more which files were emitted: the scan fails, and the error names the file.
+            raise_sidecar_failure(request.table, error)
+            raise
+
+    def summary(self, request: ScanRequest) -> Flow[BaseSummary]:
         """By its manifest."""
-        return None if self.layout is None else sidecar_facts(self.layout, pruning)
+        return sidecar_summary(self, request)
+        yield
 
-    def summary(
-        self, table: str, pruning: Pruning | None, without: frozenset[str] = frozenset()
-    ) -> StateMachinePhase[BaseSummary]:
-        """By its manifest."""
-        del table
-        if self.layout is None:
-            msg = f"{self.name} is not trusted yet: ask what `trust` gives"
-            raise RuntimeError(msg)
-        return Terminus(sidecar_summary(self, self.layout, pruning, without))
+    def _emit_groups(self, groups: RowGroups, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+        found = _in_order(self, groups, request)
+        if request.start is not None:
+            found = self._from(found, request.start)
+        if not found:
+            return
+        try:
+            plan = self._plan(found, len(groups) - len(found), request, seen)
+            yield PartialResult(plan, parallel=not request.recent)
+        except UnreadableFileError as error:
+            if any(group.index == error.label for group in found):
+                self._fail(error, Emitted(self, error.label), request)
+            raise
 
-    def replay(self, reading: Reading, then: ReplayContinuation[T]) -> StateMachinePhase[T]:
-        """Goes through the row groups that may match."""
-        if self.layout is None:
-            msg = f"{self.name} is not trusted yet: replay what `trust` gives"
-            raise RuntimeError(msg)
-        return replay_sidecar(self, self.layout, reading, then)
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestPhase(ConsumePhase[T]):
-    """Reads the manifest of a metadata sidecar, and what proves its version."""
-
-    base: SidecarBase
-    then: TrustContinuation[T]
-    ahead: tuple[FileRef, ...] = ()
-
-    def plan(self) -> ReadFiles:
-        """Both together."""
-        proof = self.base.proof_files.needed()
-        return ReadFiles(
-            (SIDECAR_FOLDER + self.base.name,),
-            max_bytes=LARGEST_DOCUMENT,
-            keep=False,
-            heads=proof.heads,
-            tails=proof.tails,
-            ahead=self.ahead,
+    def _from(self, found: tuple[RowGroup, ...], start: Place) -> tuple[RowGroup, ...]:
+        """The row groups from a place on."""
+        files = self.trusted_layout.manifest.files
+        for at, group in enumerate(found):
+            if group.index == start.part and start.path == SIDECAR_FOLDER + files[group.file].name:
+                return found[at:]
+        msg = (
+            f"the page token points into {start.path}, where no file of that place can match any more: begin at "
+            f"the first page"
         )
+        raise PageTokenExpiredError(msg)
 
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Goes on with what they say."""
-        read = by_path(data)
-        size, content = read.get(SIDECAR_FOLDER + self.base.name, (0, None))
-        if content is None:
-            msg = "it is gone" if not size else f"it has {size} bytes, and more than a manifest may have"
-            return self.then.distrusted(self.base, SidecarError(msg, "damaged" if size else "gone"))
+    def _fail(self, error: Exception, emitted: Emitted, request: ScanRequest) -> None:
+        """Raises `Torn` where a file is torn; the store being out of reach is another matter."""
         try:
-            manifest = decode_manifest(content)
-        except SidecarError as error:
-            return self.then.distrusted(self.base, error)
-        return _checked(self.base, manifest, read, self.then)
+            raise_if_torn(request.table, error)
+        except Torn as torn:
+            raise Torn(torn.reason, emitted) from error
+
+    def _read_segment(self, segment: Segment) -> Flow[RowGroups]:
+        """Reads one segment of a large manifest: the row groups in it."""
+        manifest, start = self.trusted_layout.manifest, segment.byte_offset
+        if manifest.segments_file is None:
+            msg = "a manifest with segments names their file"
+            raise RuntimeError(msg)
+        ref = FileRef(SIDECAR_FOLDER + manifest.segments_file.name, manifest.segments_file.size)
+        plan = ReadRanges(ref, ((start, start + segment.byte_length),))
+        (content,) = [batch.column("data")[0].as_py() for batch in (yield Consume(plan))]
+        return decode_segment(content, segment, manifest)
+
+    def _read_keys(self, groups: RowGroups, emitted: Emitted, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+        """Puts the keys of row groups that were emitted into a seen-set."""
+        layout = self.trusted_layout
+        found = takewhile(lambda group: group.index != emitted.index, _in_order(self, groups, request))
+        columns = ReadColumns(("path", *VECTOR_COLUMNS), ())
+        pieces = tuple(pieces_of(layout.manifest, group, columns) for group in found)
+        plan = ScanPieces(pieces, columns.by_piece, layout.piece_schemas[:1], at_once=request.sidecar_groups_at_once)
+        for batch in (yield Consume(plan)):
+            seen.insert(file_keys(row_keys(batch)))
+
+    def _plan(self, groups: Sequence[RowGroup], skipped: int, request: ScanRequest, seen: SeenSet) -> Plan:
+        layout = self.trusted_layout
+        newest = layout.newest_rows if request.recent else None
+        columns = read_columns(layout.schema, request.pruning, request.columns.columns, newest)
+        read = tuple(pieces_of(layout.manifest, group, columns) for group in groups)
+        largest = max(sum(piece.length for piece in group.pieces) for group in read)
+        # Row groups with statistics of many columns are large.
+        at_once = max(1, min(request.sidecar_groups_at_once, _MOST_BYTES // max(1, largest)))
+        at_first = len(groups) if request.enough is None else enough(groups, request.enough)
+        pieces = ScanPieces(
+            read,
+            columns.by_piece,
+            layout.piece_schemas[: len(columns.by_piece)],
+            at_once=at_once,
+            at_first=max(1, min(at_first, at_once)),
+            directory=read_piece_footer,
+            skipped=skipped,
+        )
+        few = seen.few(_FEW_KEYS) if len(seen) else None
+        rows = SidecarRows(
+            seen,
+            request.columns,
+            request.pruning,
+            layout.schema,
+            layout.manifest.stats_format,
+            None if few is None else key_paths(few),
+            newest,
+            request.limit,
+            request.progress,
+        )
+        return Filter(pieces, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class FooterPhase(ConsumePhase[T]):
-    """Reads what the footer of a metadata sidecar holds in the place of a manifest."""
-
-    base: SidecarBase
-    then: TrustContinuation[T]
-    ahead: tuple[FileRef, ...] = ()
-
-    def plan(self) -> ReadKeyValue:
-        """The footer."""
-        listed = self.base.listed[self.base.name]
-        return ReadKeyValue(FileRef(listed.path, listed.size), FOOTER_KEY)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Goes on with what it says; what proves it comes next."""
-        (value,) = (batch.column("value")[0].as_py() for batch in data)
-        if value is None:
-            msg = "it is no metadata sidecar: its footer does not say so"
-            return self.then.distrusted(self.base, SidecarError(msg))
-        try:
-            manifest = decode_footer_body(value, self.base.name, self.base.listed[self.base.name].size)
-        except SidecarError as error:
-            return self.then.distrusted(self.base, error)
-        return Consume(ProofPhase(self.base, manifest, self.then, self.ahead))
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """A torn file is no base; the store being out of reach is another matter."""
-        if is_torn(error):
-            return self.then.distrusted(self.base, error)
-        raise_unreachable(self.base.name, error)
-        return None
+@overload
+def _in_order(base: SidecarBase, groups: RowGroups, request: ScanRequest) -> tuple[RowGroup, ...]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ProofPhase(ConsumePhase[T]):
-    """Reads what proves the version of a metadata sidecar."""
-
-    base: SidecarBase
-    manifest: Manifest = field(repr=False)
-    then: TrustContinuation[T]
-    ahead: tuple[FileRef, ...] = ()
-
-    def plan(self) -> ReadFiles:
-        """Only that."""
-        proof = self.base.proof_files.needed()
-        return ReadFiles((), heads=proof.heads, tails=proof.tails, ahead=self.ahead)
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[T]:
-        """Compares it."""
-        return _checked(self.base, self.manifest, by_path(data), self.then)
+@overload
+def _in_order(base: SidecarBase, groups: Segments, request: ScanRequest) -> tuple[Segment, ...]: ...
 
 
-def _checked(
-    base: SidecarBase, manifest: Manifest, read: Mapping[str, tuple[int, bytes | None]], then: TrustContinuation[T]
-) -> StateMachinePhase[T]:
-    """Trusts a manifest that is whole, as far as the log and the listing agree with it."""
-    try:
-        _check_files(base, manifest)
-        learned = _learned(base, manifest)
-        base.proof_files.proof(read).check(manifest)
-    except DeltaSidecarError as error:
-        return then.distrusted(base, error)
-    return then.trusted(learned)
+def _in_order(base: SidecarBase, groups: RowGroups | Segments, request: ScanRequest) -> tuple[RowGroup | Segment, ...]:
+    """The row groups, or segments, that may hold a file that matches, in the order in which they are read."""
+    layout = base.trusted_layout
+    found = [groups[number] for number in matching(layout, groups, request.pruning)]
+    if request.recent:
+        return newest_first(found, layout.order)  # type: ignore[type-var]
+    return tuple(found if request.forward else reversed(found))
+
+
+def _holds(segment: Segment, index: int) -> bool:
+    return segment.first_index <= index < segment.first_index + segment.num_row_groups
+
+
+def _decoded(size: int, content: bytes | None) -> Manifest:
+    if content is None:
+        msg = "it is gone" if not size else f"it has {size} bytes, and more than a manifest may have"
+        raise SidecarError(msg, "damaged" if size else "gone")
+    return decode_manifest(content)
 
 
 def _size_of_parts(listed: Mapping[str, ListedFile], version: int) -> int:
@@ -286,174 +366,9 @@ def _learned(base: SidecarBase, manifest: Manifest) -> SidecarBase:
     return replace(base, layout=layout, protocol=protocol, metadata=metadata, columns=columns, nbytes=size)
 
 
-# The replay of a metadata sidecar: its row groups that may match, a few at once.
-#
-#     (SegmentPhase ->) MetadataSidecarPhase -> ...        in the order of the file; in reverse, and by time, from its
-# end
-#
-# A row group is let through whole or not at all. Where one cannot be read, or is not what its digest says, the base
-# breaks off there and tells which files it came past: all those of the row groups before it.
-
-
-_MOST_NOTED = 100_000
-
-
-def replay_sidecar(
-    base: Base, layout: SidecarLayout, reading: Reading, then: ReplayContinuation[T]
-) -> StateMachinePhase[T]:
-    """Lets the live files of a metadata sidecar through."""
-    course = Course.of(base, layout, reading, then)
-    if layout.manifest.segments:
-        return _segments(course, in_order(course, course.matching_segments()))
-    return _groups(course, layout.manifest.row_groups, ())
-
-
-def first_pieces(layout: SidecarLayout, pruning: Pruning | None, wanted: Wanted) -> tuple[Piece, ...]:
-    """The pieces that a scan reads, where they are few and their places are known."""
-    manifest = layout.manifest
-    if manifest.segments:
-        return ()
-    numbers = matching(layout, manifest.row_groups, pruning)
-    if len(numbers) > wanted.at_once:
-        return ()
-    columns = wanted_columns(layout.schema, pruning, wanted.without)
-    groups = (pieces_of(manifest, manifest.row_groups[number], columns) for number in numbers)
-    return tuple(piece for group in groups for piece in group.pieces if piece.length <= WHOLE_PIECE_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataSidecarPhase(PartialResultPhase[T]):
-    """Lets the live files of row groups through. The seen-set does not change any more.
-
-    Incomplete rows come first, and their files are noted down: where another row group fails later, who goes on cannot
-    tell by anything else whether such a file was let through. In order of time they come between the others, and so all
-    files are noted down.
-
-    Attributes:
-        course: What is read.
-        groups: The row groups.
-        skipped: How many were passed over.
-        left: Segments that are read after them.
-        noted: Keys of the files that are let through, of incomplete row groups or of all; None where they are not noted
-            down.
-        complete: Row groups that come after these, where these are the incomplete ones.
-    """
-
-    course: Course[T]
-    groups: tuple[RowGroup, ...] = field(repr=False)
-    skipped: int
-    left: tuple[Segment, ...] = field(repr=False)
-    noted: SeenSet | None = field(default=None, repr=False)
-    complete: tuple[RowGroup, ...] = field(default=(), repr=False)
-
-    def plan(self) -> Plan:
-        """The row groups, in order."""
-        reading = self.course.reading
-        at_first = len(self.groups) if reading.enough is None else enough(self.groups, reading.enough)
-        plan = self.course.plan(self.groups, self.skipped, at_first)
-        is_noted = self.complete or reading.recent
-        return FilterOrdered(plan, _NoteDown(self.noted)) if self.noted is not None and is_noted else plan
-
-    def is_parallelizable(self) -> bool:
-        """Unless files are noted down, or wanted in order."""
-        return not self.complete and not self.course.reading.recent
-
-    def next(self) -> StateMachinePhase[T]:
-        """The complete row groups, the next segment, or what comes after the base."""
-        if self.complete:
-            return PartialResult(replace(self, groups=self.complete, complete=(), skipped=0))
-        return _segments(self.course, self.left) if self.left else self.course.then.replayed()
-
-    def recover(self, error: Exception) -> StateMachinePhase[T] | None:
-        """What came before the row group that failed stands; the next base goes on with the rest."""
-        if not isinstance(error, UnreadableFileError):
-            return None
-        failed = next((group for group in self.groups if group.index == error.label), None)
-        return None if failed is None else broken_at(self.course, failed, error, self.noted)
-
-
-@dataclass(frozen=True, slots=True)
-class _NoteDown:
-    """Notes down the files that are let through."""
-
-    keys: SeenSet
-
-    def __call__(self, files: pa.RecordBatch) -> pa.RecordBatch:
-        self.keys.insert(given_keys(files))
-        return files
-
-
-@dataclass(frozen=True, slots=True)
-class _GoThrough(SegmentContinuation[T]):
-    course: Course[T]
-    left: tuple[Segment, ...] = field(repr=False)
-
-    def read(self, groups: RowGroups) -> StateMachinePhase[T]:
-        return _groups(self.course, groups, self.left)
-
-    def broken(self, segment: Segment, error: Exception) -> StateMachinePhase[T] | None:
-        return broken_at(self.course, segment, error)
-
-
-def _segments(course: Course[T], left: tuple[Segment, ...]) -> StateMachinePhase[T]:
-    """Goes on with the segments that are left, from the one where a page token stands on."""
-    start = course.reading.start
-    while start is not None and left and not holds(left[0], start.part):
-        left = left[1:]
-    if not left:
-        return course.then.replayed()
-    return Consume(SegmentPhase(course, left[0], _GoThrough(course, left[1:])))
-
-
-def _groups(course: Course[T], groups: RowGroups, left: tuple[Segment, ...]) -> StateMachinePhase[T]:
-    """Lets row groups through, and then goes on with the segments that are left."""
-    found = in_order(course, course.matching(groups))
-    start = course.reading.start
-    if start is not None:
-        places = [at for at, group in enumerate(found) if group.index == start.part]
-        if not places or start.path != course.path(found[places[0]]):
-            msg = (
-                f"the page token points into {start.path}, where no file of that place can match any more: begin at "
-                f"the first page"
-            )
-            raise PageTokenExpiredError(msg)
-        found = found[places[0] :]
-        course = replace(course, reading=replace(course.reading, start=None))
-    if found:
-        phase = MetadataSidecarPhase(course, found, len(groups) - len(found), left)
-        return PartialResult(phase if start is not None or course.manifest.segments else _noted(phase))
-    return _segments(course, left) if left else course.then.replayed()
-
-
-def _noted(phase: MetadataSidecarPhase[T]) -> MetadataSidecarPhase[T]:
-    """Notes down the files that the sidecar's keys alone do not tell, should a row group fail; as few as possible."""
-    course, groups = phase.course, phase.groups
-    is_alike = is_told_alike(course)
-    if course.reading.recent:
-        # Without a limit that would be every file of the table: the row groups are read again instead.
-        is_worth_it = course.reading.limit is not None and course.reading.limit <= _MOST_NOTED
-        is_needed = is_worth_it and not (is_alike and is_one_run(course.manifest))
-        return replace(phase, noted=SeenSet()) if is_needed else phase
-    incomplete = tuple(takewhile(lambda group: not group.first_key[0], groups))
-    if not is_alike or not 0 < len(incomplete) < len(groups):
-        return phase
-    return replace(phase, groups=incomplete, noted=SeenSet(), complete=groups[len(incomplete) :])
-
-
-# What a metadata sidecar is made of, how much of it is read and how many files it has, by its manifest alone.
-
-
-def sidecar_summary(
-    base: Base, layout: SidecarLayout, pruning: Pruning | None, without: frozenset[str] = frozenset()
-) -> BaseSummary:
-    """What a trusted metadata sidecar is made of, and what a scan reads of it.
-
-    Args:
-        base: The metadata sidecar.
-        layout: What is where in it.
-        pruning: Which files are wanted; None for all.
-        without: Columns of files that nobody wants.
-    """
+def sidecar_summary(base: SidecarBase, request: ScanRequest) -> BaseSummary:
+    """What a trusted metadata sidecar is made of, and what a scan reads of it, by its manifest alone."""
+    layout = base.trusted_layout
     manifest = layout.manifest
     made_of = manifest.files if manifest.segments_file is None else (*manifest.files, manifest.segments_file)
     found = BaseSummary(
@@ -467,15 +382,15 @@ def sidecar_summary(
         newest_by=layout.newest_by,
     )
     if manifest.segments:
-        segments = [manifest.segments[at] for at in matching(layout, manifest.segments, pruning)]
+        segments = [manifest.segments[at] for at in matching(layout, manifest.segments, request.pruning)]
         return replace(
             found,
             row_groups_pruned=found.row_groups - sum(segment.num_row_groups for segment in segments),
             segments=len(segments),
             segment_bytes=sum(segment.byte_length for segment in segments),
         )
-    columns = wanted_columns(layout.schema, pruning, without)
-    numbers = matching(layout, manifest.row_groups, pruning)
+    columns = read_columns(layout.schema, request.pruning, request.columns.columns)
+    numbers = matching(layout, manifest.row_groups, request.pruning)
     groups = [pieces_of(manifest, manifest.row_groups[at], columns).pieces for at in numbers]
     return replace(
         found,
@@ -483,21 +398,3 @@ def sidecar_summary(
         index=tuple(pieces[0] for pieces in groups),
         statistics=tuple(pieces[1] for pieces in groups) if columns.has_statistics else (),
     )
-
-
-def sidecar_facts(layout: SidecarLayout, pruning: Pruning | None) -> BaseFacts:
-    """What a metadata sidecar has; with a predicate, the files of row groups that may hold one that matches."""
-    manifest = layout.manifest
-    totals = manifest.totals or Totals(None, None, None, None)
-    rows, size = _range(totals.rows), _range(totals.bytes)
-    if pruning is None:
-        counts = Counts(Range.exactly(manifest.num_files), rows, size)
-    else:
-        groups = manifest.segments or manifest.row_groups
-        files = sum(groups.num_rows[at] for at in matching(layout, groups, pruning))
-        counts = Counts(Range.exactly(files), Range(0, rows.upper), Range(0, size.upper))
-    return BaseFacts(counts.tidy(), totals.largest, totals.most_rows)
-
-
-def _range(number: int | None) -> Range:
-    return Range() if number is None else Range.exactly(number)

@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from delta_sidecar.errors import ObjectNotFoundError, OptionError, StorageError
 from delta_sidecar.events import CheckpointTriggered, Events
-from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.execute import open_executor
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_path, last_checkpoint_version, listing_start
 from delta_sidecar.log.segment import ListedFile, LogSegmentBuilder
-from delta_sidecar.plan import StateMachineIterator, StateMachinePhase, Terminus
-from delta_sidecar.replay.bases.base import Base, TrustContinuation
-from delta_sidecar.replay.snapshot import bases_of
+from delta_sidecar.replay.snapshot import bases_of, distrust
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.build.build import build_sidecar
 from delta_sidecar.spark.failures import SPARK_ERRORS
@@ -357,11 +355,10 @@ def standing_from(store: Store, version: int) -> Standing:
     """
     segment = _listed(store, version)
     bases = [base for base in bases_of(segment) if base.version >= version]
-    with closing(LocalExecutor(store)) as executor:
+    with closing(open_executor(store)) as executor:
 
         def faults(tier: int) -> list[str | None]:
-            chains = (base.trust(_Verdict(), with_table=False) for base in bases if base.tier == tier)
-            return [StateMachineIterator(chain, executor).run_to_terminal() for chain in chains]
+            return [distrust(base, executor) for base in bases if base.tier == tier]
 
         checkpoints, sidecars = faults(3), faults(1)
     has_checkpoint = None in checkpoints and _hinted(store) >= version
@@ -392,16 +389,3 @@ def _hinted(store: Store) -> int:
     except ObjectNotFoundError:
         return -1
     return -1 if hint is None else hint
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict(TrustContinuation["str | None"]):
-    """Ends with why a base is not trusted; None where it is."""
-
-    def trusted(self, base: Base) -> StateMachinePhase[str | None]:
-        del base
-        return Terminus(None)
-
-    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[str | None]:
-        del base
-        return Terminus(str(error))

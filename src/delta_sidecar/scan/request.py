@@ -1,21 +1,22 @@
-"""Which end of the log a scan begins with, and in which order files come."""
+"""From a configuration to a scan request: which end of the log comes first, in which order, bound to the table."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from delta_sidecar.predicate import And, Comparison, In, Not, Or, Predicate
 from delta_sidecar.predicate.tree import NEGATED
+from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.scan.config import ScanStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from delta_sidecar.replay.snapshot import Snapshot
-    from delta_sidecar.scan.config import ScanOptions
+    from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
     from delta_sidecar.scan.pages import PageToken
 
 # An entry is so many times as large in a commit as in a base, about: by far most of both are paths and statistics.
@@ -38,11 +39,7 @@ class Decision:
 
     strategy: ScanStrategy
     reason: str
-    order: str
-
-    def told(self) -> tuple[str, str, str]:
-        """Strategy, reason and order in words."""
-        return self.strategy.value, self.reason, self.order
+    order: Literal["recent", "any"]
 
 
 def decide(
@@ -76,6 +73,26 @@ def decide(
             # The newest commits come last; a call that asks for both is refused, so that one was asked for elsewhere.
             order = "any"
     return Decision(strategy, reason, order)
+
+
+def bind_request(
+    config: LazyScanConfig, options: ScanOptions, snapshot: Snapshot, decision: Decision, columns: Iterable[str]
+) -> ScanRequest:
+    """Binds a configuration to a table: what the replay is asked for."""
+    at = None if config.token is None else config.token.position
+    return replace(
+        ScanRequest.bind(snapshot.table, snapshot.columns, config.parsed_predicate, columns),
+        limit=None if config.limit is None else config.limit + (0 if at is None else at.rows),
+        forward=decision.strategy is ScanStrategy.FORWARD,
+        recent=decision.order == "recent",
+        start=None if at is None else at.place,
+        strict=options.strict,
+        fallback=options.enable_fallback,
+        seen_memory=options.remove_set_memory_limit,
+        sidecar_groups_at_once=options.sidecar_row_groups_per_batch,
+        files_at_once=options.commit_read_parallelism,
+        row_groups_at_once=options.checkpoint_row_groups_per_batch,
+    )
 
 
 def bounds_from_below(predicate: Predicate, times: frozenset[tuple[str, ...]]) -> bool:

@@ -1,0 +1,193 @@
+"""What one scan asks of a log: a single value, bound to the table once."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING
+
+from delta_sidecar.events import Events
+from delta_sidecar.log.names import LogFileKind, parse_log_name
+from delta_sidecar.replay.files import FILE_SCHEMA, FileColumns
+from delta_sidecar.replay.pruning import bind_predicate
+from delta_sidecar.replay.seen.seen import MEMORY_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from delta_sidecar.log.schema import TableSchema
+    from delta_sidecar.plan import Place
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.replay.bases.base import Emitted
+    from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.seen.seen import SeenSet
+    from delta_sidecar.replay.snapshot import BaseChoice
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What a scan asks for.
+
+    Attributes:
+        table: The table's address, for messages.
+        columns: Makes the batches that are emitted.
+        pruning: Tests which files may match; None: all may.
+        limit: Most files that are wanted, with those before `start`; None for all.
+        forward: Whether the base comes first, then the commits after it.
+        recent: Whether a base that is in order of time is emitted from its newest end.
+        start: Where to begin; None for the start. What comes before was emitted by an earlier scan.
+        emitted: What earlier scans emitted of bases that failed then.
+        enough: So many files of a base are likely to be enough; None for all.
+        strict: Whether actions of commits other than add, remove and commitInfo fail the scan.
+        fallback: Whether such a scan then goes on as if it were not strict.
+        seen_memory: Most bytes of keys in memory.
+        sidecar_groups_at_once: How many row groups of a metadata sidecar are fetched together.
+        files_at_once: How many commits are fetched at once; None for the executor's own number.
+        row_groups_at_once: How many row groups of a checkpoint are read at once; None for the executor's own number.
+        progress: Where the replay is; it counts the file entries that are met.
+        events: Listeners.
+    """
+
+    table: str
+    columns: FileColumns
+    pruning: Pruning | None = None
+    limit: int | None = None
+    forward: bool = False
+    recent: bool = False
+    start: Place | None = None
+    emitted: tuple[Emitted, ...] = ()
+    enough: int | None = None
+    strict: bool = False
+    fallback: bool = True
+    seen_memory: int = MEMORY_LIMIT
+    sidecar_groups_at_once: int = 5
+    files_at_once: int | None = None
+    row_groups_at_once: int | None = None
+    progress: ReplayProgress = field(default_factory=lambda: ReplayProgress(), repr=False, compare=False)  # noqa: PLW0108 - it is below
+    events: Events = field(default_factory=Events, repr=False, compare=False)
+
+    @classmethod
+    def bind(
+        cls,
+        table: str,
+        schema: TableSchema,
+        predicate: Predicate | None = None,
+        columns: Iterable[str] = FILE_SCHEMA.names,
+    ) -> ScanRequest:
+        """Binds a predicate and the columns of files that are wanted to a table's schema.
+
+        Raises:
+            PredicateError: It names an unknown column, or compares one with a value of another type.
+        """
+        made = FileColumns.of(schema, columns)
+        return cls(table, made, bind_predicate(schema, predicate))
+
+    @property
+    def start_version(self) -> int | None:
+        """The version of the commit to begin with; None where that is not in a commit."""
+        name = None if self.start is None else parse_log_name(self.start.path)
+        return name.version if name is not None and name.kind is LogFileKind.COMMIT else None
+
+    @property
+    def starts_in_base(self) -> bool:
+        """Whether an earlier scan emitted files of the base."""
+        return self.start is not None and self.start_version is None
+
+    def of_base(self) -> ScanRequest:
+        """The part of it that a base is asked for, once the commits after it are read."""
+        # Who asks for the newest first often stops soon.
+        enough = 1 if self.recent else None
+        if self.limit is not None:
+            found = self.progress.counts()
+            enough = max(1, self.limit - (found.commit_adds - found.commit_hidden - found.commit_pruned))
+        start = self.start if self.starts_in_base else None
+        return replace(self, start=start, enough=enough, progress=self.progress.of_base())
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCounts:
+    """What became of the file entries that a replay met.
+
+    Attributes:
+        commit_adds: Entries in commits.
+        commit_hidden: Of those, dead: a newer commit has the file too.
+        commit_pruned: Of those, live ones that cannot match.
+        base_adds: Entries in the base, as far as they were looked at; not of one that proved unusable before its
+            first file.
+        base_pruned_early: Of those, not decoded further: their partition values or typed statistics cannot match.
+        base_hidden: Of those, dead.
+        base_pruned: Of those, live ones that cannot match by the text of their statistics.
+    """
+
+    commit_adds: int = 0
+    commit_hidden: int = 0
+    commit_pruned: int = 0
+    base_adds: int = 0
+    base_pruned_early: int = 0
+    base_hidden: int = 0
+    base_pruned: int = 0
+
+
+class ReplayProgress:
+    """Where one replay is, and what it met, counted from any thread. It pickles empty: it belongs to a process.
+
+    Attributes:
+        choice: The log, and the base that the replay ends on or tries next; None before it began.
+        emitted: What was emitted of bases that failed.
+    """
+
+    def __init__(self) -> None:
+        self.choice: BaseChoice | None = None
+        self.emitted: tuple[Emitted, ...] = ()
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys((field.name for field in fields(EntryCounts)), 0)
+        self._bases: list[ReplayProgress] = []
+        self._seen: SeenSet | None = None
+        self._keys: tuple[int, str] | None = None
+
+    def add(self, **counts: int) -> None:
+        """Counts, by the names of `EntryCounts`."""
+        with self._lock:
+            for name, count in counts.items():
+                self._counts[name] += count
+
+    def of_base(self) -> ReplayProgress:
+        """Counts the entries of another base; they are part of the counts, unless it is dropped."""
+        base = ReplayProgress()
+        with self._lock:
+            self._bases.append(base)
+        return base
+
+    def drop_base(self) -> None:
+        """Leaves the counts of the last base out: nothing of it was used. Threads may still be counting."""
+        with self._lock:
+            self._bases.pop()
+
+    def counts(self) -> EntryCounts:
+        """The counts as they are now."""
+        with self._lock:
+            counts, bases = dict(self._counts), tuple(self._bases)
+        for base in bases:
+            for name, count in asdict(base.counts()).items():
+                counts[name] += count
+        return EntryCounts(**counts)
+
+    def watch(self, seen: SeenSet) -> SeenSet:
+        """Counts the keys of another seen-set from now on."""
+        self._seen = seen
+        return seen
+
+    @property
+    def seen(self) -> tuple[int, str] | None:
+        """How many keys the seen-set has, and where they are; None before there is one."""
+        return self._keys if self._seen is None else (len(self._seen), self._seen.tier)
+
+    def settle(self) -> None:
+        """Lets the seen-set go, with its files; how many keys there were stays."""
+        self._keys, self._seen = self.seen, None
+
+    def __reduce__(self) -> tuple[type[ReplayProgress], tuple[()]]:
+        return ReplayProgress, ()
+
+    def __deepcopy__(self, _: object) -> ReplayProgress:
+        return self
