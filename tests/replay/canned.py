@@ -1,28 +1,51 @@
-"""An executor without a store: it remembers the plans that it is given and answers with batches made by hand."""
+"""An executor without a store, which answers plans with batches made by hand, and ways to drive a flow by hand."""
 
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from delta_sidecar.plan import Consume, Filter, FilterOrdered, PartialResult, Terminus
+from delta_sidecar.log.actions import KEYS_SCHEMA, TABLE_SCHEMA, TOP_SCHEMA
+from delta_sidecar.log.names import LogFileKind, parse_log_name
+from delta_sidecar.plan import (
+    NOTHING_AHEAD,
+    Consume,
+    ExecutionCounts,
+    Filter,
+    FilterOrdered,
+    ListFiles,
+    Progress,
+    ReadFiles,
+    ScanJson,
+    ScanParquet,
+    StateMachineIterator,
+    Terminus,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
-    from delta_sidecar.plan import Plan, StateMachinePhase
+    from delta_sidecar.plan import Ahead, Batches, Flow, Plan, StateMachinePhase
 
-Answer = "Iterable[pa.RecordBatch] | Exception"
+    Answer = Iterable[pa.RecordBatch] | Exception
+
+T = TypeVar("T")
+
+_JSON = {KEYS_SCHEMA: "keys of", TABLE_SCHEMA: "table in", TOP_SCHEMA: "top of"}
 
 
 class CannedExecutor:
     """Answers each plan with what a function says; filters are applied to it.
 
+    Every plan goes through a pickle, as if it were run in another process. The copy is run, unless it has a filter with
+    state, which belongs to its flow.
+
     Attributes:
         plans: The plans, in order.
-        parallel: Those of them that were run in parallel.
+        aheads: What was likely to be read after each of them.
+        parallel: Those that were run in parallel.
         taken: How many batches were taken of the sources.
         closed: How many streams were closed or came to their end.
     """
@@ -30,19 +53,34 @@ class CannedExecutor:
     def __init__(self, answer: Callable[[Plan], Answer]) -> None:
         self.answer = answer
         self.plans: list[Plan] = []
+        self.aheads: list[Ahead] = []
         self.parallel: list[Plan] = []
         self.taken = 0
         self.closed = 0
 
-    def execute(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        self.plans.append(plan)
-        return self._run(plan)
+    @property
+    def progress(self) -> Progress:
+        return Progress(None, len(self.plans), ExecutionCounts(batches_decoded=self.taken))
 
-    def execute_parallel(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+    @property
+    def outline(self) -> list[str]:
+        """The plans in words."""
+        return [outline(plan) for plan in self.plans]
+
+    def execute(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
+        self.plans.append(plan)
+        self.aheads.append(pickled(ahead))
+        copy = pickled(plan)
+        return self._run(plan if isinstance(plan, FilterOrdered) else copy)
+
+    def execute_parallel(self, plan: Plan) -> Batches:
         self.parallel.append(plan)
         return self.execute(plan)
 
-    def _run(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+    def close(self) -> None:
+        """Has no threads."""
+
+    def _run(self, plan: Plan) -> Batches:
         functions = []
         while isinstance(plan, Filter | FilterOrdered):
             functions.insert(0, plan.function)
@@ -62,48 +100,61 @@ class CannedExecutor:
             self.closed += 1
 
 
+def pickled(value: T) -> T:
+    """Sends a value through a pickle."""
+    copy = pickle.loads(pickle.dumps(value))  # noqa: S301 - its own bytes
+    assert type(copy) is type(value)
+    return copy
+
+
+def follow(flow: Flow[T], executor: CannedExecutor) -> tuple[list[pa.RecordBatch], T]:
+    """Runs a flow to its end; gives its batches, and its value sent through a pickle."""
+    machine = StateMachineIterator(flow, executor)
+    return list(machine), pickled(machine.into_terminal())
+
+
+def consumed(phase: StateMachinePhase[Any]) -> Any:  # noqa: ANN401 - a plan of the kind that the test expects
+    """The plan whose batches the flow reads itself next, sent through a pickle."""
+    assert isinstance(phase.step, Consume)
+    return pickled(phase.step.plan)
+
+
+def ended(phase: StateMachinePhase[T]) -> T:
+    """The value of a flow that has come to its end."""
+    assert isinstance(phase.step, Terminus)
+    return phase.step.value
+
+
 def source(plan: Plan) -> Plan:
-    """Gives the plan below all filters."""
+    """The plan below all filters."""
     while isinstance(plan, Filter | FilterOrdered):
         plan = plan.source
     return plan
 
 
-def pickled(step: StateMachinePhase[Any]) -> StateMachinePhase[Any]:
-    """Sends a step through a pickle, as if it went to another process."""
-    copy = pickle.loads(pickle.dumps(step))  # noqa: S301 - its own bytes
-    assert type(copy) is type(step)
-    return copy
+def outline(plan: Plan) -> str:
+    """A plan in words: what it reads of which files, commits by their versions alone."""
+    plan = source(plan)
+    if isinstance(plan, ListFiles):
+        return "list" if plan.after is None else "list the end"
+    if isinstance(plan, ReadFiles):
+        return f"read {_names(plan.paths)}"
+    if isinstance(plan, ScanJson):
+        return f"{_JSON.get(plan.schema, 'adds of')} {_names(ref.path for ref in plan.files)}"
+    assert isinstance(plan, ScanParquet)
+    content = "rows of" if {"add.path", "size"} & set(plan.columns) else "keys of"
+    if plan.check:
+        content = "top of" if plan.columns else "footers of"
+    return f"{content} {_names(ref.path for ref in plan.files)}"
 
 
-def follow(step: StateMachinePhase[Any], executor: CannedExecutor) -> tuple[list[str], list[pa.RecordBatch], Any]:
-    """Runs a chain to its end, every step sent through a pickle; gives phase names, batches let through, the value."""
-    names: list[str] = []
-    batches: list[pa.RecordBatch] = []
-    while not isinstance(step, Terminus):
-        step = pickled(step)
-        assert isinstance(step, Consume | PartialResult)
-        phase = step.phase
-        names.append(type(phase).__name__)
-        try:
-            if isinstance(step, PartialResult):
-                batches += executor.execute(phase.plan())
-                step = phase.next()
-            else:
-                step = phase.next(executor.execute(phase.plan()))
-        except Exception as error:
-            step = phase.recover(error)
-            if step is None:
-                raise
-    return names, batches, pickled(step).value
+def _names(paths: Iterable[str]) -> str:
+    return " ".join(map(_name, paths))
 
 
-def ended(step: StateMachinePhase[Any]) -> Any:  # noqa: ANN401
-    assert isinstance(step, Terminus)
-    return step.value
-
-
-def consumed(step: StateMachinePhase[Any], kind: type) -> Any:  # noqa: ANN401
-    assert isinstance(step, Consume)
-    assert type(step.phase) is kind
-    return pickle.loads(pickle.dumps(step.phase))  # noqa: S301
+def _name(path: str) -> str:
+    name = parse_log_name(path)
+    if name is None:
+        return path.rpartition("/")[2]
+    short = {LogFileKind.COMMIT: f"{name.version}", LogFileKind.CHECKSUM: f"{name.version}.crc"}
+    return short.get(name.kind, f"checkpoint {name.version}")

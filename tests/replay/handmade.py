@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from tests.builder import add, metadata, protocol, remove
 
+from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import Metadata, Protocol, commit_schema
 from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
-from delta_sidecar.plan import FILE_LABEL, LINE, ScanJson, ScanParquet, Terminus
-from delta_sidecar.replay.bases.base import Base, TrustContinuation
-from delta_sidecar.replay.open import ListingContinuation, Opening
+from delta_sidecar.plan import FILE_LABEL, LINE, ScanJson, ScanParquet
+from delta_sidecar.replay.open import Opening
+from delta_sidecar.replay.request import ScanRequest
+from delta_sidecar.replay.scan import scan
 from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from delta_sidecar.plan import Plan, StateMachinePhase
+    from delta_sidecar.plan import Flow, Plan
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.replay.scan import Scan
+
+DIRECTIONS = pytest.mark.parametrize("forward", [False, True], ids=["reverse", "forward"])
 
 OPENING = Opening("memory://t", None, 3)
 PROTOCOL = protocol(1, 2)
@@ -142,17 +150,24 @@ def paths(batch: pa.RecordBatch | None) -> list[str]:
     return [] if batch is None else batch.column("raw_path").to_pylist()
 
 
-class Ends(ListingContinuation[Any], TrustContinuation[Any]):
-    """A continuation that ends where it is called, with what it was told."""
-
-    def listed(self, segment: LogSegment) -> StateMachinePhase[Any]:
-        return Terminus(("listed", segment))
-
-    def trusted(self, base: Base) -> StateMachinePhase[Any]:
-        return Terminus(("trusted", base))
-
-    def distrusted(self, base: Base, error: Exception) -> StateMachinePhase[Any]:
-        return Terminus(("distrusted", base.name, type(error)))
+def paths_of(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    return [path for batch in batches for path in paths(batch)]
 
 
-ENDS = Ends()
+def live(snapshot: Snapshot, predicate: Predicate | None = None, *, forward: bool = False) -> Flow[Scan]:
+    """The flow that emits the live files of a snapshot."""
+    request = ScanRequest.bind(snapshot.table, snapshot.columns, predicate)
+    return scan(snapshot, replace(request, forward=forward))
+
+
+def unreadable(path: str, cause: Exception | None = None, version: int = -1) -> UnreadableFileError:
+    """A failure to read a file, by its cause."""
+    error = UnreadableFileError("x", path, version)
+    error.__cause__ = cause
+    return error
+
+
+def failing(error: Exception) -> Iterator[pa.RecordBatch]:
+    """Batches of which the first cannot be read."""
+    raise error
+    yield

@@ -1,129 +1,92 @@
 """A base that is no checkpoint: a text file with its version, and beside it row groups of files, sorted by path.
 
-A row group is given out whole or not at all. Where one cannot be read, the base says how far it came.
+A row group is emitted whole or not at all. Where one cannot be read, the base says which.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 from tests.replay.handmade import METADATA, PROTOCOL, read
 
+from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.identity import file_keys
-from delta_sidecar.plan import (
-    Consume,
-    ConsumePhase,
-    FileRef,
-    Filter,
-    PartialResult,
-    PartialResultPhase,
-    Plan,
-    ReadFiles,
-    ScanParquet,
-)
-from delta_sidecar.replay.bases.base import Base, Reading, ReplayContinuation, TrustContinuation
+from delta_sidecar.plan import Consume, FileRef, Filter, PartialResult, ReadFiles, ScanParquet
+from delta_sidecar.replay.bases.base import Base, Emitted, Torn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from delta_sidecar.plan import StateMachinePhase
+    from delta_sidecar.plan import Flow
+    from delta_sidecar.replay.files import FileColumns
+    from delta_sidecar.replay.request import ScanRequest
+    from delta_sidecar.replay.seen.seen import SeenSet
 
 
 @dataclass(frozen=True, slots=True)
 class PlainBase(Base):
-    """A base that knows the last path of each of its row groups."""
+    """A base that knows how many row groups it has."""
 
-    last_paths: tuple[str, ...]
+    groups: int
     is_trusted: bool = False
 
     @property
     def identity(self) -> dict[str, str]:
         return {self.name: "plain"}
 
-    def trust(
-        self, then: TrustContinuation[Any], *, with_table: bool, ahead: tuple[FileRef, ...] = ()
-    ) -> StateMachinePhase[Any]:
+    def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[PlainBase]:
         del ahead
         if self.is_trusted and (self.metadata is not None or not with_table):
-            return then.trusted(self)
-        return Consume(PlainTrustPhase(self, then, with_table))
-
-    def replay(self, reading: Reading, then: ReplayContinuation[Any]) -> StateMachinePhase[Any]:
-        assert self.is_trusted
-        return PartialResult(PlainReplayPhase(self, reading, then, 0)) if self.last_paths else then.replayed()
-
-
-@dataclass(frozen=True, slots=True)
-class PlainTrustPhase(ConsumePhase[Any]):
-    base: PlainBase
-    then: TrustContinuation[Any]
-    with_table: bool
-
-    def plan(self) -> ReadFiles:
-        return ReadFiles((f"{self.base.name}.txt",))
-
-    def next(self, data: Iterator[pa.RecordBatch]) -> StateMachinePhase[Any]:
-        said = [batch.column("data")[0].as_py() for batch in data]
-        if said != [b"%d" % self.base.version]:
-            return self.then.distrusted(self.base, ValueError(f"it says {said}"))
-        if not self.with_table:
-            return self.then.trusted(replace(self.base, is_trusted=True))
+            return self
+        texts = [batch.column("data")[0].as_py() for batch in (yield Consume(ReadFiles((f"{self.name}.txt",))))]
+        if texts != [b"%d" % self.version]:
+            raise Torn(ValueError(f"it says {texts}"))
+        trusted = replace(self, is_trusted=True)
+        if not with_table:
+            return trusted
         protocol = Protocol.from_action(PROTOCOL["protocol"], "plain")
         metadata = Metadata.from_action(METADATA["metaData"], "plain")
-        return self.then.trusted(replace(self.base, is_trusted=True, protocol=protocol, metadata=metadata))
+        return replace(trusted, protocol=protocol, metadata=metadata)
+
+    def emit(self, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+        assert self.is_trusted
+        for group in range(self.groups):
+            rows = Filter(self._scan(group, "path", "size"), PlainRows(seen, request.columns))
+            try:
+                yield PartialResult(rows, parallel=True)
+            except UnreadableFileError as error:
+                raise Torn(error, Emitted(self, group)) from error
+
+    def emitted_keys(self, emitted: Emitted, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+        del request
+        assert emitted.base == self
+        for group in range(emitted.index):
+            for batch in (yield Consume(self._scan(group, "path"))):
+                seen.insert(file_keys({"path": batch.column("path")}))
+
+    def _scan(self, group: int, *columns: str) -> ScanParquet:
+        return ScanParquet((FileRef(f"{self.name}.rows", label=group),), columns)
 
 
 @dataclass(frozen=True, slots=True)
-class PlainReplayPhase(PartialResultPhase[Any]):
-    base: PlainBase
-    reading: Reading
-    then: ReplayContinuation[Any] = field(repr=False)
-    group: int
+class PlainRows:
+    """Keeps the files that a frozen seen-set does not hide."""
 
-    def plan(self) -> Plan:
-        source = ScanParquet((FileRef(f"{self.base.name}.rows", label=self.group),), ("path", "size"))
-        return self.reading.rest(Filter(source, self.rows))
+    seen: SeenSet
+    columns: FileColumns
 
-    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        left = batch.filter(pa.array(~self.reading.seen.contains(file_keys({"path": batch.column("path")}))))
-        return self.reading.columns.batch({name: left.column(name) for name in ("path", "size")}, left.num_rows)
-
-    def is_parallelizable(self) -> bool:
-        return True
-
-    def next(self) -> StateMachinePhase[Any]:
-        if self.group + 1 < len(self.base.last_paths):
-            return PartialResult(replace(self, group=self.group + 1))
-        return self.then.replayed()
-
-    def recover(self, error: Exception) -> StateMachinePhase[Any] | None:
-        return self.then.broken(self.base, error, UpTo(self.base.last_paths[self.group - 1] if self.group else ""))
-
-
-@dataclass(frozen=True, slots=True)
-class UpTo:
-    """Tells which files sort up to a path."""
-
-    path: str
-
-    def __call__(self, files: pa.RecordBatch) -> NDArray[np.bool_]:
-        return np.array([path <= self.path for path in files.column("raw_path").to_pylist()], dtype=np.bool_)
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        left = batch.filter(pa.array(~self.seen.contains(file_keys({"path": batch.column("path")}))))
+        return self.columns.batch({name: left.column(name) for name in ("path", "size")}, left.num_rows)
 
 
 def row_groups(files: Mapping[str, int], rows: int = 2) -> list[dict[str, int]]:
     """Cuts the files of a state, path and size, into row groups."""
     ordered = sorted(files.items())
     return [dict(ordered[start : start + rows]) for start in range(0, len(ordered), rows)]
-
-
-def plain_base(version: int, groups: Sequence[Mapping[str, int]], name: str = "plain") -> PlainBase:
-    return PlainBase(version, name, tuple(max(group) for group in groups))
 
 
 def plain_answer(
@@ -135,4 +98,5 @@ def plain_answer(
     group = groups[plan.files[0].label]
     if isinstance(group, Exception):
         return group
-    return [pa.RecordBatch.from_pydict({"path": list(group), "size": list(group.values())})]
+    columns = {"path": list(group), "size": list(group.values())}
+    return [pa.RecordBatch.from_pydict({name: columns[name] for name in plan.columns})]

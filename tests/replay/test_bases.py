@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from tests.builder import add, remove
-from tests.replay.canned import CannedExecutor, ended, follow, source
+from tests.replay.canned import CannedExecutor, consumed, ended, follow, outline, pickled
 from tests.replay.handmade import (
-    ENDS,
+    DIRECTIONS,
     OPENING,
     answers,
     checkpoint_batch,
     checkpoint_path,
     commits,
     listing,
-    paths,
+    live,
+    paths_of,
     segment_of,
     snapshot_of,
     top_batch,
+    unreadable,
 )
-from tests.replay.plain_base import PlainBase, plain_answer, plain_base, row_groups
+from tests.replay.plain_base import PlainBase, plain_answer, row_groups
 
-from delta_sidecar.errors import CorruptCheckpointError, UnreadableFileError
+from delta_sidecar.errors import CorruptCheckpointError
 from delta_sidecar.log.actions import Metadata
-from delta_sidecar.plan import Consume, ListFiles, ReadFiles, ScanJson, ScanParquet
-from delta_sidecar.replay import snapshot as choice
+from delta_sidecar.log.names import commit_path
+from delta_sidecar.plan import ListFiles, Place, ReadFiles, ScanJson, ScanParquet, StateMachinePhase
+from delta_sidecar.predicate import parse
+from delta_sidecar.replay import snapshot as snapshots
+from delta_sidecar.replay.bases.base import Emitted
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase
-from delta_sidecar.replay.scan import forward_scan, reverse_scan
+from delta_sidecar.replay.request import EntryCounts, ScanRequest
+from delta_sidecar.replay.seen.seen import SeenSet
 from delta_sidecar.replay.snapshot import BaseChoice, bases_of, open_snapshot
 
 if TYPE_CHECKING:
@@ -41,14 +46,12 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.bases.base import Base
     from delta_sidecar.replay.snapshot import Snapshot
 
-CHAINS = pytest.mark.parametrize("chain", [reverse_scan, forward_scan])
-
 
 def on_plain(version: int, checkpoint: int | None = None, first: int = 0) -> Snapshot:
     """Gives a snapshot at version 5 with a plain base before all others."""
     snapshot = snapshot_of(range(first, 6), checkpoint)
     segment = snapshot.choice.segment
-    plain = plain_base(version, row_groups(STATE[version]))
+    plain = PlainBase(version, "plain", len(row_groups(STATE[version])))
     return replace(snapshot, choice=BaseChoice(segment, (plain, *bases_of(segment))))
 
 
@@ -62,7 +65,6 @@ def answering(
     others = answers(tail, base or [])
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
-        plan = source(plan)
         is_plain = isinstance(plan, ReadFiles) or (isinstance(plan, ScanParquet) and plan.files[0].path == "plain.rows")
         return plain_answer(plan, plain, groups) if is_plain else others(plan)
 
@@ -81,53 +83,54 @@ LIVE = ["b", "e", "f"]
 STATE = {version: dict.fromkeys(paths, 1) for version, paths in enumerate(["ab", "bc", "bcd", "bce", "bce", "bef"])}
 
 
-@CHAINS
+@DIRECTIONS
 @pytest.mark.parametrize("version", range(6))
-def test_a_scan_ends_on_a_base_that_is_no_checkpoint(chain: Any, version: int) -> None:  # noqa: ANN401
-    executor = CannedExecutor(answering(HISTORY, version, row_groups(STATE[version])))
-    names, batches, scan = follow(chain(on_plain(version), None), executor)
-    assert sorted(path for batch in batches for path in paths(batch)) == LIVE
+def test_a_scan_ends_on_a_base_that_is_no_checkpoint(version: int, *, forward: bool) -> None:
+    groups = row_groups(STATE[version])
+    executor = CannedExecutor(answering(HISTORY, version, groups))
+    batches, scan = follow(live(on_plain(version), forward=forward), executor)
+    assert sorted(paths_of(batches)) == LIVE
     assert (scan.base_version, scan.unusable) == (version, frozenset())
-    own = ["PlainTrustPhase", *["PlainReplayPhase"] * len(row_groups(STATE[version]))]
-    tail = ["CommitReplayPhase"] if version < 5 else []
-    assert names == (["TailKeysPhase"] * len(tail) + own + tail if chain is forward_scan else tail + own)
+    own = ["read plain.txt", *["rows of plain.rows"] * len(groups)]
+    tail = " ".join(str(commit) for commit in range(5, version, -1))
+    keys, adds = ([f"{content} {tail}"] if tail else [] for content in ("keys of", "adds of"))
+    assert executor.outline == ([*keys, *own, *adds] if forward else [*adds, *own])
 
 
-@CHAINS
+@DIRECTIONS
 @pytest.mark.parametrize("says", [None, 77])
 @pytest.mark.parametrize("version", [1, 3, 4])
 def test_a_base_that_is_distrusted_gives_way_to_the_next_whatever_its_version(
-    chain: Any,  # noqa: ANN401
-    says: int | None,
-    version: int,
+    version: int, says: int | None, *, forward: bool
 ) -> None:
     snapshot = on_plain(version, checkpoint=3)
-    answer = answering(HISTORY, says, [], [checkpoint_batch(*STATE[3])])
-    names, batches, scan = follow(chain(snapshot, None), CannedExecutor(answer))
-    assert sorted(path for batch in batches for path in paths(batch)) == LIVE
+    executor = CannedExecutor(answering(HISTORY, says, [], [checkpoint_batch(*STATE[3])]))
+    batches, scan = follow(live(snapshot, forward=forward), executor)
+    assert sorted(paths_of(batches)) == LIVE
     assert (scan.base_version, scan.unusable) == (3, {"plain"})
-    assert "PlainReplayPhase" not in names
+    assert "rows of plain.rows" not in executor.outline
     assert [base.name for base in scan.snapshot.choice.bases] == [f"{3:020}.checkpoint.parquet"]
 
 
-@CHAINS
-def test_every_base_may_be_distrusted_where_the_log_goes_back_to_its_start(chain: Any) -> None:  # noqa: ANN401
-    torn = UnreadableFileError("x", checkpoint_path(2))
-    torn.__cause__ = pa.ArrowInvalid("torn")
+@DIRECTIONS
+def test_every_base_may_be_distrusted_where_the_log_goes_back_to_its_start(*, forward: bool) -> None:
+    torn = unreadable(checkpoint_path(2), pa.ArrowInvalid("torn"))
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
         return torn if isinstance(plan, ScanParquet) else answering(HISTORY, None, [])(plan)
 
-    names, batches, scan = follow(chain(on_plain(4, checkpoint=2), None), CannedExecutor(answer))
-    assert sorted(path for batch in batches for path in paths(batch)) == LIVE
+    executor = CannedExecutor(answer)
+    batches, scan = follow(live(on_plain(4, checkpoint=2), forward=forward), executor)
+    assert sorted(paths_of(batches)) == LIVE
     assert (scan.base_version, scan.unusable) == (-1, {"plain", f"{2:020}.checkpoint.parquet"})
-    assert names.index("PlainTrustPhase") < names.index("CheckpointTopPhase")
+    tried = ["read plain.txt", "top of checkpoint 2"]
+    assert [each for each in executor.outline if each in tried] == tried
 
 
-@CHAINS
-def test_the_last_base_that_is_distrusted_is_named(chain: Any) -> None:  # noqa: ANN401
+@DIRECTIONS
+def test_the_last_base_that_is_distrusted_is_named(*, forward: bool) -> None:
     with pytest.raises(CorruptCheckpointError, match=r"plain cannot be used \(it says \[\]\)"):
-        follow(chain(on_plain(3, first=4), None), CannedExecutor(answering(HISTORY, None, [])))
+        follow(live(on_plain(3, first=4), forward=forward), CannedExecutor(answering(HISTORY, None, [])))
 
 
 # --- protocol and metadata ---
@@ -137,9 +140,9 @@ def with_plain_base(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     """Lets every log offer a plain base before its checkpoints."""
 
     def offered(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
-        return (plain_base(version, [{"b": 1}]), *bases_of(segment, sidecars=sidecars))
+        return (PlainBase(version, "plain", 1), *bases_of(segment, sidecars=sidecars))
 
-    monkeypatch.setattr(choice, "bases_of", offered)
+    monkeypatch.setattr(snapshots, "bases_of", offered)
 
 
 @pytest.mark.parametrize("says", [4, None])
@@ -160,22 +163,20 @@ def test_a_snapshot_takes_the_table_of_the_first_base_that_is_trusted(
         return plain_answer(plan, says, []) if plan.paths == ("plain.txt",) else []
 
     executor = CannedExecutor(answer)
-    names, _, snapshot = follow(open_snapshot(OPENING), executor)
-    looked_at = [[ref.label for ref in plan.files] for plan in executor.plans if isinstance(plan, ScanJson)]
-    start = ["LastCheckpointPhase", "FileListingPhase", "TableInTailPhase", "PlainTrustPhase"]
+    _, snapshot = follow(open_snapshot(OPENING), executor)
+    start = ["read _last_checkpoint", "list", "table in 5", "read plain.txt"]
     first = snapshot.choice.bases[0]
     assert first.metadata == snapshot.metadata
     if says is None:
-        assert names == [*start, "TableInTailPhase", "CheckpointTopPhase"]
-        assert looked_at == [[5], [4, 3]], "no commit is looked through twice"
+        assert executor.outline == [*start, "table in 4 3", "top of checkpoint 2"], "no commit is looked through twice"
         assert (type(first), snapshot.choice.unusable) == (CheckpointBase, {"plain"})
     else:
-        assert names == start
+        assert executor.outline == start
         assert (type(first), snapshot.choice.unusable, len(snapshot.choice.bases)) == (PlainBase, frozenset(), 2)
-        answer_scan = answering({5: [add("f")]}, None, [{"b": 1}])
-        names, batches, _ = follow(reverse_scan(snapshot, None), CannedExecutor(answer_scan))
-        assert names == ["CommitReplayPhase", "PlainReplayPhase"], "what is trusted stays trusted"
-        assert [path for batch in batches for path in paths(batch)] == ["f", "b"]
+        executor = CannedExecutor(answering({5: [add("f")]}, None, [{"b": 1}]))
+        batches, _ = follow(live(snapshot), executor)
+        assert executor.outline == ["adds of 5", "rows of plain.rows"], "what is trusted stays trusted"
+        assert paths_of(batches) == ["f", "b"]
 
 
 # --- the list ---
@@ -216,17 +217,29 @@ def test_another_listing_does_not_bring_back_what_proved_unusable() -> None:
 
 def test_a_checkpoint_is_read_once_and_again_only_for_its_table() -> None:
     (base,) = bases_of(segment_of([(checkpoint_path(4), 9)], 4))
-    step = base.trust(ENDS, with_table=False)
-    assert isinstance(step, Consume)
-    _, trusted = ended(step.phase.next(iter([])))
-    assert ended(trusted.trust(ENDS, with_table=False)) == ("trusted", trusted)
-    assert isinstance(trusted.trust(ENDS, with_table=True), Consume)
+    phase = StateMachinePhase(base.trust(with_table=False))
+    assert outline(consumed(phase)) == "top of checkpoint 4"
+    trusted = ended(phase.next(iter([])))
+    assert ended(StateMachinePhase(trusted.trust(with_table=False))) is trusted
+    assert outline(consumed(StateMachinePhase(trusted.trust(with_table=True)))) == "top of checkpoint 4"
+    request = ScanRequest.bind("t", snapshot_of(range(1)).columns)
     with pytest.raises(RuntimeError, match="not trusted yet"):
-        base.replay(None, ENDS)  # type: ignore[arg-type]
+        next(base.emit(request, SeenSet()))
 
 
 def test_a_base_shows_nothing_of_the_table_and_pickles() -> None:
     (base,) = bases_of(segment_of([(checkpoint_path(4), 9)], 4))
     known = replace(base, metadata=Metadata("x", "{}", (), {"key": "a secret"}))
     assert repr(known) == f"CheckpointBase(version=4, name='{4:020}.checkpoint.parquet')"
-    assert pickle.loads(pickle.dumps(known)) == known  # noqa: S301
+    assert pickled(known) == known
+
+
+def test_a_request_pickles() -> None:
+    snapshot = on_plain(3)
+    failed = Emitted(snapshot.choice.bases[0], 1, reach=3)
+    request = ScanRequest.bind("t", snapshot.columns, parse("day = 'd' AND id > 3"), ("size",))
+    request = replace(request, start=Place(commit_path(4)), emitted=(failed,), limit=7, forward=True)
+    request.progress.add(commit_adds=3)
+    copy = pickled(request)
+    assert copy == request
+    assert copy.progress.counts() == EntryCounts(), "what was counted belongs to a process"

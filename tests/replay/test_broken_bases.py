@@ -1,4 +1,4 @@
-"""A base that breaks off in the middle: what it gave out stands, the next one goes on with the rest."""
+"""A base that fails in the middle: what it emitted stands, the next one goes on with the rest."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.builder import add, remove
-from tests.replay.canned import CannedExecutor, follow, source
-from tests.replay.handmade import answers, checkpoint_batch, snapshot_of
-from tests.replay.plain_base import plain_answer, plain_base, row_groups
+from tests.replay.canned import CannedExecutor, follow, outline
+from tests.replay.handmade import DIRECTIONS, answers, checkpoint_batch, live, snapshot_of
+from tests.replay.plain_base import PlainBase, plain_answer, row_groups
 
 from delta_sidecar.errors import CorruptCheckpointError, UnreadableFileError
-from delta_sidecar.plan import ReadFiles, ScanParquet
-from delta_sidecar.replay.scan import forward_scan, reverse_scan
+from delta_sidecar.plan import ReadFiles, ScanParquet, StateMachineIterator
 from delta_sidecar.replay.snapshot import BaseChoice, bases_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from delta_sidecar.plan import Plan
+    from delta_sidecar.replay.scan import Scan
+    from delta_sidecar.replay.snapshot import Snapshot
 
 State = dict[str, int]
 Break = tuple[int, int]
 """Version of a base, and which of its row groups cannot be read."""
+History = list[list[tuple[str, bool]]]
+"""Each commit says of some paths whether they are added or removed."""
 
-COMMITS = st.lists(
+HISTORIES = st.lists(
     st.dictionaries(st.sampled_from("abcdefgh"), st.booleans(), max_size=5).map(lambda said: sorted(said.items())),
     min_size=1,
     max_size=7,
 )
-"""Each commit says of some paths whether they are added or removed."""
 
 
 def actions(version: int, said: Sequence[tuple[str, bool]]) -> list[dict[str, Any]]:
@@ -40,7 +42,7 @@ def actions(version: int, said: Sequence[tuple[str, bool]]) -> list[dict[str, An
     return [add(path, size=version) if is_add else remove(path) for path, is_add in said]
 
 
-def states(history: Sequence[Sequence[tuple[str, bool]]]) -> list[State]:
+def states(history: History) -> list[State]:
     """Gives the live files at every version."""
     found: list[State] = []
     for version, said in enumerate(history):
@@ -50,55 +52,51 @@ def states(history: Sequence[Sequence[tuple[str, bool]]]) -> list[State]:
     return found
 
 
-def scanned(
-    chain: Any,  # noqa: ANN401
-    history: Sequence[Sequence[tuple[str, bool]]],
-    broken: Sequence[Break],
-    checkpoint: int | None,
-) -> tuple[list[tuple[str, int]], Any]:
-    """Scans a log on bases that break off and then on its checkpoint; gives (path, size) of files, and the scan."""
+def broken_log(history: History, broken: Sequence[Break], checkpoint: int | None) -> tuple[Snapshot, CannedExecutor]:
+    """Makes a log on bases that fail one after another, then on its checkpoint."""
     at = states(history)
     groups: dict[str, list[Any]] = {}
-    bases = []
+    bases = {}
     for number, (version, torn) in enumerate(broken):
         name = f"plain{number}"
         whole = row_groups(at[version])
-        bases.append(plain_base(version, whole, name))
+        bases[name] = PlainBase(version, name, len(whole))
         groups[name] = [*whole[:torn], *[UnreadableFileError("torn", name)] * len(whole[torn:])]
     tail = {version: actions(version, said) for version, said in enumerate(history)}
     rows = [] if checkpoint is None else [checkpoint_batch(path, size=size) for path, size in at[checkpoint].items()]
     others = answers(tail, rows)
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
-        plan = source(plan)
         if isinstance(plan, ReadFiles):
             name = plan.paths[0].removesuffix(".txt")
-            return plain_answer(plan, next(base.version for base in bases if base.name == name), groups[name])
+            return plain_answer(plan, bases[name].version, groups[name])
         if isinstance(plan, ScanParquet) and plan.files[0].path.endswith(".rows"):
             return plain_answer(plan, None, groups[plan.files[0].path.removesuffix(".rows")])
         return others(plan)
 
     snapshot = snapshot_of(range(len(history)), checkpoint)
     segment = snapshot.choice.segment
-    snapshot = replace(snapshot, choice=BaseChoice(segment, (*bases, *bases_of(segment))))
-    _, batches, scan = follow(chain(snapshot, None), CannedExecutor(answer))
-    return [(row["path"], row["size"]) for batch in batches for row in batch.to_pylist()], scan
+    choice = BaseChoice(segment, (*bases.values(), *bases_of(segment)))
+    return replace(snapshot, choice=choice), CannedExecutor(answer)
 
 
-@given(
-    chain=st.sampled_from([reverse_scan, forward_scan]),
-    history=COMMITS,
-    data=st.data(),
-)
-def test_every_live_file_comes_once_whatever_breaks_off_where(
-    chain: Any,  # noqa: ANN401
-    history: list[list[tuple[str, bool]]],
-    data: st.DataObject,
+def scanned(
+    history: History, broken: Sequence[Break], checkpoint: int | None, *, forward: bool
+) -> tuple[list[tuple[str, int]], Scan, list[str]]:
+    """Scans such a log; gives (path, size) of files, the scan, and the plans in words."""
+    snapshot, executor = broken_log(history, broken, checkpoint)
+    batches, scan = follow(live(snapshot, forward=forward), executor)
+    return [(row["path"], row["size"]) for batch in batches for row in batch.to_pylist()], scan, executor.outline
+
+
+@given(forward=st.booleans(), history=HISTORIES, data=st.data())
+def test_every_live_file_comes_once_whatever_fails_where(
+    *, forward: bool, history: History, data: st.DataObject
 ) -> None:
     versions = st.integers(0, len(history) - 1)
     broken = data.draw(st.lists(st.tuples(versions, st.integers(0, 4)), min_size=1, max_size=3))
     checkpoint = data.draw(st.none() | versions)
-    found, _ = scanned(chain, history, broken, checkpoint)
+    found, _, _ = scanned(history, broken, checkpoint, forward=forward)
     assert sorted(found) == sorted(states(history)[-1].items())
 
 
@@ -110,29 +108,58 @@ HISTORY = [
 ]
 
 
-@pytest.mark.parametrize("chain", [reverse_scan, forward_scan])
+@DIRECTIONS
 @pytest.mark.parametrize("checkpoint", [1, 2, None])
 @pytest.mark.parametrize("broken", [[(2, 1)], [(1, 1)], [(1, 2), (2, 1)], [(2, 1), (1, 0)], [(2, 1), (2, 0), (0, 1)]])
-def test_the_next_base_goes_on_where_one_broke_off(
-    chain: Any,  # noqa: ANN401
-    broken: list[Break],
-    checkpoint: int | None,
-) -> None:
-    found, scan = scanned(chain, HISTORY, broken, checkpoint)
+def test_the_next_base_goes_on_where_one_failed(broken: list[Break], checkpoint: int | None, *, forward: bool) -> None:
+    found, scan, _ = scanned(HISTORY, broken, checkpoint, forward=forward)
     assert sorted(found) == [("a", 3), ("b", 2), ("d", 0), ("e", 0), ("f", 1), ("g", 3)]
     assert scan.unusable == {f"plain{number}" for number in range(len(broken))}
     assert scan.base_version == (-1 if checkpoint is None else checkpoint)
 
 
 def test_forward_gives_the_rest_before_the_tail() -> None:
-    found, _ = scanned(forward_scan, HISTORY, [(2, 1)], 1)
+    found, _, _ = scanned(HISTORY, [(2, 1)], 1, forward=True)
     assert found == [("b", 2), ("d", 0), ("e", 0), ("f", 1), ("a", 3), ("g", 3)]
 
 
-@pytest.mark.parametrize("chain", [reverse_scan, forward_scan])
-def test_the_scan_fails_where_no_base_is_left(chain: Any) -> None:  # noqa: ANN401
+@DIRECTIONS
+def test_only_what_was_emitted_is_read_again(*, forward: bool) -> None:
+    _, _, read = scanned(HISTORY, [(2, 1)], 1, forward=forward)
+    failed = ["read plain0.txt", "rows of plain0.rows", "rows of plain0.rows"]
+    of_checkpoint = ["top of checkpoint 1", "rows of checkpoint 1"]
+    if forward:
+        again = ["keys of 3 2", "keys of plain0.rows", *of_checkpoint]
+        # Its files hide those of the commits up to it, and none of those after it.
+        assert read == ["keys of 3", *failed, *again, "adds of 3", "keys of plain0.rows", "adds of 2"]
+    else:
+        assert read == ["adds of 3", *failed, "keys of plain0.rows", "adds of 2", *of_checkpoint]
+
+
+@DIRECTIONS
+def test_nothing_is_read_again_where_nothing_was_emitted(*, forward: bool) -> None:
+    _, _, read = scanned(HISTORY, [(2, 0)], 1, forward=forward)
+    assert "rows of plain0.rows" in read
+    assert "keys of plain0.rows" not in read
+
+
+@DIRECTIONS
+def test_the_scan_fails_where_what_was_emitted_cannot_be_read_again(*, forward: bool) -> None:
+    snapshot, executor = broken_log(HISTORY, [(2, 1)], 1)
+    good = executor.answer
+    executor.answer = lambda plan: (
+        UnreadableFileError("gone", "plain0") if outline(plan) == "keys of plain0.rows" else good(plan)
+    )
+    machine = StateMachineIterator(live(snapshot, forward=forward), executor)
+    with pytest.raises(UnreadableFileError, match="gone"):
+        list(machine)
+    assert not any("checkpoint" in each for each in executor.outline), "no other base could know what is left"
+
+
+@DIRECTIONS
+def test_the_scan_fails_where_no_base_is_left(*, forward: bool) -> None:
     snapshot = snapshot_of(range(2, 4))
-    base = replace(plain_base(1, [{"a": 0}]), is_trusted=True)
+    base = PlainBase(1, "plain", 1, is_trusted=True)
     snapshot = replace(snapshot, choice=BaseChoice(snapshot.choice.segment, (base,)))
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
@@ -140,4 +167,4 @@ def test_the_scan_fails_where_no_base_is_left(chain: Any) -> None:  # noqa: ANN4
         return UnreadableFileError("torn", "plain.rows") if isinstance(plan, ScanParquet) else others(plan)
 
     with pytest.raises(CorruptCheckpointError, match=r"plain cannot be used \(torn\)"):
-        follow(chain(snapshot, None), CannedExecutor(answer))
+        follow(live(snapshot, forward=forward), CannedExecutor(answer))

@@ -1,4 +1,4 @@
-"""The chains of a scan, with batches made by hand and no store."""
+"""The flows of a scan, with batches made by hand and no store."""
 
 from __future__ import annotations
 
@@ -7,72 +7,74 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from tests.builder import add, remove
-from tests.replay.canned import CannedExecutor, consumed, follow, pickled, source
+from tests.replay.canned import CannedExecutor, consumed, follow, outline, pickled, source
 from tests.replay.handmade import (
+    DIRECTIONS,
     TAIL,
     answers,
     checkpoint_batch,
     checkpoint_path,
     json_batch,
     listing,
-    paths,
+    live,
+    paths_of,
     snapshot_of,
+    unreadable,
 )
 
-from delta_sidecar.errors import CorruptCheckpointError, ObjectNotFoundError, UnreadableFileError
+from delta_sidecar.errors import CorruptCheckpointError, ObjectNotFoundError
 from delta_sidecar.log.actions import KEYS_SCHEMA
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.plan import ListFiles, PartialResult, ReadFiles, ScanJson, ScanParquet
-from delta_sidecar.predicate import parse
-from delta_sidecar.replay.bases.checkpoint import CheckpointReplayPhase, CheckpointTopPhase
-from delta_sidecar.replay.scan import (
-    CommitReplayPhase,
-    TailKeysPhase,
-    forward_scan,
-    reverse_scan,
+from delta_sidecar.plan import (
+    FilterOrdered,
+    ListFiles,
+    PartialResult,
+    ReadFiles,
+    ScanJson,
+    ScanParquet,
+    StateMachinePhase,
 )
+from delta_sidecar.predicate import parse
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Plan
 
 
-def test_commit_replay_phase_reads_the_tail_newest_first_and_in_order() -> None:
-    step = reverse_scan(snapshot_of(range(6), 2), None)
-    assert isinstance(step, PartialResult)
-    assert isinstance(step.phase, CommitReplayPhase)
-    assert not step.phase.is_parallelizable()
-    plan = source(step.phase.plan())
+def test_reverse_reads_the_tail_newest_first_and_in_order() -> None:
+    phase = StateMachinePhase(live(snapshot_of(range(6), 2)))
+    assert isinstance(phase.step, PartialResult)
+    assert isinstance(phase.step.plan, FilterOrdered)
+    assert not phase.is_parallelizable()
+    plan = source(phase.get_plan())
     assert isinstance(plan, ScanJson)
     assert [ref.label for ref in plan.files] == [5, 4, 3]
     names = plan.schema.field("add").type.field("partitionValues").type
     assert [field.name for field in names] == ["day"]
 
 
-def test_tail_keys_phase_remembers_every_key_and_goes_to_the_base() -> None:
-    step = forward_scan(snapshot_of(range(6), 2), None)
-    phase = consumed(step, TailKeysPhase)
-    plan = phase.plan()
+def test_forward_remembers_every_key_and_goes_to_the_base() -> None:
+    phase = StateMachinePhase(live(snapshot_of(range(6), 2), forward=True))
+    plan = consumed(phase)
     assert (plan.schema, plan.keep) == (KEYS_SCHEMA, True)
     assert [ref.label for ref in plan.files] == [5, 4, 3]
-    after = phase.next(
-        iter([json_batch(5, [add("a"), remove("b")], KEYS_SCHEMA), json_batch(4, [add("a")], KEYS_SCHEMA)])
-    )
-    top = consumed(after, CheckpointTopPhase)
-    replay = pickled(top.next(iter([])))
-    assert isinstance(replay, PartialResult)
-    assert isinstance(replay.phase, CheckpointReplayPhase)
-    assert replay.phase.is_parallelizable()
+    blocks = [json_batch(5, [add("a"), remove("b")], KEYS_SCHEMA), json_batch(4, [add("a")], KEYS_SCHEMA)]
+    phase = phase.next(iter(blocks))
+    assert outline(consumed(phase)) == "top of checkpoint 2"
+    phase = phase.next(iter([]))
+    assert isinstance(phase.step, PartialResult)
+    assert phase.is_parallelizable()
+    rows = pickled(phase.get_plan())
+    assert outline(rows) == "rows of checkpoint 2"
     keys = file_keys({"path": pa.array(["a", "b", "c"])})
-    assert replay.phase.reading.seen.contains(keys).tolist() == [True, True, False]
+    assert rows.function.seen.contains(keys).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("chain", [reverse_scan, forward_scan])
-def test_a_whole_scan_runs_without_a_store_and_pickles_at_every_step(chain: object) -> None:
-    snapshot = snapshot_of(range(6), 2)
+@DIRECTIONS
+def test_a_whole_scan_runs_without_a_store(*, forward: bool) -> None:
     base = [checkpoint_batch("b1", None, "b2"), checkpoint_batch("b3", "gone")]
     executor = CannedExecutor(answers(TAIL, base))
-    names, batches, scan = follow(chain(snapshot, None), executor)
+    batches, scan = follow(live(snapshot_of(range(6), 2), forward=forward), executor)
     found = [(row["path"], row["size"], row["partition_values"]) for batch in batches for row in batch.to_pylist()]
     tail = [
         ("new", 1000, [("day", "e")]),
@@ -81,19 +83,19 @@ def test_a_whole_scan_runs_without_a_store_and_pickles_at_every_step(chain: obje
         ("x", 1000, [("day", "d")]),
     ]
     rows = [("b3", 1, [("day", "d")])]
-    forward = chain is forward_scan
     assert found == (rows + tail if forward else tail + rows)
-    middle = ["CheckpointTopPhase", "CheckpointReplayPhase"]
-    assert names == (["TailKeysPhase", *middle, "CommitReplayPhase"] if forward else ["CommitReplayPhase", *middle])
+    of_base = ["top of checkpoint 2", "rows of checkpoint 2"]
+    adds = "adds of 5 4 3"
+    assert executor.outline == (["keys of 5 4 3", *of_base, adds] if forward else [adds, *of_base])
+    assert [outline(plan) for plan in executor.parallel] == of_base[1:]
     assert (scan.base_version, scan.snapshot.version, scan.unusable) == (2, 5, frozenset())
 
 
-@pytest.mark.parametrize("chain", [reverse_scan, forward_scan])
-def test_a_predicate_prunes_the_tail_and_the_base_but_no_key(chain: object) -> None:
-    snapshot = snapshot_of(range(6), 2)
+@DIRECTIONS
+def test_a_predicate_prunes_the_tail_and_the_base_but_no_key(*, forward: bool) -> None:
     base = [checkpoint_batch("new", "b1", "b2", "b3", day="d"), checkpoint_batch("b4", day="e")]
     executor = CannedExecutor(answers(TAIL, base))
-    _, batches, scan = follow(chain(snapshot, parse("day = 'd'")), executor)
+    batches, scan = follow(live(snapshot_of(range(6), 2), parse("day = 'd'"), forward=forward), executor)
     found = sorted(path for batch in batches for path in batch.column("path").to_pylist())
     assert found == ["b2", "b3", "gone", "x"], "`new` is pruned in the tail and must not come back from the base"
     assert str(scan.predicate) == "day = 'd'"
@@ -101,30 +103,34 @@ def test_a_predicate_prunes_the_tail_and_the_base_but_no_key(chain: object) -> N
     assert parquet.early == ("add.partitionValues",)
 
 
-@pytest.mark.parametrize("chain", [reverse_scan, forward_scan])
+@DIRECTIONS
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_torn_base_gives_way_to_the_next_older_one(chain: object, *, complete: bool) -> None:
+def test_a_torn_base_gives_way_to_the_next_older_one(*, forward: bool, complete: bool) -> None:
     history = {version: [add(f"v{version}")] for version in range(6)}
     snapshot = snapshot_of(range(6) if complete else range(3, 6), 2, complete=complete)
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
         if isinstance(plan, ListFiles):
-            assert plan.after is None
             return listing([*((commit_path(version), 1) for version in range(7)), (checkpoint_path(2), 9)])
         if isinstance(plan, ScanParquet):
-            error = UnreadableFileError("x", checkpoint_path(2))
-            error.__cause__ = pa.ArrowInvalid("torn")
-            return error
+            return unreadable(checkpoint_path(2), pa.ArrowInvalid("torn"))
         return answers(history, [])(plan)
 
-    names, batches, scan = follow(chain(snapshot, None), CannedExecutor(answer))
-    assert sorted(path for batch in batches for path in paths(batch)) == [f"v{version}" for version in range(6)]
+    executor = CannedExecutor(answer)
+    batches, scan = follow(live(snapshot, forward=forward), executor)
+    assert sorted(paths_of(batches)) == [f"v{version}" for version in range(6)]
     assert (scan.base_version, scan.unusable) == (-1, {f"{2:020}.checkpoint.parquet"})
-    assert ("FileListingPhase" in names) is not complete
+    listed = [] if complete else ["list"]
+    if forward:
+        again = ["keys of 5 4 3 2 1 0", "adds of 5 4 3 2 1 0"]
+        assert executor.outline == ["keys of 5 4 3", "top of checkpoint 2", *listed, *again]
+    else:
+        assert executor.outline == ["adds of 5 4 3", "top of checkpoint 2", *listed, "adds of 2 1 0"]
 
 
+@DIRECTIONS
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_torn_base_with_nothing_older_is_named(*, complete: bool) -> None:
+def test_a_torn_base_with_nothing_older_is_named(*, forward: bool, complete: bool) -> None:
     snapshot = snapshot_of(range(3, 6), 2, complete=complete)
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
@@ -133,11 +139,10 @@ def test_a_torn_base_with_nothing_older_is_named(*, complete: bool) -> None:
         if isinstance(plan, ReadFiles):
             return []
         if isinstance(plan, ScanParquet):
-            error = UnreadableFileError("x", checkpoint_path(2))
-            error.__cause__ = ObjectNotFoundError("gone")
-            return error
+            return unreadable(checkpoint_path(2), ObjectNotFoundError("gone"))
         return answers(TAIL, [])(plan)
 
-    for chain in (reverse_scan, forward_scan):
-        with pytest.raises(CorruptCheckpointError, match=f"{2:020}.checkpoint.parquet"):
-            follow(chain(snapshot, None), CannedExecutor(answer))
+    executor = CannedExecutor(answer)
+    with pytest.raises(CorruptCheckpointError, match=f"{2:020}.checkpoint.parquet"):
+        follow(live(snapshot, forward=forward), executor)
+    assert ("list" in executor.outline) is not complete

@@ -1,4 +1,4 @@
-"""From a time to a version, phase by phase, with logs made by hand and no store."""
+"""From a time to a version, with logs made by hand and no store."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class HandmadeLog:
 
     def version_at(self, moment: int) -> int:
         self.executor.plans.clear()
-        return follow(version_at(OPENING, moment), self.executor)[2]
+        return follow(version_at(OPENING, moment), self.executor)[1]
 
     @property
     def probes(self) -> list[tuple[int, ...]]:
