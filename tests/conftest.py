@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from xdist.remote import Producer
 
-    from delta_sidecar.plan import ListFiles
+    from delta_sidecar.plan import Ahead, ListFiles
 
 # No test asserts seconds: the first example of a property may well take longer than the others.
 settings.register_profile("no deadline", deadline=None)
@@ -111,8 +111,8 @@ def answered_ahead() -> Iterator[None]:
     """
     list_files = LocalExecutor._list_files
 
-    def list_patiently(executor: LocalExecutor, plan: ListFiles) -> Iterator[pa.RecordBatch]:
-        for page in list_files(executor, plan):
+    def list_patiently(executor: LocalExecutor, plan: ListFiles, ahead: Ahead) -> Iterator[pa.RecordBatch]:
+        for page in list_files(executor, plan, ahead):
             fetcher = executor._fetcher
             wait([pending._future for pending in (*fetcher._ahead.values(), *fetcher._heads.values())])
             yield page

@@ -20,7 +20,7 @@ import delta_sidecar.events
 from delta_sidecar import RowMetrics, ScanMetrics
 from delta_sidecar.events import Event, FallbackTriggered, FirstFileFound, ScanEnded
 from delta_sidecar.otel import OpenTelemetryListener
-from delta_sidecar.replay.counts import TallyCounts
+from delta_sidecar.replay.request import EntryCounts
 from delta_sidecar.store import RequestCounts
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def test_every_event_is_described_as_in_the_code(kind: type[Event]) -> None:
     assert section_of(kind) in PAGE.read_text()
 
 
-@pytest.mark.parametrize("kind", [ScanMetrics, RowMetrics, RequestCounts, TallyCounts], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [ScanMetrics, RowMetrics, RequestCounts, EntryCounts], ids=lambda kind: kind.__name__)
 def test_every_count_is_described_as_in_the_code(kind: type) -> None:
     assert table_of(kind) in PAGE.read_text()
 

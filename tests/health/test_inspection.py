@@ -23,7 +23,7 @@ from delta_sidecar import (
 )
 from delta_sidecar.health import TableReport, inspect_table
 from delta_sidecar.health import findings as rules
-from delta_sidecar.replay.footer_facts import Range
+from delta_sidecar.replay.estimate import Range
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 from delta_sidecar.synth import TelemetryLog

@@ -29,7 +29,7 @@ from delta_sidecar.build.publish import Levels
 from delta_sidecar.health import TableReport, inspect_table
 from delta_sidecar.health import findings as sidecar_findings
 from delta_sidecar.replay import open as listed_sidecars
-from delta_sidecar.replay.footer_facts import Range
+from delta_sidecar.replay.estimate import Range
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import RecordingStore
 

@@ -14,7 +14,7 @@ from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log import segment as tail
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.log.segment import ListedFile, LogSegmentBuilder
-from delta_sidecar.plan import Filter, FilterOrdered, Plan, ScanJson
+from delta_sidecar.plan import NOTHING_AHEAD, Ahead, Filter, FilterOrdered, Plan, ScanJson
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,13 +62,13 @@ def test_no_plan_has_more_commits_than_a_window(
     sizes: list[int] = []
     run = LocalExecutor._run
 
-    def watched(self: LocalExecutor, plan: Plan) -> Batches:
+    def watched(self: LocalExecutor, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
         source = plan
         while isinstance(source, Filter | FilterOrdered):
             source = source.source
         if isinstance(source, ScanJson) and source is plan:
             sizes.append(len(source.files))
-        return run(self, plan)
+        return run(self, plan, ahead)
 
     monkeypatch.setattr(LocalExecutor, "_run", watched)
     scan(table, strategy=strategy)

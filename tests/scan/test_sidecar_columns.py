@@ -11,7 +11,7 @@ from tests.scan.sidecar_tables import heard, manifest_of, manifest_path, spoil_p
 
 from delta_sidecar import DeltaTable, LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.events import BasePassedOver, Event, ScanEnded
-from delta_sidecar.replay.files import OPTIONAL_COLUMNS
+from delta_sidecar.replay.files import FILE_SCHEMA, REQUIRED_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def test_every_choice_of_columns_has_the_same_answer_on_the_same_tier(
 ) -> None:
     built, tier = table
     every = tuple(dict.fromkeys(chain.from_iterable(choices())))
-    assert set(every) >= OPTIONAL_COLUMNS - {"default_row_commit_version"}
+    assert set(every) >= set(FILE_SCHEMA.names) - REQUIRED_COLUMNS - {"default_row_commit_version"}
     whole, _ = scanned(built.root, every, predicate=predicate, sidecar_enabled=False)
     ways = cycle([{"strategy": "forward"}, {"strategy": "reverse"}, {"order": "recent"}])
     for columns, way in zip(choices(), ways, strict=False):

@@ -16,7 +16,7 @@ from delta_sidecar import DeltaTable
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.build.publish import Levels
 from delta_sidecar.health import inspect_table
-from delta_sidecar.replay.footer_facts import Range
+from delta_sidecar.replay.estimate import Range
 from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.synth import TelemetryLog

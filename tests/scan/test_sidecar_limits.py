@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.builder import TableBuilder, add
@@ -13,12 +13,9 @@ from tests.scan.sidecar_tables import manifest_of, with_sidecar
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.replay.bases import pieces as sidecar_rows
-from delta_sidecar.replay.bases import sidecar
 from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
     from delta_sidecar.sidecar.schema import SidecarSchema
@@ -122,25 +119,3 @@ def test_a_next_page_may_be_as_large_as_can_be(table: TableBuilder, order: str) 
     found = list(first.scan_files())
     rest = list(scanner(table, limit=sys.maxsize, order=order, page_token=first.page_token).scan_files())
     assert len({file.path for file in found + rest}) == len(found) + len(rest) == FILES
-
-
-def test_without_a_limit_no_keys_are_kept_of_what_was_emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = {"at": "timestamp", "_event_hour": "string"}
-    table = TableBuilder(tmp_path, schema=schema, partition_columns=["_event_hour"])
-    rows = [{"at": "2026-01-01T00:00:00.000Z"}]
-    files = [add(f"{number}", rows=rows, partition_values={"_event_hour": f"{number:02}"}) for number in range(20)]
-    files[5]["add"]["stats"] = None
-    table.commit(files)
-    with_sidecar(table, rows_per_group=2)
-    kept: list[int] = []
-    usual = sidecar._NoteDown.__call__
-
-    def note_down(self: Any, batch: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ANN401 - the class is private
-        kept.append(batch.num_rows)
-        return usual(self, batch)
-
-    monkeypatch.setattr(sidecar._NoteDown, "__call__", note_down)
-    assert len(list(scanner(table, order="recent").scan_files())) == 20
-    assert not kept
-    assert len(list(scanner(table, order="recent", limit=20).scan_files())) == 20
-    assert sum(kept) == 20

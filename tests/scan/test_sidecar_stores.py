@@ -24,7 +24,7 @@ from tests.scan.sidecar_tables import (
     without_sidecars,
 )
 
-from delta_sidecar import LazyDeltaScanner, LazyScanConfig, PageTokenExpiredError, StorageError
+from delta_sidecar import LazyDeltaScanner, LazyScanConfig, LogCorruptionError, PageTokenExpiredError, StorageError
 from delta_sidecar.events import BaseChosen, Event, ScanEnded
 from delta_sidecar.store.testing import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, Truncate
 
@@ -47,14 +47,23 @@ def strategy(request: pytest.FixtureRequest) -> str:
 # --- faults of the store -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", [1, 2, 3, 5])
-def test_a_file_that_vanishes_while_it_is_read(table: TableBuilder, strategy: str, first: int) -> None:
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_file_that_vanishes_before_its_first_row_group(table: TableBuilder, strategy: str, first: int) -> None:
     """Delta's own clean-up may take it away at any moment."""
     store = FaultStore(store_of(table), Fail(DATA, "get", NOT_FOUND, first=first))
     one = heard(table, store, strategy=strategy, sidecar_row_groups_per_batch=1)
     is_same(one.files, without_sidecars(table))
     assert one.told[0] == 3
     assert one.told[1] is not None
+
+
+@pytest.mark.parametrize("first", [3, 5])
+def test_a_file_that_vanishes_while_it_is_read(table: TableBuilder, strategy: str, first: int) -> None:
+    """Its keys cannot be read again: the scan fails, and another one takes another base."""
+    store = FaultStore(store_of(table), Fail(DATA, "get", NOT_FOUND, first=first))
+    with pytest.raises(LogCorruptionError, match="removed while it was read: scan again"):
+        heard(table, store, strategy=strategy, sidecar_row_groups_per_batch=1)
+    is_same(heard(table, store, strategy=strategy).files, without_sidecars(table))
 
 
 def test_a_manifest_that_vanishes_after_the_listing(table: TableBuilder, strategy: str) -> None:

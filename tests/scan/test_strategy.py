@@ -12,7 +12,7 @@ from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.events import Event, StrategyChosen
 from delta_sidecar.predicate import bind, parse
-from delta_sidecar.scan.strategy import bounds_from_below, time_columns
+from delta_sidecar.scan.request import bounds_from_below, time_columns
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:

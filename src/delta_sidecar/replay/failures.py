@@ -40,7 +40,7 @@ def raise_base_failure(table: str, error: Exception) -> None:
 
 
 def raise_sidecar_failure(table: str, error: Exception) -> None:
-    """Names the file of a metadata sidecar after which nobody can tell which files were given out.
+    """Names the file of a metadata sidecar that failed after files of it were emitted, and cannot be read again.
 
     Raises:
         DeltaSidecarError: It is one.
@@ -48,10 +48,10 @@ def raise_sidecar_failure(table: str, error: Exception) -> None:
     if not isinstance(error, SidecarError | UnreadableFileError):
         return
     raise_unreachable(table, error)
-    msg = (
-        f"{table} cannot be read: {error}. Files of this metadata sidecar were already given out, so the scan ends "
-        f"here; build it again, or scan with sidecar_enabled=False."
-    )
+    advice = "so the scan ends here; build it again, or scan with sidecar_enabled=False"
+    if isinstance(error.__cause__, ObjectNotFoundError):
+        advice = "and it was removed while it was read: scan again"
+    msg = f"{table} cannot be read: {error}. Files of this metadata sidecar were already given out, {advice}."
     raise LogCorruptionError(msg) from error
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from delta_sidecar.events import Events
     from delta_sidecar.log.segment import LogSegment, Tail
     from delta_sidecar.plan import Executor, FileRef, Flow
+    from delta_sidecar.replay.builders import ScanBuilder, SnapshotBuilder
 
 
 def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
@@ -171,6 +172,19 @@ class Snapshot:
     columns: TableSchema = field(repr=False)
     choice: BaseChoice = field(repr=False)
     counted: tuple[int, int] | None = None
+
+    @staticmethod
+    def builder(table: str) -> SnapshotBuilder:
+        """Opens a table by an executor of the caller's; `table` is its address, for messages."""
+        from delta_sidecar.replay.builders import SnapshotBuilder
+
+        return SnapshotBuilder(Opening(table))
+
+    def scan_builder(self) -> ScanBuilder:
+        """Scans the table by an executor of the caller's."""
+        from delta_sidecar.replay.builders import ScanBuilder
+
+        return ScanBuilder(self)
 
     @property
     def schema(self) -> pa.Schema:
