@@ -103,8 +103,7 @@ def client_spec(
         config=_pairs(access.config),
         client=_pairs(requests),
         retry=_pairs(retry),
-        secrets=frozenset(str(value) for key, value in values if key in secret)
-        | (access.provider.secrets if access.provider else frozenset()),
+        secrets=access.secrets | {str(value) for key, value in values if key in secret},
         identity=access.identity,
         provider=access.provider,
     )
@@ -112,11 +111,7 @@ def client_spec(
 
 
 def client_for(spec: ClientSpec) -> ObjectStore:
-    """Returns the client for a spec, which is made on the first call.
-
-    Raises:
-        OptionError: The configuration is not valid.
-    """
+    """Returns the client for a spec, which is made on the first call."""
     with _building:
         return _client(spec)
 

@@ -73,7 +73,7 @@ _LONGEST_REASON = 400
 
 _TRUST = "the storage option 'root_certificate' names the certificates of a company or an emulator"
 
-# What services answer, and what obstore says of memory.
+# The answer of services, and the error of obstore's memory store.
 _BEYOND = re.compile(r"status code: 416\b|Wanted range starting at")
 
 # S3 answers 400 to what is wrong with a signature or its token.
@@ -88,7 +88,7 @@ _NO_CREDENTIALS = re.compile(
     r"|computeMetadata|service account file|web identity|POST REDACTED"
 )
 
-# What a provider of tokens raised.
+# The error of a provider of tokens.
 _NO_TOKEN = re.compile(r"(?s)External \w+ credential provider: \w+: (.*)")
 
 _INTERRUPT = "credential provider: KeyboardInterrupt"

@@ -108,11 +108,7 @@ class TokenCredential(Protocol):
 
 
 def check_path(path: str) -> str:
-    """Returns a path that stays below the root.
-
-    Raises:
-        StorageError: The path is empty or absolute, or has `.`, `..` or empty segments.
-    """
+    """Returns a path that stays below the root; one that is empty or has empty, `.` or `..` segments does not."""
     if any(segment in {"", ".", ".."} for segment in path.split("/")):
         msg = f"not a path below the table's root: {path!r}"
         raise StorageError(msg)

@@ -47,11 +47,7 @@ class StorageOption:
         return tuple(name.upper() for name in self.names if name.startswith(_PREFIXES))
 
     def read(self, value: str) -> str | bool | int | timedelta:
-        """Returns the meaning of its value.
-
-        Raises:
-            OptionError: It has none.
-        """
+        """Returns the meaning of its value, or raises `OptionError` if it has none."""
         reader = _READERS.get(self.type)
         return value if reader is None else reader(self.key, value)
 
@@ -228,12 +224,12 @@ def read_duration(key: str, value: str) -> timedelta:
 
 def read_certificate(key: str, value: str) -> str:
     """Reads certificates as PEM text, which is the value itself or in the file that it names."""
-    text = value
+    pem = value
     if _PEM not in value:
         with contextlib.suppress(OSError, ValueError):
-            text = Path(value).read_text(encoding="utf-8")
-    if _PEM in text:
-        return text
+            pem = Path(value).read_text(encoding="utf-8")
+    if _PEM in pem:
+        return pem
     msg = f"the storage option {key!r} must be a certificate as PEM text, or the path of a PEM file"
     raise OptionError(msg)
 

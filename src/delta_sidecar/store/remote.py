@@ -55,7 +55,7 @@ _MOST_BLOCKS = 9_000
 _BLOCKS_AT_ONCE = 4
 _COPY_WAITS = (0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
 
-# What these send in one answer, so that a page of ours is one request.
+# The size of an answer of these, so that a page of ours is one request.
 _PAGE_SIZES = {"s3": 1000, "gs": 1000}
 
 _LISTING_TRIES = 4
@@ -126,15 +126,8 @@ class RemoteStore:
 
     def put(self, path: str, data: bytes, *, overwrite: bool = False) -> ObjectMeta:
         """Writes an object whole or not at all. The answer's time is this machine's."""
-        key = self._key(path)
-        answer = self._send(
-            "put",
-            path,
-            lambda: obstore.put(
-                self._client, key, data, mode="overwrite" if overwrite else "create", use_multipart=False
-            ),
-            moved=len(data),
-        )
+        mode = "overwrite" if overwrite else "create"
+        answer = self._put(path, data, len(data), mode=mode, use_multipart=False)
         return ObjectMeta(path, len(data), time.time_ns() // 1_000_000, _unquoted(answer["e_tag"]))
 
     def put_file(self, path: str, source: str, *, overwrite: bool = False) -> ObjectMeta:
@@ -175,22 +168,13 @@ class RemoteStore:
     def _key(self, path: str) -> str:
         return self._root + check_path(path)
 
-    def _put_blocks(self, path: str, source: str, size: int) -> None:
+    def _put(self, path: str, data: bytes | Path, size: int, **how: Any) -> obstore.PutResult:  # noqa: ANN401 - obstore's
         key = self._key(path)
+        return self._send("put", path, lambda: obstore.put(self._client, key, data, **how), moved=size)
+
+    def _put_blocks(self, path: str, source: str, size: int) -> None:
         block = max(_BLOCK, -(-size // _MOST_BLOCKS))
-        self._send(
-            "put",
-            path,
-            lambda: obstore.put(
-                self._client,
-                key,
-                Path(source),
-                use_multipart=True,
-                chunk_size=block,
-                max_concurrency=_BLOCKS_AT_ONCE,
-            ),
-            moved=size,
-        )
+        self._put(path, Path(source), size, use_multipart=True, chunk_size=block, max_concurrency=_BLOCKS_AT_ONCE)
 
     def _copy(self, source: str, path: str) -> bool:
         """Copies an object to where there is none; False where the store cannot do that."""
@@ -297,7 +281,7 @@ class RemoteStore:
             if not page:
                 return
             paths = [raw["path"] for raw in page]
-            # Where to go on if the next answer breaks off. Out of order nobody can tell, and the failure stands.
+            # A listing that breaks off goes on after the last path. Out of order there is none, and the failure stands.
             tries = tries if paths == sorted(paths) and paths[0] > (seen or "") else 1
             seen = max(paths)
             shown = [
@@ -322,11 +306,7 @@ class RemoteStore:
         moved: int = 0,
         first: bool = True,
     ) -> T:
-        """Makes one request in its turn, counts it, and raises this library's errors.
-
-        Raises:
-            ScanCancelledError: The scan was stopped before the request was made.
-        """
+        """Makes one request in its turn, counts it, and raises this library's errors."""
         if trip is None:
             trip = self._log.begin()
         with self._gate.slot(self._log):

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
-class CredentialProvider(Protocol):
-    """Hands a client its credentials, once and again before they expire.
+CredentialProvider: TypeAlias = "Callable[[], Mapping[str, Any]]"
+"""Returns credentials in obstore's form, with the time until which they hold; called again before they expire.
 
-    Providers are values: equal ones share a client, and they pickle with the stores that use them.
-    """
-
-    @property
-    def secrets(self) -> frozenset[str]:
-        """The values in it that must never be shown."""
-
-    def __call__(self) -> Mapping[str, Any]:
-        """Returns credentials in obstore's form, with the time until which they hold."""
-
-    def __hash__(self) -> int: ...
+Providers are values: equal ones share a client, and they pickle with the stores that use them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +35,7 @@ class CloudAccess:
     endpoint: str  # empty for the cloud's own
     identity: Identity
     provider: CredentialProvider | None = None  # None: credentials are in `config`, or object_store finds them
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)  # of the provider
 
 
 OPTIONS = "from the storage options"

@@ -7,6 +7,7 @@ environment says of one account is never sent to another. Without any, azure-ide
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import importlib.util
 import inspect
@@ -16,7 +17,7 @@ import re
 import threading
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from delta_sidecar.errors import AuthenticationError, OptionError, to_install
@@ -140,7 +141,9 @@ def azure_access(
     if credential is not None:
         return CloudAccess(config, endpoint, *_handed_over(credential, sources[0]))
     identity, provider = _credentials(config, sources, address)
-    return CloudAccess(config, endpoint, identity, provider)
+    arguments = provider.arguments if isinstance(provider, IdentityTokens) else ()
+    secrets = frozenset(value for name, value in arguments if name == "password")
+    return CloudAccess(config, endpoint, identity, provider, secrets)
 
 
 # Options that describe an identity without proving it, or have nothing to do with credentials: taken from any source.
@@ -183,9 +186,8 @@ _LOOKED_FOR = (
 def _expanded(options: Mapping[str, str]) -> dict[str, str]:
     """Returns a source's options with its connection string and emulator switch spelled out below them."""
     source = {key: value for key, value in options.items() if value}
-    text = source.pop("connection_string", None)
-    if text is not None:
-        source = parse_connection_string(text) | source
+    if "connection_string" in source:
+        source = parse_connection_string(source.pop("connection_string")) | source
     if read_flag("use_emulator", source.pop("use_emulator", "false")):
         source = EMULATOR | source
     if "sas_key" in source:
@@ -207,13 +209,18 @@ def _endpoint(sources: list[dict[str, str]], account: str) -> str:
 
 def _handed_over(credential: object, call: Mapping[str, str]) -> tuple[Identity, CredentialProvider]:
     """Returns the identity of a credential object; no other credentials may stand beside it in the call."""
-    checked = _check_credential(credential)
+    name = type(credential).__name__
+    if isinstance(credential, type) or not isinstance(credential, TokenCredential):
+        msg = f"a credential is an object with a method get_token, as those of azure-identity; {name} is none"
+        raise OptionError(msg)
+    if inspect.iscoroutinefunction(credential.get_token):
+        msg = f"{name} is an asynchronous credential, of azure.identity.aio; give its twin of azure.identity"
+        raise OptionError(msg)
     for key in (*(key for key, _, _ in _VALUES), "credential_type", "use_azure_cli", "skip_signature"):
         if key in call:
             msg = f"there is a credential object and a storage option {key!r}: give one of them"
             raise OptionError(msg)
-    identity = Identity(f"the {type(checked).__name__} that was handed over", _ROLE)
-    return identity, CredentialTokens(checked, call.get("tenant_id"))
+    return Identity(f"the {name} that was handed over", _ROLE), CredentialTokens(credential, call.get("tenant_id"))
 
 
 def _credentials(
@@ -254,15 +261,14 @@ def _use_value(config: dict[str, str], source: dict[str, str], key: str, kind: s
         if not is_installed():
             msg = f"the storage option {key!r} needs azure-identity: {_INSTALL}"
             raise OptionError(msg)
-        password = source.get("client_certificate_password")
-        arguments = _pairs(
-            authority=config.get("authority_host"),
-            certificate_path=source[key],
-            client_id=config["client_id"],
-            password=password,
-            tenant_id=config["tenant_id"],
-        )
-        return IdentityTokens("client_certificate", arguments, frozenset([password] if password else []))
+        arguments = {
+            "authority": config.get("authority_host"),
+            "certificate_path": source[key],
+            "client_id": config["client_id"],
+            "password": source.get("client_certificate_password"),
+            "tenant_id": config["tenant_id"],
+        }
+        return IdentityTokens("client_certificate", _pairs(arguments))
     config |= {key: source[key], "credential_type": kind}
     return None
 
@@ -276,13 +282,14 @@ def _login(config: dict[str, str], chosen: str, address: Address) -> tuple[Ident
     if is_installed():
         why = "" if chosen == "default" else ", for no credentials were given"
         hint = f"Log in with 'az login', or give a storage option: {_LOOKED_FOR}. {_ROLE}"
-        arguments = _pairs(
-            authority=config.get("authority_host"),
-            managed_identity_client_id=config.get("client_id"),
-            workload_identity_client_id=config.get("client_id"),
-            workload_identity_tenant_id=config.get("tenant_id"),
-        )
-        return Identity(f"azure-identity's DefaultAzureCredential{why}", hint), IdentityTokens("default", arguments)
+        arguments = {
+            "authority": config.get("authority_host"),
+            "managed_identity_client_id": config.get("client_id"),
+            "workload_identity_client_id": config.get("client_id"),
+            "workload_identity_tenant_id": config.get("tenant_id"),
+        }
+        found = Identity(f"azure-identity's DefaultAzureCredential{why}", hint)
+        return found, IdentityTokens("default", _pairs(arguments))
     if chosen == "default":
         msg = f"the storage option 'credential_type' is 'default', which needs azure-identity: {_INSTALL}"
         raise OptionError(msg)
@@ -306,7 +313,7 @@ EMULATOR = {
 """The options that reach an emulator on its usual port."""
 
 
-def parse_connection_string(text: str) -> dict[str, str]:
+def parse_connection_string(connection_string: str) -> dict[str, str]:
     """Returns the options `account_name, account_key, sas_key, endpoint`, as far as the string holds them.
 
     Raises:
@@ -314,7 +321,7 @@ def parse_connection_string(text: str) -> dict[str, str]:
             not valid. The message holds names alone, never values.
     """
     fields: dict[str, str] = {}
-    for number, part in enumerate(filter(None, map(str.strip, text.split(";"))), start=1):
+    for number, part in enumerate(filter(None, map(str.strip, connection_string.split(";"))), start=1):
         name, equals, value = part.partition("=")
         if not equals:
             msg = f"part {number} of the connection string is not of the form Name=value"
@@ -387,7 +394,6 @@ class IdentityTokens:
 
     kind: str  # default or client_certificate
     arguments: _Pairs = field(default=(), repr=False)  # of the credential, by name
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __call__(self) -> dict[str, Any]:
         """Returns a token."""
@@ -401,8 +407,6 @@ class CredentialTokens:
 
     Two are equal if they ask the same object.
     """
-
-    secrets: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, credential: TokenCredential, tenant: str | None = None) -> None:
         self.credential = credential
@@ -422,20 +426,15 @@ class CredentialTokens:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the credential, if it can be pickled."""
-        try:
+        # The object's own code may raise anything, with a secret in it.
+        with contextlib.suppress(Exception):
             pickle.dumps(self.credential)
-        except Exception:  # noqa: BLE001 - the object's own code may raise anything
-            refused = True
-        else:
-            refused = False
-        if refused:
-            msg = (
-                f"a store with a {type(self.credential).__name__} cannot be sent to another process, for that "
-                "credential cannot be pickled: open the store there, or name its kind in the storage option "
-                "'credential_type'"
-            )
-            raise pickle.PicklingError(msg)
-        return CredentialTokens, (self.credential, self.tenant)
+            return CredentialTokens, (self.credential, self.tenant)
+        msg = (
+            f"a store with a {type(self.credential).__name__} cannot be sent to another process, for that credential "
+            "cannot be pickled: open the store there, or name its kind in the storage option 'credential_type'"
+        )
+        raise pickle.PicklingError(msg)
 
     def __call__(self) -> dict[str, Any]:
         """Returns a token."""
@@ -459,12 +458,12 @@ def ask_for_token(credential: TokenCredential, tenant: str | None = None) -> dic
     name = type(credential).__name__
     try:
         token = credential.get_token(_STORAGE_SCOPE, **({} if tenant is None else {"tenant_id": tenant}))
-        text, until = token.token, dt.datetime.fromtimestamp(token.expires_on, dt.UTC)
+        value, until = token.token, dt.datetime.fromtimestamp(token.expires_on, dt.UTC)
     except Exception as error:  # noqa: BLE001 - the object is anybody's
         why = _describe(name, error)
     else:
-        if isinstance(text, str):
-            return {"token": text, "expires_at": until}
+        if isinstance(value, str):
+            return {"token": value, "expires_at": until}
         why = f"{name} (gave no token)"
     raise NoTokenError(why)
 
@@ -489,37 +488,23 @@ def _credential(kind: str, arguments: _Pairs) -> TokenCredential:
     raise NoTokenError(why)
 
 
-def _pairs(**named: str | None) -> _Pairs:
+def _pairs(named: Mapping[str, str | None]) -> _Pairs:
     return tuple(sorted((name, value) for name, value in named.items() if value is not None))
 
 
-def _check_credential(credential: object) -> TokenCredential:
-    kind = type(credential).__name__
-    if isinstance(credential, type) or not isinstance(credential, TokenCredential):
-        msg = f"a credential is an object with a method get_token, as those of azure-identity; {kind} is none"
-        raise OptionError(msg)
-    if inspect.iscoroutinefunction(credential.get_token):
-        msg = f"{kind} is an asynchronous credential, of azure.identity.aio; give its twin of azure.identity"
-        raise OptionError(msg)
-    return credential
-
-
 def _describe(name: str, error: Exception) -> str:
-    """Returns the names of the credentials that were tried, each with its reason in brackets."""
-    text = str(error) or type(error).__name__
-    tried = [(found[1], found[2]) for found in _ATTEMPT.finditer(text)] or [(name, text)]
-    return ", ".join(f"{credential} ({_short(credential, why)})" for credential, why in tried)
-
-
-def _short(name: str, why: str) -> str:
-    """Returns a reason in a few words: without the name before it, and without the advice after it."""
-    text = " ".join(_ADVICE.split(why, maxsplit=1)[0].split())
-    text = text.removeprefix(f"{name} ").removeprefix(f"{name}: ").rstrip(". ")
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    """Returns the names of the credentials that were tried, each with its reason in brackets, in a few words."""
+    message = str(error) or type(error).__name__
+    reasons = []
+    for tried, why in _ATTEMPT.findall(message) or [(name, message)]:
+        short = " ".join(_ADVICE.split(why, maxsplit=1)[0].split())
+        short = short.removeprefix(f"{tried} ").removeprefix(f"{tried}: ").rstrip(". ")
+        reasons.append(f"{tried} ({short if len(short) <= _LONGEST else f'{short[:_LONGEST]}...'})")
+    return ", ".join(reasons)
 
 
 _LONGEST = 160
 
-# How a chain of azure-identity lists the credentials in it.
+# The list of the credentials in a chain of azure-identity.
 _ATTEMPT = re.compile(r"^\t(\w+): (.*(?:\n(?!\t|To mitigate).*)*)", re.MULTILINE)
 _ADVICE = re.compile(r"(?:\n|\s)(?=Visit https?://|See the troubleshooting|To mitigate|Please visit )")

@@ -36,11 +36,7 @@ GOOGLE_OPTIONS = with_prefix(
 
 
 def google_access(call: Mapping[str, str], environment: Mapping[str, str]) -> CloudAccess:
-    """Reads the options of the call and of the environment, by key, for Google Cloud.
-
-    Raises:
-        OptionError: A value is not valid, or the environment stands against the call.
-    """
+    """Reads the options of the call and of the environment, by key, for Google Cloud."""
     endpoint = call.get("base_url") or environment.get("base_url") or ""
     # Set in any case, or the client looks for it in the environment by itself.
     config = {"skip_signature": "false"}

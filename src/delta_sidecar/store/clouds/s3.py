@@ -65,11 +65,6 @@ class AccessKey:
     secret_access_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
 
-    @property
-    def secrets(self) -> frozenset[str]:
-        """All of it."""
-        return frozenset(filter(None, (self.access_key_id, self.secret_access_key, self.session_token)))
-
     def __call__(self) -> dict[str, Any]:
         """Returns the key; it does not expire, as far as anybody knows."""
         return {
@@ -98,8 +93,9 @@ def s3_access(call: Mapping[str, str], environment: Mapping[str, str], unread: I
     if endpoint:
         # The most specific name, or the environment's stands above it.
         endpoint = config["aws_endpoint_url_s3"] = read_endpoint("endpoint", endpoint)
-    identity, provider = _credentials(config, call, environment, unread)
-    return CloudAccess(config, endpoint, identity, provider)
+    identity, key = _credentials(config, call, environment, unread)
+    secrets = (key.access_key_id, key.secret_access_key, key.session_token) if key else ()
+    return CloudAccess(config, endpoint, identity, key, frozenset(filter(None, secrets)))
 
 
 _KEY = ("access_key_id", "secret_access_key", "session_token")
