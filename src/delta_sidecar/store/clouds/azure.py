@@ -115,8 +115,8 @@ def azure_access(
         AuthenticationError: There are no credentials, and without azure-identity nothing else to look for.
     """
     named = {"account_name": address.account, "endpoint": address.endpoint, "sas_key": address.sas}
-    sources = [_expanded(call), {key: value for key, value in named.items() if value is not None}]
-    sources.append(_expanded(environment))
+    in_address = {key: value for key, value in named.items() if value is not None}
+    sources = [_expanded(call), in_address, _expanded(environment)]
     account = _first(sources, "account_name")
     if account is None:
         msg = (
