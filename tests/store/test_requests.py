@@ -12,7 +12,6 @@ from delta_sidecar.store import (
     ScanCancelledError,
     TripClock,
     current_clock,
-    fork,
     join,
     run_in,
 )
@@ -46,7 +45,7 @@ def test_parallel_work_is_as_deep_as_its_deepest_part() -> None:
 
     def scan() -> int:
         ask(log)
-        clocks = [fork() for _ in range(3)]
+        clocks = [current_clock().fork() for _ in range(3)]
         depths = [run_in(clock, partial(ask_often, log, n)) for n, clock in enumerate(clocks, 1)]
         assert depths == [[2], [2, 3], [2, 3, 4]]
         assert current_clock().depth == 1

@@ -1,4 +1,8 @@
-"""The account of one scan's requests: how many of each kind, how many bytes, how many dependent trips."""
+"""The account of one scan's requests: their number by kind, their bytes, their dependent trips, and their turns.
+
+A `RequestLog` counts a scan's requests and stops them; a `TripClock` knows how deep a chain of dependent requests is; a
+`RequestGate` caps the concurrent requests of an account.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+T = TypeVar("T")
 
 RequestKind: TypeAlias = Literal["get", "list", "head", "put", "delete"]
 
@@ -22,28 +27,19 @@ class ScanCancelledError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request that was made.
-
-    Attributes:
-        kind: What was asked: get, list (one page), head, put or delete.
-        path: The object, or the folder that was listed.
-        start: The first byte asked for; None where the request is not a read.
-        end: The byte after the last one asked for; None for everything.
-        bytes: How many bytes of the object were moved, either way.
-        trip: Which dependent trip it was part of, counted from one.
-    """
+    """One request that was made."""
 
     kind: RequestKind
-    path: str
-    start: int | None
-    end: int | None
-    bytes: int
-    trip: int
+    path: str  # of the object, or the folder that was listed
+    start: int | None  # the first byte; None where the request is not a read
+    end: int | None  # the byte after the last one; None for everything
+    bytes: int  # bytes of the object that were moved, either way
+    trip: int  # the dependent trip that it was part of, counted from one
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """What a scan has asked of its store so far.
+    """The requests of a scan so far.
 
     Attributes:
         gets: Reads of objects or ranges of them.
@@ -73,10 +69,8 @@ class RequestCounts:
 class RequestLog:
     """Counts one scan's requests, and stops them.
 
-    Any number of stores may be bound to it (`Store.bind`); together they are one scan.
-
-    Args:
-        record: Keep every request in `records` too.
+    Any number of stores may be bound to it (`Store.bind`); together they are one scan. With `record`, every request is
+    kept in `records` too.
     """
 
     def __init__(self, *, record: bool = False) -> None:
@@ -92,7 +86,7 @@ class RequestLog:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the scan has been stopped."""
+        """True once the scan has been stopped."""
         return self._cancelled
 
     def cancel(self) -> None:
@@ -104,24 +98,13 @@ class RequestLog:
             wake()
 
     def snapshot(self) -> RequestCounts:
-        """Gives the counts as they are now."""
+        """Returns the counts as they are now."""
         with self._lock:
-            counts = self._counts
-            return RequestCounts(
-                gets=counts["get"],
-                lists=counts["list"],
-                heads=counts["head"],
-                puts=counts["put"],
-                deletes=counts["delete"],
-                bytes=self._bytes,
-                trips=self._trips,
-            )
+            counts = {f"{kind}s": count for kind, count in self._counts.items()}
+            return RequestCounts(**counts, bytes=self._bytes, trips=self._trips)
 
     def begin(self, previous: int = 0) -> int:
-        """Tells which trip a request that starts now is part of.
-
-        Args:
-            previous: A trip that the request depends on besides those of the current clock: the page before.
+        """Returns the trip of a request that starts now, after trip `previous` and those of the current clock.
 
         Raises:
             ScanCancelledError: The scan has been stopped.
@@ -140,16 +123,7 @@ class RequestLog:
         start: int | None = None,
         end: int | None = None,
     ) -> None:
-        """Counts a request that was answered or has failed.
-
-        Args:
-            kind: What was asked.
-            path: Of which object or folder.
-            trip: What `begin` gave.
-            moved: How many bytes of the object were moved.
-            start: The first byte asked for.
-            end: The byte after the last one asked for.
-        """
+        """Counts a request of the trip from `begin` that was answered or has failed."""
         with self._lock:
             self._counts[kind] += 1
             self._bytes += moved
@@ -173,30 +147,27 @@ class RequestLog:
             self._wakers.discard(wake)
 
 
-# How deep the chain of dependent requests is: what a user far from the store waits for.
+# Trips: the depth of the chain of dependent requests, which is what a user far from the store waits for.
 #
 # Requests that run side by side cost one round trip together; a request that needs another's answer costs one
 # more, and so does one that has to wait until a thread is free. A clock goes along with the work: `fork` it where
-# parallel work is handed out, `run_in` it there, and `join` it where the result is taken. Work that is handed to a few
-# threads is forked by a `TripQueue`. The depth then depends on what waits for what, as if all requests took the same
-# time, and never on how threads happen to run.
-
-
-T = TypeVar("T")
+# parallel work is handed out, `run_in` it there, and `join` it where the result is taken. Work for a few threads is
+# forked by a `TripQueue`. The depth then depends on what waits for what, as if all requests took the same time, and
+# never on how threads happen to run.
 
 
 @dataclass(slots=True)
 class TripClock:
-    """The depth that one line of work has reached: how many trips one after another lie behind it."""
+    """The depth of one line of work: the number of trips, one after another, that lie behind it."""
 
     depth: int = 0
 
     def fork(self) -> TripClock:
-        """Gives a clock for work that starts from here."""
+        """Returns a clock for work that starts from here."""
         return TripClock(self.depth)
 
     def join(self, other: TripClock) -> None:
-        """Moves on to where other work, whose result is used from here on, has arrived."""
+        """Moves on to the depth of other work whose result is used from here on."""
         self.depth = max(self.depth, other.depth)
 
 
@@ -204,9 +175,6 @@ class TripQueue:
     """Requests that a few threads make, in the order in which they are handed over.
 
     Those that a trip has no thread left for are part of the next. All calls come from one thread, for one clock.
-
-    Args:
-        threads: How many requests run side by side.
     """
 
     def __init__(self, threads: int) -> None:
@@ -214,7 +182,7 @@ class TripQueue:
         self._depth = self._taken = 0
 
     def fork(self, clock: TripClock) -> TripClock:
-        """Gives a clock for a request that is handed over now."""
+        """Returns a clock for a request that is handed over now."""
         if clock.depth > self._depth or self._taken >= self._threads:
             # A clock never goes back, so every trip between it and the last one that was taken from is full.
             self._depth, self._taken = max(clock.depth, self._depth + 1), 0
@@ -222,18 +190,16 @@ class TripQueue:
         return TripClock(self._depth)
 
 
+_current: contextvars.ContextVar[TripClock | None] = contextvars.ContextVar("trip_clock", default=None)
+
+
 def current_clock() -> TripClock:
-    """Gives the clock of the work that is running; work outside of `run_in` gets one of its own."""
+    """Returns the clock of the work that is running; work outside of `run_in` gets one of its own."""
     clock = _current.get()
     if clock is None:
         clock = TripClock()
         _current.set(clock)
     return clock
-
-
-def fork() -> TripClock:
-    """Forks the current clock."""
-    return current_clock().fork()
 
 
 def join(clock: TripClock) -> None:
@@ -250,10 +216,7 @@ def run_in(clock: TripClock, work: Callable[[], T]) -> T:
         _current.reset(token)
 
 
-_current: contextvars.ContextVar[TripClock | None] = contextvars.ContextVar("trip_clock", default=None)
-
-
-# One cap on concurrent requests per account, shared fairly by all scans of the process.
+# Turns: one cap on concurrent requests per account, shared fairly by all scans of the process.
 #
 # A scan's own requests go in the order they came; between scans the turns go round, so a scan with a thousand
 # requests waiting does not keep a small one from its first answer.
@@ -276,7 +239,7 @@ class RequestGate:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for their turn."""
+        """The number of requests that wait for their turn."""
         with self._lock:
             return sum(len(turns) for turns in self._waiting.values())
 
@@ -306,13 +269,13 @@ class RequestGate:
                 return
             turn = _Turn()
             self._waiting.setdefault(log, deque()).append(turn)
-        log.watch(turn.wake)
+        log.watch(turn.set)
         served = False
         try:
             turn.wait()
             served = not log.cancelled
         finally:
-            log.unwatch(turn.wake)
+            log.unwatch(turn.set)
             if not served:
                 self._abandon(log, turn)
         if not served:
@@ -325,14 +288,13 @@ class RequestGate:
 
     def _abandon(self, log: RequestLog, turn: _Turn) -> None:
         with self._lock:
-            if turn.granted:
-                self._running -= 1
-                self._admit()
+            if not turn.granted:
+                turns = self._waiting[log]
+                turns.remove(turn)
+                if not turns:
+                    del self._waiting[log]
                 return
-            turns = self._waiting[log]
-            turns.remove(turn)
-            if not turns:
-                del self._waiting[log]
+        self._leave()
 
     def _admit(self) -> None:
         while self._running < self._limit and self._waiting:
@@ -343,17 +305,21 @@ class RequestGate:
                 self._waiting[log] = turns
             self._running += 1
             turn.granted = True
-            turn.wake()
+            turn.set()
+
+
+class _Turn(threading.Event):
+    """One waiting request; set when it is granted or its scan is cancelled."""
+
+    granted = False
+
+
+_gates: dict[str, RequestGate] = {}
+_gates_lock = threading.Lock()
 
 
 def gate_for(account: str, limit: int, *, explicit: bool) -> RequestGate:
-    """Gives the gate that all stores of an account share.
-
-    Args:
-        account: What the cap is for: an account's endpoint, or a bucket.
-        limit: How many requests may run at the same time.
-        explicit: The caller chose the limit, so it holds from now on; else it only counts for a new gate.
-    """
+    """Returns the gate that all stores of an account share; only a new one takes a limit that is not `explicit`."""
     with _gates_lock:
         gate = _gates.get(account)
         if gate is None:
@@ -361,23 +327,3 @@ def gate_for(account: str, limit: int, *, explicit: bool) -> RequestGate:
         elif explicit and gate.limit != limit:
             gate.resize(limit)
         return gate
-
-
-class _Turn:
-    """One waiting request."""
-
-    __slots__ = ("_event", "granted")
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.granted = False
-
-    def wake(self) -> None:
-        self._event.set()
-
-    def wait(self) -> None:
-        self._event.wait()
-
-
-_gates: dict[str, RequestGate] = {}
-_gates_lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Where a table is: one address taken apart.
+"""The address of a table, taken apart.
 
     /data/table, ./table, a pathlib.Path                        a local folder
     file:///data/table                                          the same, percent-encoded
@@ -31,25 +31,15 @@ StoreKind: TypeAlias = Literal["local", "memory", "azure", "s3", "gs"]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A table's address.
-
-    Attributes:
-        kind: Which kind of store it is in.
-        url: The address for messages: no secrets, no `/` at its end.
-        container: The container, the bucket or the name of the memory store; empty for local folders.
-        prefix: The table's folder inside of it, decoded; for local folders the absolute path.
-        account: The Azure account, where the address names it.
-        endpoint: The Azure endpoint, where the address names it.
-        sas: The shared access signature, where the address holds one.
-    """
+    """A table's address."""
 
     kind: StoreKind
-    url: str
-    container: str
-    prefix: str
-    account: str | None = None
-    endpoint: str | None = None
-    sas: str | None = field(default=None, repr=False)
+    url: str  # for messages: no secrets, no `/` at its end
+    container: str  # or the bucket, or the name of the memory store; empty for local folders
+    prefix: str  # the table's folder inside of it, decoded; for local folders the absolute path
+    account: str | None = None  # of Azure, where the address names it
+    endpoint: str | None = None  # of Azure, where the address names it
+    sas: str | None = field(default=None, repr=False)  # the shared access signature
 
 
 def parse_address(address: str | os.PathLike[str]) -> Address:
@@ -79,17 +69,13 @@ def parse_address(address: str | os.PathLike[str]) -> Address:
 
 
 def is_for_deltalake(address: str | os.PathLike[str]) -> bool:
-    """Whether an address has a scheme that deltalake knows and this library does not."""
+    """True if an address has a scheme that deltalake knows and this library does not."""
     scheme, found, _ = str(address).partition("://")
     return bool(found) and (scheme.lower() in _OF_DELTALAKE or scheme.lower().startswith("opendal+"))
 
 
 def settled(address: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The same address wherever the process goes afterwards: a local path becomes absolute, without links.
-
-    Raises:
-        OptionError: It is no address that this library knows.
-    """
+    """Returns an address that does not depend on the working directory: local paths become absolute, without links."""
     found = parse_address(address)
     return Path(found.prefix).resolve() if found.kind == "local" else address
 

@@ -12,71 +12,57 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delta_sidecar.errors import OptionError
+from delta_sidecar.store.clouds import NOBODY, Identity
 from delta_sidecar.store.clouds.azure import AZURE_OPTIONS, azure_access
 from delta_sidecar.store.clouds.google import GOOGLE_OPTIONS, google_access
 from delta_sidecar.store.clouds.s3 import S3_OPTIONS, s3_access
-from delta_sidecar.store.failures import NOBODY, Identity, reason_of
+from delta_sidecar.store.failures import reason_of
 from delta_sidecar.store.options import (
     REQUEST_OPTIONS,
     StorageOption,
     canonical,
     from_environment,
-    is_an_identity,
-    read_certificate,
+    is_identity_of_deltalake,
     read_count,
-    read_duration,
-    read_flag,
 )
 from delta_sidecar.store.redaction import Scrubber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import timedelta
 
     from obstore.store import ObjectStore
 
     from delta_sidecar.store.address import Address, StoreKind
-    from delta_sidecar.store.failures import Access, CredentialProvider
+    from delta_sidecar.store.clouds import CloudAccess, CredentialProvider
 
+__all__ = ["AZURE_OPTIONS", "GOOGLE_OPTIONS", "REQUEST_OPTIONS", "S3_OPTIONS", "environment_secrets", "options_of"]
 
 Pairs: TypeAlias = "tuple[tuple[str, Any], ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """Everything a client is made from. Two stores with equal specs share one client.
-
-    Attributes:
-        kind: Which kind of store.
-        container: The container, the bucket or the name of the memory store.
-        account: What the cap on concurrent requests is for.
-        config: The store's configuration, with its credentials.
-        client: The HTTP client's options.
-        retry: How requests are tried again.
-        secrets: The values that must never be shown.
-        identity: Who the client says it is.
-        provider: What hands the client its credentials, where they are not in the configuration.
-    """
+    """Everything a client is made from. Two stores with equal specs share one client."""
 
     kind: StoreKind
-    container: str
-    account: str
-    config: Pairs = field(default=(), repr=False)
-    client: Pairs = field(default=(), repr=False)
+    container: str  # or the bucket, or the name of the memory store
+    account: str  # has one cap on concurrent requests
+    config: Pairs = field(default=(), repr=False)  # of the store, with its credentials
+    client: Pairs = field(default=(), repr=False)  # options of the HTTP client
     retry: Pairs = field(default=(), repr=False)
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)  # must never be shown
     identity: Identity = NOBODY
     provider: CredentialProvider | None = field(default=None, repr=False)
 
     @property
     def scrubber(self) -> Scrubber:
-        """What keeps this client's secrets, and those of the environment, out of messages."""
+        """Keeps this client's secrets, and those of the environment, out of messages."""
         return Scrubber(self.secrets | environment_secrets(os.environ))
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimit:
-    """How many requests of an account run at the same time, and whether the caller chose it."""
+    """The most concurrent requests of an account; `explicit` where the call says so."""
 
     value: int
     explicit: bool
@@ -91,40 +77,33 @@ def client_spec(
         OptionError: An option is unknown, or has a value that is not valid.
         AuthenticationError: There are no credentials, and nowhere to look for any.
     """
-    table = options_of(address.kind)
-    call = canonical(options, table)
-    variables = from_environment(environment, table)
-    requests = {option.key: option for option in REQUEST_OPTIONS}
-    values = {
-        key: call.get(key) or variables.get(key) or option.default
-        for key, option in requests.items()
-        if call.get(key) or variables.get(key) or option.default
-    }
+    known = options_of(address.kind)
+    call, variables = canonical(options, known), from_environment(environment, known)
+    defaults = {option.key: option.default for option in REQUEST_OPTIONS if option.default}
+    texts = defaults | variables | {key: text for key, text in call.items() if text}
     limit = RequestLimit(
-        read_count("max_concurrent_requests", values.pop("max_concurrent_requests") or "", least=1),
+        read_count("max_concurrent_requests", texts.pop("max_concurrent_requests"), least=1),
         explicit=bool(call.get("max_concurrent_requests")),
     )
     if address.kind == "memory":
         return ClientSpec("memory", address.container, f"memory://{address.container}"), limit
-    access = _access(address, call, variables, credential, filter(is_an_identity, options))
+    access = _access(address, call, variables, credential, filter(is_identity_of_deltalake, options))
     _check_endpoints(access.config)
-    client = {key: _read(requests[key], value) for key, value in values.items() if requests[key].part == "client"}
+    requests = {option.key: option.read(texts[option.key]) for option in REQUEST_OPTIONS if option.key in texts}
+    retry = {key: requests.pop(key) for key in list(requests) if key.startswith("retry_")}
     if access.endpoint:
-        client["allow_http"] = access.endpoint.startswith("http://")
-    retry = {key: _read(requests[key], value) for key, value in values.items() if requests[key].part == "retry"}
-    secret = {option.key for option in table if option.secret}
-    known = (*call.items(), *access.config.items(), *client.items())
+        requests["allow_http"] = access.endpoint.startswith("http://")
+    secret = {option.key for option in known if option.secret}
+    values = (*call.items(), *access.config.items(), *requests.items())
+    is_azure = address.kind == "azure"
     spec = ClientSpec(
         kind=address.kind,
         container=address.container,
-        account=access.endpoint
-        if address.kind == "azure"
-        else f"{address.kind}://{address.container} {access.endpoint}",
+        account=access.endpoint if is_azure else f"{address.kind}://{address.container} {access.endpoint}",
         config=_pairs(access.config),
-        client=_pairs(client),
+        client=_pairs(requests),
         retry=_pairs(retry),
-        secrets=frozenset(str(value) for key, value in known if key in secret)
-        | (access.provider.secrets if access.provider else frozenset()),
+        secrets=access.secrets | {str(value) for key, value in values if key in secret},
         identity=access.identity,
         provider=access.provider,
     )
@@ -132,14 +111,30 @@ def client_spec(
 
 
 def client_for(spec: ClientSpec) -> ObjectStore:
-    """Gives the client for a spec, which is made on the first call.
-
-    Raises:
-        OptionError: The configuration is not valid.
-    """
+    """Returns the client for a spec, which is made on the first call."""
     with _building:
         return _client(spec)
 
+
+def options_of(kind: StoreKind) -> tuple[StorageOption, ...]:
+    """Returns the options that a kind of store knows. A local table knows those of all, and ignores them."""
+    clouds = {"azure": AZURE_OPTIONS, "s3": S3_OPTIONS, "gs": GOOGLE_OPTIONS, "memory": ()}
+    return (*REQUEST_OPTIONS, *clouds.get(kind, (*AZURE_OPTIONS, *S3_OPTIONS, *GOOGLE_OPTIONS)))
+
+
+def environment_secrets(environment: Mapping[str, str]) -> frozenset[str]:
+    """Returns the secrets that are in environment variables, those that clients look for by themselves included."""
+    ours = (name for option in options_of("local") if option.secret for name in option.environment)
+    return frozenset(value for name in (*ours, *_SECRETS_OF_CLIENTS) if (value := environment.get(name)))
+
+
+_SECRETS_OF_CLIENTS = (
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_TOKEN",
+    "AZURE_PASSWORD",
+    "IDENTITY_HEADER",
+    "MSI_SECRET",
+)
 
 _building = threading.Lock()
 
@@ -189,8 +184,8 @@ def _access(
     variables: Mapping[str, str],
     credential: object,
     unread: Iterable[str],
-) -> Access:
-    """Gives the way to a cloud, from the options that are not about requests."""
+) -> CloudAccess:
+    """Reads the options that are not about requests."""
     general = {option.key for option in REQUEST_OPTIONS}
     call, variables = (
         {key: value for key, value in source.items() if key not in general} for source in (call, variables)
@@ -198,20 +193,6 @@ def _access(
     if address.kind == "azure":
         return azure_access(address, call, variables, credential)
     return s3_access(call, variables, unread) if address.kind == "s3" else google_access(call, variables)
-
-
-def _read(option: StorageOption, value: str | None) -> str | bool | int | timedelta:
-    text = value or ""
-    if option.type == "flag":
-        return read_flag(option.key, text)
-    if option.type == "count":
-        return read_count(option.key, text)
-    if option.type == "duration":
-        return read_duration(option.key, text)
-    return read_certificate(option.key, text) if option.key in _CERTIFICATES else text
-
-
-_CERTIFICATES = {"root_certificate", "proxy_ca_certificate"}
 
 
 def _check_endpoints(config: Mapping[str, str]) -> None:
@@ -225,35 +206,3 @@ def _check_endpoints(config: Mapping[str, str]) -> None:
 
 def _pairs(values: Mapping[str, Any]) -> Pairs:
     return tuple(sorted(values.items()))
-
-
-# Every storage option, once.
-#
-# An option may be written in lower or upper case, by its key or by any of its other names, in `storage_options`
-# or, where a name starts with `azure_`, `aws_`, `google_` or `delta_sidecar_`, as an environment variable in upper
-# case. What the call says holds before what the address says, and that before the environment.
-
-
-__all__ = ["AZURE_OPTIONS", "GOOGLE_OPTIONS", "REQUEST_OPTIONS", "S3_OPTIONS", "environment_secrets", "options_of"]
-
-
-def options_of(kind: StoreKind) -> tuple[StorageOption, ...]:
-    """Gives the options that a kind of store knows. A local table knows those of all, and does nothing with them."""
-    clouds = {"azure": AZURE_OPTIONS, "s3": S3_OPTIONS, "gs": GOOGLE_OPTIONS, "memory": ()}
-    return (*REQUEST_OPTIONS, *clouds.get(kind, (*AZURE_OPTIONS, *S3_OPTIONS, *GOOGLE_OPTIONS)))
-
-
-def environment_secrets(environment: Mapping[str, str]) -> frozenset[str]:
-    """Gives the secrets that are in environment variables, whoever reads them."""
-    ours = (name for option in options_of("local") if option.secret for name in option.environment)
-    return frozenset(value for name in (*ours, *_SECRETS_OF_OTHERS) if (value := environment.get(name)))
-
-
-# Clients look for these by themselves.
-_SECRETS_OF_OTHERS = (
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-    "AWS_TOKEN",
-    "AZURE_PASSWORD",
-    "IDENTITY_HEADER",
-    "MSI_SECRET",
-)

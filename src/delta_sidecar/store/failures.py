@@ -1,10 +1,9 @@
-"""What an object store's failures mean, in this library's errors and without secrets."""
+"""An object store's failures as this library's errors, without secrets."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 from delta_sidecar.errors import (
     AuthenticationError,
@@ -16,23 +15,15 @@ from delta_sidecar.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from delta_sidecar.store.clouds import Identity
     from delta_sidecar.store.redaction import Scrubber
 
 
 def explain(error: Exception, *, doing: str, where: str, scrubber: Scrubber, identity: Identity) -> StorageError:
-    """Gives the error to raise for what a client raised.
+    """Returns the error to raise for a client's error, about what "cannot {doing} {where}".
 
     Raise it outside of the `except` block: the client's own error, with its unscrubbed text, is then not
     chained.
-
-    Args:
-        error: What the client raised.
-        doing: What was asked, as in "cannot {doing} {where}".
-        where: The address of the object or folder.
-        scrubber: What keeps the secrets out.
-        identity: Who the client says it is.
     """
     name = type(error).__name__
     what = f"cannot {doing} {where}"
@@ -64,12 +55,12 @@ def explain(error: Exception, *, doing: str, where: str, scrubber: Scrubber, ide
 
 
 def is_interrupt(error: Exception) -> bool:
-    """Tells whether a client's error is a Ctrl-C that came while a credential was asked for its token."""
+    """True if a client's error is a Ctrl-C that came while a credential was asked for its token."""
     return _INTERRUPT in _own_text(error)
 
 
 def reason_of(error: Exception, scrubber: Scrubber) -> str:
-    """Gives a client's error text in one short line without secrets."""
+    """Returns a client's error text in one short line without secrets."""
     text = _own_text(error)
     answer = re.search(r"<Code>(\w+)</Code>\s*<Message>([^\n<]*)", text)
     if answer:
@@ -82,7 +73,7 @@ _LONGEST_REASON = 400
 
 _TRUST = "the storage option 'root_certificate' names the certificates of a company or an emulator"
 
-# What services answer, and what obstore says of memory.
+# The answer of services, and the error of obstore's memory store.
 _BEYOND = re.compile(r"status code: 416\b|Wanted range starting at")
 
 # S3 answers 400 to what is wrong with a signature or its token.
@@ -97,7 +88,7 @@ _NO_CREDENTIALS = re.compile(
     r"|computeMetadata|service account file|web identity|POST REDACTED"
 )
 
-# What a provider of tokens raised.
+# The error of a provider of tokens.
 _NO_TOKEN = re.compile(r"(?s)External \w+ credential provider: \w+: (.*)")
 
 _INTERRUPT = "credential provider: KeyboardInterrupt"
@@ -106,77 +97,12 @@ _DISTRUSTED = re.compile(r"InvalidCertificate\(\s*(\w+)")
 
 
 def _own_text(error: Exception) -> str:
-    """Gives a client's error text without the description of its insides."""
+    """Returns a client's error text without the description of its insides."""
     return str(error).split("\n\nDebug source:", 1)[0]
 
 
-# How a cloud is reached: a client's configuration, who it says it is, and what hands it its credentials.
-
-
-class CredentialProvider(Protocol):
-    """Hands a client its credentials, once and again before they expire.
-
-    Providers are values: equal ones share a client, and they pickle with the stores that use them.
-    """
-
-    @property
-    def secrets(self) -> frozenset[str]:
-        """The values in it that must never be shown."""
-
-    def __call__(self) -> Mapping[str, Any]:
-        """Gives credentials in obstore's form, with the time until which they hold."""
-
-    def __hash__(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who a client says it is, for the messages of failures.
-
-    Attributes:
-        tried: Which credentials are used, and where they come from.
-        hint: What to do when they are refused.
-    """
-
-    tried: str
-    hint: str
-
-
-NOBODY = Identity("no credentials, for none are needed", "")
-"""The identity of a store that asks for none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """What a client of a cloud is made from.
-
-    Attributes:
-        config: The values by object_store's keys.
-        endpoint: The service's address; empty for the cloud's own.
-        identity: Who the client says it is.
-        provider: What hands it its credentials; None where they are in the configuration, or object_store looks
-            for them.
-    """
-
-    config: dict[str, str] = field(repr=False)
-    endpoint: str
-    identity: Identity
-    provider: CredentialProvider | None = None
-
-
-OPTIONS = "from the storage options"
-ENVIRONMENT = "from the environment"
-
-
-# The store of a table that only deltalake can reach.
-
-
 class UnreachableStore:
-    """Stands for a store where none can be opened: whatever is asked of it is refused, with what to do instead.
-
-    Args:
-        url: The table's address for messages, without secrets.
-    """
+    """The store of a table that only deltalake can reach: every request is refused, with what to do instead."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -1,4 +1,4 @@
-"""What the library asks of an object store.
+"""The interface of an object store.
 
 Every path is relative to the table's root, separated by `/`, in raw characters: never URL-encoded, so a path
 read from a listing can be handed straight back.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from delta_sidecar.errors import StorageError
 
@@ -27,19 +27,12 @@ PAGE_SIZE = 5000
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """One object of a store.
-
-    Attributes:
-        path: Where it is, below the table's root.
-        size: Its size in bytes.
-        last_modified: When it was written, in milliseconds since the epoch.
-        e_tag: What identifies these contents, never in quotes; None where the store gives none.
-    """
+    """One object of a store."""
 
     path: str
     size: int
-    last_modified: int
-    e_tag: str | None
+    last_modified: int  # in milliseconds since the epoch
+    e_tag: str | None  # identifies the contents, never in quotes; None where the store has none
 
 
 Page: TypeAlias = list[ObjectMeta]
@@ -48,17 +41,11 @@ Page: TypeAlias = list[ObjectMeta]
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The answer to a read of an object from its start.
-
-    Attributes:
-        data: The bytes: all of them, or as many as were asked for.
-        size: The size of the whole object.
-        e_tag: What identifies these contents, never in quotes; None where the store gives none.
-    """
+    """The answer to a read of an object from its start: all of it, or as many bytes as were asked for."""
 
     data: Buffer
-    size: int
-    e_tag: str | None
+    size: int  # of the whole object
+    e_tag: str | None  # as in `ObjectMeta`
 
 
 class Store(Protocol):
@@ -85,15 +72,10 @@ class Store(Protocol):
         """Asks for an object's size, time and e_tag."""
 
     def list(self, prefix: str, *, after: str | None = None) -> Iterator[Page]:
-        """Lists the objects below a folder, page by page.
+        """Lists the objects below a folder (empty for the root) whose paths sort after `after`, page by page.
 
-        The next page is requested when it is asked for. Pages and what is in them come in no particular
-        order. Folder markers, as Hadoop leaves them (no bytes and no extension), are left out.
-
-        Args:
-            prefix: The folder, such as `_delta_log/`; the empty string lists everything. A missing folder is
-                empty.
-            after: Lists only paths that sort after this one.
+        The next page is requested when it is asked for. Pages and what is in them come in no particular order. A
+        missing folder is empty. Folder markers, as Hadoop leaves them (no bytes and no extension), are left out.
         """
 
     def put(self, path: str, data: bytes, *, overwrite: bool = False) -> ObjectMeta:
@@ -104,34 +86,29 @@ class Store(Protocol):
         """
 
     def put_file(self, path: str, source: str, *, overwrite: bool = False) -> ObjectMeta:
-        """Writes an object from a file on the local disk, whole or not at all. It is never in memory all at once.
-
-        Args:
-            path: Where the object is to be.
-            source: The file's path. It stays.
-            overwrite: Whether an object that is there is replaced.
-
-        Raises:
-            ObjectExistsError: There is one already, and `overwrite` was not set.
-        """
+        """Writes an object from a local file, as `put` does, but without ever having all of it in memory."""
 
     def delete(self, path: str) -> None:
         """Deletes an object; that there is none is no error, for not every store tells."""
 
     def bind(self, log: RequestLog) -> Store:
-        """Gives a view of this store for one scan.
+        """Returns a view of this store for one scan.
 
         Its requests are counted in `log`, wait for their turn as one scan and are refused once `log` is
         cancelled.
         """
 
 
-def check_path(path: str) -> str:
-    """Returns a path that stays below the root.
+@runtime_checkable
+class TokenCredential(Protocol):
+    """A source of tokens: the protocol that azure-identity's credentials follow."""
 
-    Raises:
-        StorageError: The path is empty or absolute, or has `.`, `..` or empty segments.
-    """
+    def get_token(self, *scopes: str, **kwargs: Any) -> Any:  # noqa: ANN401 - `kwargs` are the credential's own
+        """Gives an object with a `token` and with `expires_on`, in seconds since the epoch."""
+
+
+def check_path(path: str) -> str:
+    """Returns a path that stays below the root; one that is empty or has empty, `.` or `..` segments does not."""
     if any(segment in {"", ".", ".."} for segment in path.split("/")):
         msg = f"not a path below the table's root: {path!r}"
         raise StorageError(msg)
@@ -145,7 +122,7 @@ def check_folder(prefix: str) -> str:
 
 
 def is_folder_marker(path: str, size: int) -> bool:
-    """Tells whether an object only marks a folder: it has no bytes, and its name has no extension."""
+    """True if an object only marks a folder: it has no bytes, and its name has no extension."""
     return size == 0 and "." not in path.rsplit("/", 1)[-1]
 
 
@@ -157,29 +134,21 @@ CLOSE = 256 * 1024
 
 
 def check_range(start: int, end: int) -> None:
-    """Refuses ranges that are none.
-
-    Raises:
-        ValueError: The range starts before the object, or ends before it starts.
-    """
+    """Raises `ValueError` for a range that starts before the object, or ends before it starts."""
     if not 0 <= start <= end:
         msg = f"not a range of bytes: {start} to {end}"
         raise ValueError(msg)
 
 
 def check_max_bytes(max_bytes: int | None) -> None:
-    """Refuses to read nothing of an object.
-
-    Raises:
-        ValueError: The number is not positive.
-    """
+    """Raises `ValueError` for a number of bytes that is not positive."""
     if max_bytes is not None and max_bytes < 1:
         msg = f"max_bytes must be positive: {max_bytes}"
         raise ValueError(msg)
 
 
 def merge(ranges: Sequence[tuple[int, int]], close: int = CLOSE) -> list[tuple[int, int]]:
-    """Gives the fewest ranges that cover all of these, reading over gaps of up to `close` bytes."""
+    """Returns the fewest ranges that cover all of these, reading over gaps of up to `close` bytes."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         check_range(start, end)
@@ -193,7 +162,7 @@ def merge(ranges: Sequence[tuple[int, int]], close: int = CLOSE) -> list[tuple[i
 def split(
     merged: Sequence[tuple[int, int]], parts: Sequence[Buffer], ranges: Sequence[tuple[int, int]]
 ) -> list[Buffer]:
-    """Cuts what was read for merged ranges into what was asked for, without copying."""
+    """Cuts the bytes of merged ranges into the ranges that were asked for, without copying."""
     firsts = [first for first, _ in merged]
     answers: list[Buffer] = []
     for start, end in ranges:

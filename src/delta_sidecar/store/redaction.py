@@ -15,11 +15,7 @@ HIDDEN = "***"
 
 
 class Scrubber:
-    """Replaces secrets in texts: the values it was given, in any encoding, and whatever looks like one.
-
-    Args:
-        secrets: The values of a store's own credentials.
-    """
+    """Replaces secrets in texts: known values, in any encoding, and anything that looks like a secret."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         # The longest first, so that no secret is left half visible by another one inside it.
@@ -27,7 +23,7 @@ class Scrubber:
         self._known = re.compile("|".join(re.escape(form) for form in forms)) if forms else None
 
     def scrub(self, text: str) -> str:
-        """Gives a text without its secrets."""
+        """Returns a text without its secrets."""
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
         for pattern in _PATTERNS:
@@ -36,7 +32,7 @@ class Scrubber:
 
 
 def redact_address(address: str) -> str:
-    """Gives an address for a message: without its query, and without user names and passwords, however encoded."""
+    """Returns an address for a message: without its query, user names and passwords, in any encoding."""
     scheme, separator, rest = _QUERY.split(address, maxsplit=1)[0].partition("://")
     if not separator or not _SCHEME.fullmatch(scheme):
         place, colon, _ = scheme.partition(":")
@@ -50,22 +46,22 @@ def redact_address(address: str) -> str:
 
 
 def redact_name(name: str) -> str:
-    """Gives an option's name for a message, if it is made of words as names are; else it may be a misplaced secret."""
+    """Returns an option's name for a message, hidden unless it is made of words: it may be a misplaced secret."""
     return name if len(name) <= _LONGEST_NAME and _WORDS.fullmatch(name) else HIDDEN
 
 
 def is_plain_name(text: str) -> bool:
-    """Whether a text can be the name of a container or a bucket, and holds nothing besides."""
+    """True if a text can be the name of a container or a bucket, and holds nothing besides."""
     return _NAME.fullmatch(text) is not None
 
 
 def is_plain_host(text: str) -> bool:
-    """Whether a text can be a host, with its port, and holds nothing besides."""
+    """True if a text can be a host, with its port, and holds nothing besides."""
     return _HOST.fullmatch(text) is not None
 
 
 def decode_fully(text: str) -> str:
-    """Gives a text without percent-encoding, even where it was encoded more than once."""
+    """Returns a text without percent-encoding, even where it was encoded more than once."""
     while (decoded := unquote(text)) != text:
         text = decoded
     return text
@@ -76,7 +72,7 @@ _HOST = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _NAME = re.compile(r"(?:[\w$. -]|%20)+")
 _CONTAINER_AT_HOST = {"abfs", "abfss", "adl", "az", "azure", "wasb", "wasbs"}
 
-# Where a query or a fragment starts: plain, or encoded any number of times.
+# The start of a query or a fragment: plain, or encoded any number of times.
 _QUERY = re.compile(r"(?i)[?#]|%(?:25)*(?:3F|23)|&sig(?:=|%(?:25)*3D)")
 
 # Keys and tokens are long, and have digits in the middle of letters.
@@ -106,7 +102,7 @@ _PATTERNS = (
 
 
 def _forms(secret: str) -> set[str]:
-    """Gives a secret as it may turn up: as it is, in parts, decoded, encoded."""
+    """Returns a secret as it may turn up: as it is, in parts, decoded, encoded."""
     bases = {part for whole in (secret, unquote(secret)) for part in _parts(whole)}
     forms = {form for base in bases for form in (base, quote(base, safe=""), quote(base), quote_plus(base))}
     forms |= {re.sub(r"%[0-9A-F]{2}", lambda code: code[0].lower(), form) for form in forms}
@@ -114,10 +110,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _parts(secret: str) -> set[str]:
-    """Gives a secret and what is secret by itself in it.
-
-    That is the signature of a SAS, the password of a proxy, each line of a key, and the secrets of a service account.
-    """
+    """Returns a secret and the secrets in it: a SAS's signature, a proxy's password, a key's lines, JSON's values."""
     parts = {secret}
     for found in (re.search(r"(?i)\bsig=([^&]+)", secret), re.search(r"://[^/]*?:(.+)@", secret)):
         if found:

@@ -7,9 +7,11 @@ import logging
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import obstore
+from obstore.exceptions import BaseError, NotSupportedError
 
 from delta_sidecar.errors import (
     AuthenticationError,
@@ -41,31 +43,35 @@ if TYPE_CHECKING:
 
     from delta_sidecar.store.accounting import RequestKind
 
-    _RawPage: TypeAlias = Sequence[Mapping[str, Any]]
-
 T = TypeVar("T")
 
 logger = logging.getLogger("delta_sidecar.store")
 
+LARGE_FILE = 32 << 20
+"""Files above this size are not taken into memory to be written."""
+
+_BLOCK = 8 << 20
+_MOST_BLOCKS = 9_000
+_BLOCKS_AT_ONCE = 4
+_COPY_WAITS = (0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
+
+# The size of an answer of these, so that a page of ours is one request.
+_PAGE_SIZES = {"s3": 1000, "gs": 1000}
+
+_LISTING_TRIES = 4
+_SHORT_BODY_TRIES = 3
+_PARALLEL_RANGES = 16
+
+_VERBS: dict[RequestKind, str] = {"get": "read", "list": "list", "head": "find", "put": "write", "delete": "delete"}
+
 
 class RemoteStore:
-    """A table's root folder behind obstore.
-
-    Args:
-        url: The root's address for messages.
-        spec: What the client is made from.
-        limit: The cap on concurrent requests of the account.
-        prefix: The root folder inside of the container.
-        log: Where requests are counted; a log of its own when there is none.
-    """
+    """A table's root folder behind obstore: `prefix` inside of the container that `spec` names."""
 
     def __init__(
         self, url: str, spec: ClientSpec, limit: RequestLimit, prefix: str, log: RequestLog | None = None
     ) -> None:
-        import obstore
-
         self.url = url
-        self._obstore: Any = obstore
         self._spec = spec
         self._limit = limit
         self._root = f"{prefix}/" if prefix else ""
@@ -84,23 +90,21 @@ class RemoteStore:
         return RemoteStore, (self.url, self._spec, self._limit, self._prefix)
 
     def bind(self, log: RequestLog) -> RemoteStore:
-        """Gives a view of this store for one scan."""
+        """Returns a view of this store for one scan."""
         return RemoteStore(self.url, self._spec, self._limit, self._prefix, log)
 
     def get(self, path: str, *, max_bytes: int | None = None) -> Fetched:
         """Reads an object, or its first `max_bytes`."""
         check_max_bytes(max_bytes)
         if max_bytes is not None:
-            try:
+            # An empty object has no first byte, and Azure refuses to send any range of it.
+            with contextlib.suppress(ObjectTruncatedError):
                 return self._read(path, 0, max_bytes, self._log.begin())
-            except ObjectTruncatedError:
-                # An empty object has no first byte, and Azure refuses to send any range of it.
-                pass
         return self._read(path, 0, None, self._log.begin())
 
     def get_range(self, path: str, start: int, end: int) -> Buffer:
         """Reads exactly the bytes from `start` up to `end`."""
-        return self._read_exactly(path, start, end, self._log.begin())
+        return self._read_exactly(path, (start, end), self._log.begin())
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Reads several ranges together, close ones in one request, the others side by side."""
@@ -108,32 +112,22 @@ class RemoteStore:
             return []
         trip = self._log.begin()
         merged = merge(ranges)
-        if len(merged) == 1:
-            parts: Sequence[Buffer] = [self._read_exactly(path, *merged[0], trip)]
-        else:
-            parts = self._read_all(path, merged, trip)
+        parts = [self._read_exactly(path, merged[0], trip)] if len(merged) == 1 else self._read_all(path, merged, trip)
         return split(merged, parts, ranges)
 
     def head(self, path: str) -> ObjectMeta:
         """Asks for an object's size, time and e_tag."""
         key = self._key(path)
-        raw = self._send("head", path, lambda: self._obstore.head(self._client, key), doing="find")
-        return _meta(path, raw)
+        return _meta(path, self._send("head", path, lambda: obstore.head(self._client, key)))
 
     def list(self, prefix: str, *, after: str | None = None) -> Iterator[Page]:
         """Lists the objects below a folder, page by page."""
-        folder = check_folder(prefix)
-        return self._pages(folder, after)
+        return self._pages(check_folder(prefix), after)
 
     def put(self, path: str, data: bytes, *, overwrite: bool = False) -> ObjectMeta:
         """Writes an object whole or not at all. The answer's time is this machine's."""
-        key = self._key(path)
         mode = "overwrite" if overwrite else "create"
-
-        def write() -> Mapping[str, Any]:
-            return self._obstore.put(self._client, key, data, mode=mode, use_multipart=False)  # type: ignore[no-any-return]
-
-        answer = self._send("put", path, write, doing="write", moved=len(data))
+        answer = self._put(path, data, len(data), mode=mode, use_multipart=False)
         return ObjectMeta(path, len(data), time.time_ns() // 1_000_000, _unquoted(answer["e_tag"]))
 
     def put_file(self, path: str, source: str, *, overwrite: bool = False) -> ObjectMeta:
@@ -169,25 +163,18 @@ class RemoteStore:
         """Deletes an object, if there is one."""
         key = self._key(path)
         with contextlib.suppress(ObjectNotFoundError):
-            self._send("delete", path, lambda: self._obstore.delete(self._client, key), doing="delete")
+            self._send("delete", path, lambda: obstore.delete(self._client, key))
 
     def _key(self, path: str) -> str:
         return self._root + check_path(path)
 
-    def _put_blocks(self, path: str, source: str, size: int) -> None:
+    def _put(self, path: str, data: bytes | Path, size: int, **how: Any) -> obstore.PutResult:  # noqa: ANN401 - obstore's
         key = self._key(path)
+        return self._send("put", path, lambda: obstore.put(self._client, key, data, **how), moved=size)
 
-        def write() -> object:
-            return self._obstore.put(
-                self._client,
-                key,
-                Path(source),
-                use_multipart=True,
-                chunk_size=max(_BLOCK, -(-size // _MOST_BLOCKS)),
-                max_concurrency=_BLOCKS_AT_ONCE,
-            )
-
-        self._send("put", path, write, doing="write", moved=size)
+    def _put_blocks(self, path: str, source: str, size: int) -> None:
+        block = max(_BLOCK, -(-size // _MOST_BLOCKS))
+        self._put(path, Path(source), size, use_multipart=True, chunk_size=block, max_concurrency=_BLOCKS_AT_ONCE)
 
     def _copy(self, source: str, path: str) -> bool:
         """Copies an object to where there is none; False where the store cannot do that."""
@@ -195,12 +182,12 @@ class RemoteStore:
 
         def copy() -> bool:
             try:
-                self._obstore.copy(self._client, *keys, overwrite=False)
-            except (self._obstore.exceptions.NotSupportedError, NotImplementedError):
+                obstore.copy(self._client, *keys, overwrite=False)
+            except (NotSupportedError, NotImplementedError):
                 return False
             return True
 
-        return self._send("put", path, copy, doing="write")
+        return self._send("put", path, copy)
 
     def _put_if_absent(self, path: str, source: str, size: int) -> None:
         try:
@@ -227,14 +214,13 @@ class RemoteStore:
         at_once = min(_PARALLEL_RANGES, self._gate.limit)
         trips = [trip + number // at_once for number in range(len(ranges))]
         try:
-            return list(
-                pool.map(lambda wanted, trip: self._read_exactly(path, wanted[0], wanted[1], trip), ranges, trips)
-            )
+            return list(pool.map(self._read_exactly, [path] * len(ranges), ranges, trips))
         finally:
             pool.shutdown(cancel_futures=True)
             join(TripClock(trips[-1]))
 
-    def _read_exactly(self, path: str, start: int, end: int, trip: int) -> Buffer:
+    def _read_exactly(self, path: str, bounds: tuple[int, int], trip: int) -> Buffer:
+        start, end = bounds
         check_range(start, end)
         if start == end:
             return b""
@@ -249,47 +235,40 @@ class RemoteStore:
 
     def _read(self, path: str, start: int, end: int | None, trip: int) -> Fetched:
         """Reads what there is of a range; a body shorter than its own headers say is asked for again."""
-        options = None if end is None else {"range": (start, end)}
         key = self._key(path)
 
-        def fetch() -> _Body:
-            answer = self._obstore.get(self._client, key, options=options)
-            return _Body(answer.meta, memoryview(answer.bytes()))
+        def fetch() -> Fetched:
+            answer = obstore.get(self._client, key, options=None if end is None else {"range": (start, end)})
+            return Fetched(memoryview(answer.bytes()), answer.meta["size"], _unquoted(answer.meta["e_tag"]))
 
         for _ in range(_SHORT_BODY_TRIES):
-            body = self._send("get", path, fetch, trip=trip, start=start, end=end, doing="read")
-            size = body.meta["size"]
-            if len(body.data) == (size if end is None else min(end, size)) - start:
-                return Fetched(body.data, size, _unquoted(body.meta["e_tag"]))
-            logger.debug("short answer for %s/%s: %d bytes", self.url, path, len(body.data))
+            fetched = self._send("get", path, fetch, trip=trip, start=start, end=end)
+            if len(fetched.data) == (fetched.size if end is None else min(end, fetched.size)) - start:
+                return fetched
+            logger.debug("short answer for %s/%s: %d bytes", self.url, path, len(fetched.data))
         msg = f"cannot read {self.url}/{path}: the store keeps sending fewer bytes than it announces"
         raise StorageError(msg)
 
     def _pages(self, folder: str, after: str | None) -> Iterator[Page]:
-        stream: Iterator[_RawPage] | None = None
+        stream: Iterator[Sequence[Mapping[str, Any]]] | None = None
         trip = 0
         seen = None if after is None else self._root + after
         resumed = ""
         tries = _LISTING_TRIES
 
-        def following() -> _RawPage:
+        def following() -> Sequence[Mapping[str, Any]]:
             nonlocal stream
             if stream is None:
                 # The folder's own `/` is left out: obstore's prefixes are folders anyway.
-                stream = iter(
-                    self._obstore.list(
-                        self._client,
-                        prefix=(self._root + folder).removesuffix("/") or None,
-                        offset=seen,
-                        chunk_size=_PAGE_SIZES.get(self._spec.kind, PAGE_SIZE),
-                    )
-                )
+                folder_key = (self._root + folder).removesuffix("/") or None
+                page_size = _PAGE_SIZES.get(self._spec.kind, PAGE_SIZE)
+                stream = iter(obstore.list(self._client, prefix=folder_key, offset=seen, chunk_size=page_size))
             return next(stream, [])
 
         while True:
             previous, trip = trip, self._log.begin(trip)
             try:
-                page = self._send("list", folder, following, trip=trip, doing="list", first=previous == 0)
+                page = self._send("list", folder, following, trip=trip, first=previous == 0)
             except (AuthenticationError, ObjectNotFoundError):
                 raise
             except StorageError:
@@ -302,7 +281,7 @@ class RemoteStore:
             if not page:
                 return
             paths = [raw["path"] for raw in page]
-            # Where to go on if the next answer breaks off. Out of order nobody can tell, and the failure stands.
+            # A listing that breaks off goes on after the last path. Out of order there is none, and the failure stands.
             tries = tries if paths == sorted(paths) and paths[0] > (seen or "") else 1
             seen = max(paths)
             shown = [
@@ -315,24 +294,19 @@ class RemoteStore:
             if shown:
                 yield shown
 
-    def _send(  # noqa: PLR0913 - what there is to say of a request
+    def _send(
         self,
         kind: RequestKind,
         path: str,
         action: Callable[[], T],
         *,
-        doing: str,
         trip: int | None = None,
         start: int | None = None,
         end: int | None = None,
         moved: int = 0,
         first: bool = True,
     ) -> T:
-        """Makes one request in its turn, counts it, and raises this library's errors.
-
-        Raises:
-            ScanCancelledError: The scan was stopped before the request was made.
-        """
+        """Makes one request in its turn, counts it, and raises this library's errors."""
         if trip is None:
             trip = self._log.begin()
         with self._gate.slot(self._log):
@@ -341,16 +315,13 @@ class RemoteStore:
                 value = action()
                 # The end of a listing is known from the page before; asking for it sends nothing.
                 sent = first or value != []
-                moved = len(value.data) if isinstance(value, _Body) else moved
-            except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
+                moved = len(value.data) if isinstance(value, Fetched) else moved
+            except (BaseError, OSError, ValueError) as error:
                 if is_interrupt(error):
                     raise KeyboardInterrupt from None
+                where = f"{self.url}/{path}"
                 failure = explain(
-                    error,
-                    doing=doing,
-                    where=f"{self.url}/{path}",
-                    scrubber=self._scrubber,
-                    identity=self._spec.identity,
+                    error, doing=_VERBS[kind], where=where, scrubber=self._scrubber, identity=self._spec.identity
                 )
                 moved = 0
             else:
@@ -359,29 +330,6 @@ class RemoteStore:
                 if sent:
                     self._log.finish(kind, path, trip, moved=moved, start=start, end=end)
         raise failure
-
-
-@dataclass(frozen=True, slots=True)
-class _Body:
-    meta: Mapping[str, Any]
-    data: memoryview
-
-
-# What these send in one answer, so that a page of ours is one request.
-_PAGE_SIZES = {"s3": 1000, "gs": 1000}
-
-_LISTING_TRIES = 4
-_SHORT_BODY_TRIES = 3
-
-_PARALLEL_RANGES = 16
-
-LARGE_FILE = 32 << 20
-"""Files above this size are not taken into memory to be written."""
-
-_BLOCK = 8 << 20
-_MOST_BLOCKS = 9_000
-_BLOCKS_AT_ONCE = 4
-_COPY_WAITS = (0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
 
 
 def _meta(path: str, raw: Mapping[str, Any]) -> ObjectMeta:

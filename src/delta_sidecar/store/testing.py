@@ -1,4 +1,4 @@
-"""Stores around stores, for tests: slow ones, faulty ones, and ones that remember what was asked.
+"""Stores around stores, for tests: slow ones, faulty ones, and ones that remember their requests.
 
 They compose (`RecordingStore(LatencyStore(store, 0.02))`), and a bound view keeps its wrappers.
 """
@@ -22,28 +22,8 @@ if TYPE_CHECKING:
     from delta_sidecar.store.interface import Buffer, Fetched, ObjectMeta, Page, Store
 
 
-__all__ = [
-    "Attempt",
-    "EmptyAfterOffset",
-    "Fail",
-    "FaultStore",
-    "Hide",
-    "IgnoreOffset",
-    "LatencyStore",
-    "RecordingStore",
-    "Truncate",
-]
-
-
-# What all wrappers share: they pass requests on, and see each one before it goes.
-
-
 class StoreWrapper:
-    """A store that passes every request on to another one.
-
-    Args:
-        inner: The store that answers.
-    """
+    """A store that passes every request on to another one, and sees it before it goes."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -119,58 +99,32 @@ class StoreWrapper:
         self.inner.delete(path)
 
 
-# A store that is far away.
-
-
 class LatencyStore(StoreWrapper):
-    """A store whose every answer takes longer. Ranges that are read together wait once.
-
-    Args:
-        inner: The store that answers.
-        seconds: How much longer.
-        sleep: What waits.
-    """
+    """A store whose every answer takes some seconds longer. Ranges that are read together wait once."""
 
     def __init__(self, inner: Store, seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
         super().__init__(inner)
         self.seconds = seconds
         self._sleep = sleep
 
-    def before(
-        self,
-        kind: RequestKind,  # noqa: ARG002 - all requests are alike
-        path: str,  # noqa: ARG002
-        start: int | None = None,  # noqa: ARG002
-        end: int | None = None,  # noqa: ARG002
-    ) -> None:
+    def before(self, *_request: object, **_range: object) -> None:
         """Waits."""
         self._sleep(self.seconds)
 
-    def before_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> None:  # noqa: ARG002 - as above
+    def before_ranges(self, *_ranges: object, **_named: object) -> None:
         """Waits once for all of them."""
         self._sleep(self.seconds)
 
 
-# A store that fails in the ways real ones do, on purpose.
-
-
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Some requests raise an error.
+    """Some requests raise an error."""
 
-    Attributes:
-        path: The pattern of the paths concerned, as in `fnmatch`; a listing's path is its prefix.
-        kind: The kind of request; None for any.
-        error: What is raised.
-        first: Which of these requests is the first to fail, counted from one.
-        times: How many fail; None for all that follow.
-    """
-
-    path: str = "*"
-    kind: RequestKind | None = None
+    path: str = "*"  # the pattern of the paths concerned, as in `fnmatch`; a listing's path is its prefix
+    kind: RequestKind | None = None  # None for any
     error: Exception = field(default_factory=lambda: StorageError("injected: 500 internal server error"))
-    first: int = 1
-    times: int | None = None
+    first: int = 1  # the number of the first request to fail, counted from one
+    times: int | None = None  # the number of requests that fail; None for all that follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,32 +144,27 @@ class Hide:
 
 @dataclass(frozen=True, slots=True)
 class IgnoreOffset:
-    """Listings show everything below the folder, whatever they are asked to start after."""
+    """Listings show everything below the folder, even when they are asked to start after a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyAfterOffset:
-    """Listings that are asked to start somewhere show nothing."""
+    """Listings that are asked to start after a path show nothing."""
 
 
 Rule: TypeAlias = Fail | Truncate | Hide | IgnoreOffset | EmptyAfterOffset
 
 
 class FaultStore(StoreWrapper):
-    """A store with faults. Requests are counted over all its bound views.
-
-    Args:
-        inner: The store that answers.
-        rules: What goes wrong.
-    """
+    """A store that fails in the ways real ones do, by rules. Requests are counted over all its bound views."""
 
     def __init__(self, inner: Store, *rules: Rule) -> None:
         super().__init__(inner)
         self.rules = rules
         self._seen = _Counter(len(rules))
 
-    def before(self, kind: RequestKind, path: str, start: int | None = None, end: int | None = None) -> None:  # noqa: ARG002
-        """Raises what a rule says."""
+    def before(self, kind: RequestKind, path: str, *_range: object, **_named: object) -> None:
+        """Raises the error of a rule."""
         for index, rule in enumerate(self.rules):
             if not isinstance(rule, Fail) or rule.kind not in {None, kind} or not fnmatchcase(path, rule.path):
                 continue
@@ -245,14 +194,11 @@ class FaultStore(StoreWrapper):
 
     def list(self, prefix: str, *, after: str | None = None) -> Iterator[Page]:
         """Lists what the rules leave to see."""
-        if after is not None and self._has(IgnoreOffset):
+        if IgnoreOffset() in self.rules:
             after = None
         for page in super().list(prefix, after=after):
-            if after is None or not self._has(EmptyAfterOffset):
+            if after is None or EmptyAfterOffset() not in self.rules:
                 yield [self._cut(meta) for meta in page if not self._hidden(meta.path)]
-
-    def _has(self, kind: type[IgnoreOffset | EmptyAfterOffset]) -> bool:
-        return any(isinstance(rule, kind) for rule in self.rules)
 
     def _hidden(self, path: str) -> bool:
         return any(isinstance(rule, Hide) and fnmatchcase(path, rule.path) for rule in self.rules)
@@ -273,7 +219,7 @@ class FaultStore(StoreWrapper):
 
 
 class _Counter:
-    """Counts the requests that each rule has seen."""
+    """Counts the requests that each rule has seen; a pickled one starts anew."""
 
     def __init__(self, rules: int) -> None:
         self._counts = [0] * rules
@@ -288,12 +234,9 @@ class _Counter:
             return self._counts[index]
 
 
-# A store that remembers what it was asked.
-
-
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A request as it was asked for, whatever became of it."""
+    """A request as it was asked for, answered or not."""
 
     kind: RequestKind
     path: str
@@ -304,9 +247,7 @@ class Attempt:
 class RecordingStore(StoreWrapper):
     """A store that remembers every request, over all its bound views.
 
-    Args:
-        inner: The store that answers.
-        hook: Is called before each request, in the thread that makes it; it may wait, or raise.
+    `hook` is called before each request, in the thread that makes it; it may wait, or raise.
     """
 
     def __init__(self, inner: Store, hook: Callable[[Attempt], None] | None = None) -> None:
@@ -324,6 +265,6 @@ class RecordingStore(StoreWrapper):
             self._hook(attempt)
 
     def paths(self, kind: RequestKind) -> list[str]:
-        """Gives the paths that were asked for by one kind of request, in order."""
+        """Returns the paths of the requests of one kind, in order."""
         with self._lock:
             return [attempt.path for attempt in self.attempts if attempt.kind == kind]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from delta_sidecar.store.failures import Access
+    from delta_sidecar.store.clouds import CloudAccess
 
 logger = logging.getLogger("delta_sidecar.spark")
 
@@ -192,7 +192,7 @@ def _sources(address: Address, options: Mapping[str, str]) -> tuple[dict[str, st
     )
 
 
-def _host(access: Access) -> str:
+def _host(access: CloudAccess) -> str:
     """Gives the host by which Hadoop knows an account: that of its file service, behind a proxy or not."""
     known = _PLAIN_HOST.fullmatch(urlsplit(access.endpoint).netloc)
     if known is not None:
@@ -218,7 +218,7 @@ def _named(settings: dict[str, str], host: str) -> dict[str, str]:
     return {key if key == "fs.azure.always.use.https" else f"{key}.{host}": value for key, value in settings.items()}
 
 
-def _azure_endpoint(access: Access) -> dict[str, str]:
+def _azure_endpoint(access: CloudAccess) -> dict[str, str]:
     address = urlsplit(access.endpoint)
     if _PLAIN_HOST.fullmatch(address.netloc):
         return {}
@@ -237,7 +237,7 @@ def _azure_endpoint(access: Access) -> dict[str, str]:
     return settings if secure else settings | {"fs.azure.always.use.https": "false"}
 
 
-def _azure_credentials(access: Access, call: Mapping[str, str]) -> dict[str, str]:
+def _azure_credentials(access: CloudAccess, call: Mapping[str, str]) -> dict[str, str]:
     config = access.config
     kind = config["credential_type"]
     authority = config.get("authority_host", "https://login.microsoftonline.com")

@@ -1,4 +1,4 @@
-"""Which Google Cloud service to ask, and with which credentials.
+"""Google Cloud: its options, the service's address and the credentials.
 
 The call is asked before the environment, and credentials come from the first of them that has any. Without any,
 object_store looks for application default credentials, and then asks the machine for its service account.
@@ -9,32 +9,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.store.failures import ENVIRONMENT, OPTIONS, Access, Identity
-from delta_sidecar.store.options import StorageOption, read_flag
+from delta_sidecar.store.clouds import ENVIRONMENT, OPTIONS, CloudAccess, Identity
+from delta_sidecar.store.options import flag, read_endpoint, read_flag, secret, text, with_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+GOOGLE_OPTIONS = with_prefix(
+    "google_",
+    text(
+        "service_account",
+        "The path of a service account's key file.",
+        "google_service_account google_service_account_path service_account_path",
+    ),
+    secret("service_account_key", "A service account's key, as JSON."),
+    text("application_credentials", "The path of application default credentials.", default="where gcloud leaves them"),
+    secret("bearer_token", "A bearer token."),
+    flag("skip_signature", "Read a public bucket."),
+    text(
+        "base_url",
+        "The service's address; http:// is allowed only where this says so.",
+        default="https://storage.googleapis.com",
+    ),
+)
+"""The options of Google Cloud stores."""
 
-def google_access(call: Mapping[str, str], environment: Mapping[str, str]) -> Access:
-    """Gives the way to Google Cloud.
 
-    Args:
-        call: The options of the call, by key.
-        environment: The options of the environment, by key.
-
-    Raises:
-        OptionError: A value is not valid, or the environment stands against the call.
-    """
-    endpoint = (call.get("base_url") or environment.get("base_url") or "").rstrip("/")
-    # Said in any case, or the client looks for it in the environment by itself.
+def google_access(call: Mapping[str, str], environment: Mapping[str, str]) -> CloudAccess:
+    """Reads the options of the call and of the environment, by key, for Google Cloud."""
+    endpoint = call.get("base_url") or environment.get("base_url") or ""
+    # Set in any case, or the client looks for it in the environment by itself.
     config = {"skip_signature": "false"}
     if endpoint:
-        if not endpoint.startswith(("https://", "http://")):
-            msg = "the storage option 'base_url' must start with https:// or http://"
-            raise OptionError(msg)
-        config["base_url"] = endpoint
-    return Access(config, endpoint, _credentials(config, call, environment))
+        endpoint = config["base_url"] = read_endpoint("base_url", endpoint)
+    return CloudAccess(config, endpoint, _credentials(config, call, environment))
 
 
 _KINDS = {
@@ -75,36 +83,3 @@ def _refuse_conflict(found: Mapping[str, str], environment: Mapping[str, str]) -
                 "set, and object_store prefers the latter: unset it"
             )
             raise OptionError(msg)
-
-
-# The options of Google Cloud stores.
-
-
-GOOGLE_OPTIONS: tuple[StorageOption, ...] = (
-    StorageOption(
-        "service_account",
-        "The path of a service account's key file.",
-        names=("google_service_account", "google_service_account_path", "service_account_path"),
-    ),
-    StorageOption(
-        "service_account_key",
-        "A service account's key, as JSON.",
-        names=("google_service_account_key",),
-        secret=True,
-    ),
-    StorageOption(
-        "application_credentials",
-        "The path of application default credentials.",
-        default="where gcloud leaves them",
-        names=("google_application_credentials",),
-    ),
-    StorageOption("bearer_token", "A bearer token.", names=("google_bearer_token",), secret=True),
-    StorageOption("skip_signature", "Read a public bucket.", names=("google_skip_signature",), type="flag"),
-    StorageOption(
-        "base_url",
-        "The service's address; http:// is allowed only where this says so.",
-        default="https://storage.googleapis.com",
-        names=("google_base_url",),
-    ),
-)
-"""The options of Google Cloud stores."""
