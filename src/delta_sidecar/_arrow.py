@@ -60,7 +60,7 @@ def booleans(mask: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def bits_of(array: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Gives a boolean array as a numpy mask; null counts as false."""
+    """Returns a boolean array as a numpy mask; null counts as false."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if array.null_count:
@@ -76,7 +76,7 @@ def valid_mask(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """Gives the values of a fixed-width array as numpy; the value under a null is undefined."""
+    """Returns the values of a fixed-width array as numpy; the value under a null is undefined."""
     kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
     width = np.dtype(f"{kind}{array.type.bit_width // 8}")
     data = array.buffers()[1]
@@ -86,7 +86,7 @@ def numbers_of(array: pa.Array) -> NDArray[Any]:
 
 
 def values_of(array: pa.Array) -> list[Any]:
-    """Gives the values of an array in Python's types; timestamps are in microseconds, in UTC where they have a zone."""
+    """The values of an array in Python's types; timestamps are in microseconds, in UTC where they have a zone."""
     if not pa.types.is_timestamp(array.type):
         return array.to_pylist()  # type: ignore[no-any-return]
     epoch = dt.datetime(1970, 1, 1, tzinfo=None if array.type.tz is None else UTC)

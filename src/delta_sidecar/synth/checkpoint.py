@@ -248,7 +248,7 @@ class _CheckpointWriter:
 
 
 def add_column(block: FileBlock, kind: pa.StructType) -> pa.StructArray:
-    """Gives files as add actions, with the fields that the type has."""
+    """Returns files as add actions, with the fields that the type has."""
     rows = len(block)
     values = {
         "path": block.paths,
@@ -268,7 +268,7 @@ def add_column(block: FileBlock, kind: pa.StructType) -> pa.StructArray:
 
 
 def remove_column(block: FileBlock, deleted_at: int) -> pa.StructArray:
-    """Gives files as the tombstones that a checkpoint keeps."""
+    """Returns files as the tombstones that a checkpoint keeps."""
     rows = len(block)
     values = {
         "path": block.paths,

@@ -88,12 +88,12 @@ def write_checksum(
 
 
 def transaction_action(series: FileSeries, version: int, timestamp: int) -> dict[str, Any]:
-    """Gives the content of the txn action by which a stream remembers how far it came."""
+    """Returns the content of the txn action by which a stream remembers how far it came."""
     return {"appId": random_uuid(series.seed, 510), "version": version, "lastUpdated": timestamp}
 
 
 def transaction_id(series: FileSeries, version: int) -> str:
-    """Gives the id that a commit and its checksum file share."""
+    """Returns the id that a commit and its checksum file share."""
     return random_uuid(series.seed, 511, version)
 
 

@@ -59,12 +59,12 @@ class FileSeries:
         return max(1, -(-self.count // self.files_per_hour))
 
     def slots(self, numbers: Numbers) -> Numbers:
-        """Gives each file its place in time: hour times files per hour, plus the place inside the hour."""
+        """Returns each file its place in time: hour times files per hour, plus the place inside the hour."""
         first = self.hours * self.files_per_hour - self.count
         return first + np.mod(numbers, max(1, self.count))
 
     def hour_range(self, hour: int) -> range:
-        """Gives the numbers of the files of an hour since the epoch; empty where there are none."""
+        """Returns the numbers of the files of an hour since the epoch; empty where there are none."""
         first = self.hours * self.files_per_hour - self.count
         start = (hour - self.start_hour) * self.files_per_hour - first
         return range(max(0, start), max(0, min(start + self.files_per_hour, self.count)))
@@ -85,11 +85,11 @@ class FileBlock:
         return len(self.numbers)
 
     def word(self, stream: int) -> NDArray[np.uint64]:
-        """Gives each file a random word."""
+        """Returns each file a random word."""
         return hashed(self.numbers, self.series.seed, stream)
 
     def below(self, stream: int, limit: int) -> Numbers:
-        """Gives each file a random number below a limit."""
+        """Returns each file a random number below a limit."""
         numbers: Numbers = np.mod(self.word(stream) >> np.uint64(16), np.uint64(limit)).astype(np.int64)
         return numbers
 
@@ -121,7 +121,7 @@ class FileBlock:
 
     @cached_property
     def has_dv(self) -> NDArray[np.bool_]:
-        """Tells which files carry a deletion vector."""
+        """Marks files carry a deletion vector."""
         return (self.word(4) >> np.uint64(11)).astype(np.float64) < self.series.dv_share * 2.0**53
 
     @cached_property
@@ -172,7 +172,7 @@ class FileBlock:
         ]
 
     def remove_actions(self, deleted_at: int) -> list[dict[str, Any]]:
-        """Gives remove actions for these files."""
+        """Returns remove actions for these files."""
         removes = []
         dvs = self.deletion_vectors().to_pylist()
         for row, (path, dv) in enumerate(zip(self.paths.to_pylist(), dvs, strict=True)):
@@ -190,7 +190,7 @@ class FileBlock:
         return removes
 
     def deletion_vectors(self) -> pa.StructArray:
-        """Gives the deletion-vector descriptors, null where a file has none."""
+        """Returns the deletion-vector descriptors, null where a file has none."""
         rows, kind = len(self), dv_type()
         if not self.has_dv.any():
             return pa.nulls(rows, kind)
@@ -239,7 +239,7 @@ _HOUR_MS = 3_600_000
 
 
 def bounds(block: FileBlock, column: StatColumn) -> tuple[Numbers, Numbers]:
-    """Gives the least and greatest value of a column in each file, as whole numbers.
+    """Returns the least and greatest value of a column in each file, as whole numbers.
 
     Timestamps are milliseconds since the epoch, doubles hundredths, strings the number in a device's name.
     """
@@ -259,7 +259,7 @@ def bounds(block: FileBlock, column: StatColumn) -> tuple[Numbers, Numbers]:
 
 
 def null_counts(block: FileBlock, column: StatColumn) -> Numbers:
-    """Gives how many values of a column are null in each file: at most 9."""
+    """Returns how many values of a column are null in each file: at most 9."""
     if column.delta_type != "double":
         return np.zeros(len(block), dtype=np.int64)
     return block.below(column.stream + 2, 10)
@@ -276,7 +276,7 @@ def stat_slots(block: FileBlock) -> dict[str, Text]:
 
 
 def stats_pattern(series: FileSeries, *, tight: bool) -> str:
-    """Gives the pattern of one file's statistics; with deletion vectors they say whether bounds are tight."""
+    """Returns the pattern of one file's statistics; with deletion vectors they say whether bounds are tight."""
     low, high, nulls = (
         ",".join(f'"{column.name}":{_slot(column, side)}' for column in series.columns)
         for side in ("min", "max", "nulls")
@@ -286,7 +286,7 @@ def stats_pattern(series: FileSeries, *, tight: bool) -> str:
 
 
 def stats_struct(block: FileBlock) -> pa.StructArray:
-    """Gives the statistics in the columns' own types, as `stats_parsed` holds them."""
+    """Returns the statistics in the columns' own types, as `stats_parsed` holds them."""
     columns = block.series.columns
     children = {"numRecords": pa.array(block.rows)}
     if columns:

@@ -43,7 +43,7 @@ class StatColumn:
 
 
 def table_columns(stats_columns: int) -> tuple[StatColumn, ...]:
-    """Gives the table's columns without the bucket: six with names, and as many signals as asked for."""
+    """Returns the table's columns without the bucket: six with names, and as many signals as asked for."""
     named = (
         StatColumn("event_ts", "timestamp", 24, 0, 0, 300_000, 20),
         StatColumn("device_id", "string", 6, 0, 950_000, 50_000, 30),
@@ -60,7 +60,7 @@ def table_columns(stats_columns: int) -> tuple[StatColumn, ...]:
 
 
 def metadata_action(columns: tuple[StatColumn, ...], stats_columns: int, table_id: str, created: int) -> dict[str, Any]:
-    """Gives the content of the table's metaData action."""
+    """Returns the content of the table's metaData action."""
     names = [(column.name, column.delta_type) for column in columns] + [(BUCKET_COLUMN, "string")]
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in names]
     indexed = min(len(columns), _DEFAULT_INDEXED_COLUMNS)
@@ -76,7 +76,7 @@ def metadata_action(columns: tuple[StatColumn, ...], stats_columns: int, table_i
 
 
 def protocol_action(features: tuple[str, ...]) -> dict[str, Any]:
-    """Gives the content of the table's protocol action; without features, the oldest that serves."""
+    """Returns the content of the table's protocol action; without features, the oldest that serves."""
     if not features:
         return {"minReaderVersion": 1, "minWriterVersion": 2}
     return {
