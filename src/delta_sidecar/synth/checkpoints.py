@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from delta_sidecar.synth.file_series import FileBlock
-    from delta_sidecar.synth.telemetry import TelemetryLog
+    from delta_sidecar.synth.log_spec import LogSpec
 
 
 _BLOCK_ROWS = 65_536
@@ -46,7 +46,7 @@ _DICTIONARY_COLUMNS = [
 
 def write_checkpoint(
     table: Path,
-    log: TelemetryLog,
+    log: LogSpec,
     version: int,
     top: list[dict[str, Any]],
     modified: int,
@@ -71,7 +71,7 @@ class _CheckpointWriter:
     def __init__(
         self,
         table: Path,
-        log: TelemetryLog,
+        log: LogSpec,
         version: int,
         top: list[dict[str, Any]],
         modified: int,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from delta_sidecar.synth.telemetry import TelemetryLog
+    from delta_sidecar.synth.log_spec import LogSpec
 
 _BLOCK_ROWS = 65_536
 _NONE = np.zeros(0, dtype=np.int64)
@@ -56,7 +56,7 @@ class SynthSummary:
 class LogWriter:
     """Writes a log below a table's directory, whose `_delta_log` is there and empty."""
 
-    def __init__(self, log: TelemetryLog, table: Path, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(self, log: LogSpec, table: Path, progress: Callable[[int, int], None] | None) -> None:
         self._log = log
         self._series = log.series
         self._table = table
