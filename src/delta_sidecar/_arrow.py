@@ -60,7 +60,7 @@ def booleans(mask: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def bits_of(array: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Returns a boolean array as a numpy mask; null counts as false."""
+    """A boolean array as a numpy mask; null counts as false."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if array.null_count:
@@ -69,14 +69,14 @@ def bits_of(array: pa.BooleanArray) -> NDArray[np.bool_]:
 
 
 def valid_mask(array: pa.Array) -> NDArray[np.bool_]:
-    """Tells, row by row, which values of an array are not null."""
+    """A mask of the values of an array that are not null."""
     if array.null_count == 0:
         return np.ones(len(array), dtype=np.bool_)
     return bits_of(array.is_valid())
 
 
 def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """Returns the values of a fixed-width array as numpy; the value under a null is undefined."""
+    """The values of a fixed-width array as numpy; the value under a null is undefined."""
     kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
     width = np.dtype(f"{kind}{array.type.bit_width // 8}")
     data = array.buffers()[1]
@@ -141,7 +141,7 @@ def _epoch(value: object, type: pa.TimestampType) -> int:  # noqa: A002
     return micros * per_second // 1_000_000
 
 
-# Digests that tell a damaged file from a whole one. They are no proof against forgery.
+# Digests that find damage in a file. They are no proof against forgery.
 
 
 DIGEST_LENGTH = 32

@@ -5,7 +5,7 @@ The mark is in the commit's `userMetadata`:
     {"deltaSidecar": {"pipeline": "telemetry", "interval": 10, "write": "5f0c…", "batch": 7}}
 
 `write` is unique, so that a write finds its own commit among those of others; without one nothing was written.
-`interval` tells other pipelines whether this one makes a checkpoint that is due.
+By `interval` other pipelines know whether this one makes a checkpoint that is due.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Mark(msgspec.Struct, frozen=True):
     batch: int | None = None
 
     def looks_after(self, due: int, version: int) -> bool:
-        """Whether the pipeline makes the checkpoint of a version, by its commit of this or a later one."""
+        """True if the pipeline makes the checkpoint of a due version, by its commit of this or a later one."""
         if self.interval is None:
             return True
         return self.interval > 0 and version - version % self.interval == due
@@ -79,7 +79,7 @@ def is_batch_there(store: Store, newest: int, app_id: str, batch: int) -> bool |
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit added."""
+    """The files that a commit added, in figures."""
 
     version: int
     rows: int | None  # None where a file has no count
@@ -90,14 +90,7 @@ class Committed:
 
 
 def find_commit(store: Store, after: int, mark: str, bucket: str) -> Committed | None:
-    """Finds the commit with a mark after a version; None where there is none.
-
-    Args:
-        store: The table's store.
-        after: The newest version before the write.
-        mark: The mark.
-        bucket: Physical name of the bucket column.
-    """
+    """Finds the commit with a mark after a version; None where there is none. `bucket` is a physical name."""
     version = after + 1
     while True:
         try:

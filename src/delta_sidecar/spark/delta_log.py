@@ -116,11 +116,7 @@ def open_snapshot(
 ) -> DeltaSnapshot:
     """Opens Delta's snapshot of a version, or of the newest one.
 
-    Args:
-        spark: A session with Delta.
-        url: The table as Spark names it.
-        version: The version; None for the newest.
-        options: Hadoop's, for this snapshot alone. One with other options shares nothing that Delta has read before.
+    With other `options` (Hadoop's, for this snapshot alone) it shares nothing that Delta has read before.
     """
     log = _log(spark, url, options)
     newest = _updated(log)
@@ -147,7 +143,7 @@ def replayed(spark: SparkSession, url: str, version: int, properties: Mapping[st
 
 
 def has_structs_only(properties: Mapping[str, str]) -> bool:
-    """Whether checkpoints of a table have statistics as structs only, by its properties."""
+    """True if a table's checkpoints have statistics as structs only, by its properties."""
     return properties.get("delta.checkpoint.writeStatsAsJson", "true").lower() == "false"
 
 
@@ -227,7 +223,7 @@ def _nullable(descriptor: Column) -> Column:
 
 
 def _is_respelled(path: Column) -> Column:
-    """Whether Delta may give a path in another spelling than the log's: it qualifies and normalizes them."""
+    """True where Delta may spell a path in another way than the log: it qualifies and normalizes them."""
     return (
         path.startswith("/")
         | path.contains("//")

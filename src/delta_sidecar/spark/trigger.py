@@ -101,19 +101,9 @@ class TriggerOutcome:
 
 
 class CheckpointTrigger:
-    """Gives every `interval`-th version of a table a checkpoint and a metadata sidecar.
+    """Gives every `interval`-th version of a table a checkpoint and, with `sidecars`, a metadata sidecar.
 
-    Args:
-        spark: The session.
-        table_url: The table's root.
-        interval: How many versions lie between two that are due.
-        app_id: The pipeline's own, which its commits are marked with (see `commits.pipeline_mark`).
-        storage_options: Options of the store, by name.
-        sidecars: Whether to make metadata sidecars; else only checkpoints.
-        lease: After so long it is another pipeline's turn.
-        build_options: More options for `build_sidecar`, by name.
-        listeners: Called with each event.
-        store: An open store to use instead of `table_url`'s.
+    `app_id` is the one that the pipeline's commits are marked with; after the `lease` it is another pipeline's turn.
 
     Raises:
         OptionError: The interval, the lease, the address or a storage option is not valid.
@@ -321,11 +311,9 @@ class Turn(NamedTuple):
 
 
 def whose_turn(commits: Iterable[Turn], lease: int) -> Turn | None:
-    """The commit by which it is its pipeline's turn; None where there is no such commit.
+    """Of the commits from the due version on, the one by which it is its pipeline's turn; None where there are none.
 
-    Args:
-        commits: The commits from the due version on, in order.
-        lease: Milliseconds after which the turn passes on to the next commit.
+    The turn passes on to the next commit that is later by the lease, in milliseconds.
     """
     holder = None
     for commit in commits:

@@ -54,13 +54,8 @@ def write_checkpoint(
 ) -> tuple[dict[str, Any], int]:
     """Writes the checkpoint of a log; returns the content of `_last_checkpoint` and the size of all live files.
 
-    Args:
-        table: The table's directory.
-        log: The log.
-        version: The version of the checkpoint.
-        top: The actions that are no file actions.
-        modified: The modification time that sidecar actions state, in milliseconds.
-        report: Called with the number of files written since the last call.
+    `top` are the actions that are no file actions; `report` is called with the number of files written since the last
+    call.
     """
     writer = _CheckpointWriter(table, log, version, top, modified, report)
     last = writer.write_v2() if str(log.checkpoint).startswith("v2") else writer.write_v1()

@@ -30,7 +30,7 @@ from delta_sidecar.options import whole_number
 from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.build.parts import RECORD, PartWriter, joined_records, with_keys
-from delta_sidecar.spark.session.access import grant, hadoop_url, unheard
+from delta_sidecar.spark.session.access import grant, hadoop_url, without_py4j_log
 from delta_sidecar.spark.session.session import check_session
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, build_failures
 from delta_sidecar.store import open_store
@@ -157,7 +157,7 @@ class _SparkBuild(Course):
             try:
                 return self._make_parts(plan, state)
             finally:
-                # Where the JVM is gone there is nothing to let go of.
+                # If the JVM is gone there is nothing to release.
                 with suppress(*SPARK_ERRORS):
                     state.release()
 
@@ -215,7 +215,7 @@ def _written(files: DataFrame, writer: PartWriter, parts: int) -> list[dict[str,
     keyed, keys = with_keys(files, writer.maker.layout.order)
     ranged = keyed.repartitionByRange(parts, *keys).sortWithinPartitions(*keys).select(*delta_log.ACTIONS.names)
     # The store travels in what is sent here, with its credentials.
-    with warnings.catch_warnings(), unheard():
+    with warnings.catch_warnings(), without_py4j_log():
         # Spark looks whether pandas is there, and finds it too new.
         warnings.simplefilter("ignore", FutureWarning)
         written = ranged.mapInArrow(writer.__call__, RECORD)
@@ -236,7 +236,7 @@ def check_on_executors(spark: SparkSession, store: Store, pieces: Iterator[Piece
         return
     tasks = -(-len(listed) // _PIECES_AT_ONCE)
     # The store travels in what is sent here, with its credentials.
-    with unheard():
+    with without_py4j_log():
         damaged = spark.sparkContext.parallelize(listed, tasks).mapPartitions(partial(_damage, store)).take(1)
     if damaged:
         raise SidecarError(damaged[0])

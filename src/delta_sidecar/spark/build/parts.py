@@ -84,12 +84,9 @@ class PartWriter:
             yield pa.RecordBatch.from_pylist([record], _RECORD_SCHEMA)
 
     def write(self, batches: Iterable[pa.RecordBatch], part: int, attempt: int) -> dict[str, Any] | None:
-        """Writes a part and returns its record; None where there are no files.
+        """Writes a part of files in order, and returns its record; None where there are no files.
 
-        Args:
-            batches: Its files in order, with the fields of their `add` actions.
-            part: Its number.
-            attempt: The number of this attempt at it, which no other attempt has.
+        No other attempt, at this or another part, has the number of this one.
         """
         # Inside of what Spark removes at the executor's end.
         local = [each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if each and Path(each).is_dir()]
@@ -186,7 +183,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.cast(column, kind)
 
 
-# What the driver makes of the tasks' records: the files and row groups of one manifest, checked.
+# The driver's side: the records of all tasks become the files and row groups of one manifest, checked.
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +253,8 @@ def _value(value: pa.Scalar) -> Any:  # noqa: ANN401 - a value of any type that 
 #
 #     sort values (nulls first), path, id of the deletion vector
 #
-# Whether a file is complete comes first in the order of a sidecar and is not among them: each part keeps both kinds of
-# files apart, and the manifest names the row groups of incomplete files first.
+# In a sidecar incomplete files come first of all. That is not sorted here: each part keeps both kinds of files apart,
+# and the manifest names the row groups of incomplete files first.
 #
 # Texts are sorted by Spark itself, which compares their bytes. Values of other types come from our own code, in the
 # executors' Python, as numbers: what a text counts as must not depend on who reads it.
@@ -267,7 +264,7 @@ def with_keys(files: DataFrame, order: SidecarOrder) -> tuple[DataFrame, list[st
     """Adds the columns that files are sorted by, and names all columns to sort by."""
     keys = {}
     for number, value in enumerate(order.sort):
-        # What has no order counts as null in every row.
+        # A type without an order counts as null in every row.
         if not pa.types.is_binary(value.type):
             keys[f"#{number}"] = _sort_key(value)
     keys["#vector"] = vector_id(F.col("deletionVector"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ from delta_sidecar.spark.ingest.tables import (
 from delta_sidecar.spark.spark_errors import CONFLICTS, SPARK_ERRORS, condition_of, ingest_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -99,13 +100,7 @@ class BatchWriter:
         batch_id: int | None,
         transform: Callable[[DataFrame], DataFrame] | None = None,
     ) -> Written:
-        """Writes a batch, once.
-
-        Args:
-            df: The rows.
-            app_id: The application that the batch id is of.
-            batch_id: The batch's id; None for one that is written each time.
-            transform: Makes the rows that are written; it is not called for a batch that was the last one written.
+        """Writes a batch: one with an id once. `transform` is not called for the batch that was written last.
 
         Raises:
             IngestError: It was not written, and nothing of it is in the table.
@@ -151,17 +146,15 @@ class BatchWriter:
 
     def _check_first(self, batch: Batch) -> None:
         """Reads all rows of a batch once, and refuses it where one of them cannot be written."""
-        batch.check_timestamps(self._contents(batch, _NO_LIMIT).bad)
+        batch.check_timestamps(self._contents(batch).bad)
         try:
             batch.guarded().write.format("noop").mode("append").save()
         except SPARK_ERRORS as error:
             raise self._refusal(batch, error) from error
 
-    def _contents(self, batch: Batch, rows_per_file: int) -> Contents:
-        try:
-            return contents_of(batch.rows, batch.bucket, rows_per_file)
-        except SPARK_ERRORS as error:
-            raise self._failure(error) from error
+    def _contents(self, batch: Batch) -> Contents:
+        with self._failures():
+            return contents_of(batch.rows, batch.bucket, _NO_LIMIT)
 
     def _appended(self, batch: Batch, snapshot: Snapshot, app_id: str, batch_id: int | None) -> Written:
         rows_per_file = self._rows_per_file(batch.rows)
@@ -212,7 +205,7 @@ class BatchWriter:
             return last == batch_id
         snapshot = read_table(self._store)
         found = None if snapshot is None else is_batch_there(self._store, snapshot.version, app_id, batch_id)
-        if not found and self._contents(batch, _NO_LIMIT).rows:
+        if not found and self._contents(batch).rows:
             doubt = "was not written" if found is False else "is older than what is left of the log"
             msg = (
                 f"{self._store.url}: batch {batch_id} {doubt}, and batch {last} of {app_id} was written: ids have to "
@@ -222,10 +215,8 @@ class BatchWriter:
         return True
 
     def _last(self, app_id: str) -> int | None:
-        try:
+        with self._failures():
             return delta_log.last_transaction(self._spark, self._url, app_id)
-        except SPARK_ERRORS as error:
-            raise self._failure(error) from error
 
     def _find(self, snapshot: Snapshot, mark: str, contents: Contents) -> Committed | None:
         column = self._settings.bucket.column.lower()
@@ -256,11 +247,18 @@ class BatchWriter:
 
     def _refusal(self, batch: Batch, error: Exception) -> Exception:
         if _BAD_TIMESTAMP in str(error):
-            return batch.refusal(self._contents(batch, _NO_LIMIT).bad)
+            return batch.refusal(self._contents(batch).bad)
         return self._failure(error)
 
     def _failure(self, error: Exception) -> Exception:
         return ingest_failure(error, self._store.url, self._settings.bucket)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except SPARK_ERRORS as error:
+            raise self._failure(error) from error
 
 
 # Delta's names for types that it cannot make one of.

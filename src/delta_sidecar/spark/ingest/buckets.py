@@ -165,7 +165,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 # The functions that give a field of a date or of a timestamp_ntz.
 _FUNCTIONS = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
 
-# Where the fields are in 2026-02-10 22:15:00.
+# The places of the fields in 2026-02-10 22:15:00.
 _PLACES = {"yyyy": (0, 4), "MM": (5, 7), "dd": (8, 10), "HH": (11, 13), "mm": (14, 16), "ss": (17, 19)}
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - in UTC, like everything here

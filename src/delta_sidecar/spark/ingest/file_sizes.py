@@ -106,7 +106,7 @@ def row_bytes_in_sample(df: DataFrame, bucket_column: str) -> float:
         sample = stored.limit(_SAMPLE_ROWS).toArrow()
         codec = str(df.sparkSession.conf.get("spark.sql.parquet.compression.codec")).lower()
         codec = codec if codec in {"snappy", "gzip", "zstd", "brotli"} else "snappy"
-        # What a file has besides its rows is in both, and falls out.
+        # The bytes of a file besides its rows are in both, and fall out.
         half = sample.num_rows // 2
         more = _parquet_bytes(sample, codec) - _parquet_bytes(sample.slice(0, half), codec)
         return max(more / (sample.num_rows - half), 1.0) if sample.num_rows else _UNKNOWN_ROW_BYTES

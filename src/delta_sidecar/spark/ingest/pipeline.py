@@ -196,7 +196,7 @@ class IngestPipeline:
 
         def write(batch: DataFrame, app_id: str, batch_id: int | None) -> None:
             if self._write(batch, app_id, batch_id, transform).skipped:
-                # What has a state has to see every batch.
+                # Operators with a state have to see every batch.
                 batch.write.format("noop").mode("append").save()
 
         return start_stream(

@@ -227,7 +227,7 @@ def _escaped(path: str) -> str:
 
 
 def _found(spark: SparkSession, url: str) -> tuple[bool, list[str]]:
-    """Whether there is something of just this name, and the folders right below it or below what a pattern finds."""
+    """True if there is something of just this name; and the folders right below it, or below a pattern's matches."""
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
     path = jvm.org.apache.hadoop.fs.Path(url)
     system = path.getFileSystem(hadoop_configuration(spark))

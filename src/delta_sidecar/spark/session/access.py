@@ -40,10 +40,6 @@ def hadoop_url(table_url: str | os.PathLike[str], storage_options: Mapping[str, 
     by plain http, as an emulator is; S3 tables are `s3a://`, local ones `file://`. Nothing in it is percent-encoded,
     for Hadoop decodes nothing.
 
-    Args:
-        table_url: The table's root; see `delta_sidecar.store.address` for what it can be.
-        storage_options: Options by name; an Azure account may be named there.
-
     Raises:
         OptionError: The address or an option cannot be understood, or Spark cannot reach such a store.
     """
@@ -110,7 +106,7 @@ def grant(
     """
     values = hadoop_settings(table_url, storage_options)
     configuration = hadoop_configuration(spark)
-    with unheard():
+    with without_py4j_log():
         for name, value in values.items():
             configuration.set(name, value)
     if values:
@@ -136,7 +132,7 @@ def hadoop_configuration(spark: SparkSession) -> Any:  # noqa: ANN401 - an objec
 
 
 @contextlib.contextmanager
-def unheard() -> Iterator[None]:
+def without_py4j_log() -> Iterator[None]:
     """Keeps Py4J from logging, at level DEBUG, what this thread sends to the JVM."""
     for name in ("py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).addFilter(_SILENCE)

@@ -40,7 +40,7 @@ def spark_session(
     """Returns a session of Spark that reads and writes Delta tables: the one that runs, or a new one.
 
     A new one finds a Java, fetches Delta's jars with Spark's own Ivy, has neither a web page nor a progress bar, and
-    logs errors alone. Credentials are given to it once it runs; they are on no command line.
+    logs errors alone. Credentials are set once it runs; they are on no command line.
 
     Args:
         table_url: A table that the session is for; it decides which jars and credentials are needed.
@@ -198,7 +198,7 @@ def _check_file_system(spark: SparkSession, url: str) -> None:
 
 
 def _bundled(artifact: str) -> bool:
-    """Whether Spark's own folder has a jar already, as in images that are made with it."""
+    """True if Spark's own folder has a jar already, as in images that are made with it."""
     return any(_jars().glob(f"{artifact}[-_]*.jar"))
 
 
