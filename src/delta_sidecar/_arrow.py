@@ -60,7 +60,7 @@ def booleans(mask: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def bits_of(array: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Gives a boolean array as a numpy mask; null counts as false."""
+    """A boolean array as a numpy mask; null counts as false."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if array.null_count:
@@ -69,14 +69,14 @@ def bits_of(array: pa.BooleanArray) -> NDArray[np.bool_]:
 
 
 def valid_mask(array: pa.Array) -> NDArray[np.bool_]:
-    """Tells, row by row, which values of an array are not null."""
+    """A mask of the values of an array that are not null."""
     if array.null_count == 0:
         return np.ones(len(array), dtype=np.bool_)
     return bits_of(array.is_valid())
 
 
 def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """Gives the values of a fixed-width array as numpy; the value under a null is undefined."""
+    """The values of a fixed-width array as numpy; the value under a null is undefined."""
     kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
     width = np.dtype(f"{kind}{array.type.bit_width // 8}")
     data = array.buffers()[1]
@@ -86,7 +86,7 @@ def numbers_of(array: pa.Array) -> NDArray[Any]:
 
 
 def values_of(array: pa.Array) -> list[Any]:
-    """Gives the values of an array in Python's types; timestamps are in microseconds, in UTC where they have a zone."""
+    """The values of an array in Python's types; timestamps are in microseconds, in UTC where they have a zone."""
     if not pa.types.is_timestamp(array.type):
         return array.to_pylist()  # type: ignore[no-any-return]
     epoch = dt.datetime(1970, 1, 1, tzinfo=None if array.type.tz is None else UTC)
@@ -141,7 +141,7 @@ def _epoch(value: object, type: pa.TimestampType) -> int:  # noqa: A002
     return micros * per_second // 1_000_000
 
 
-# Digests that tell a damaged file from a whole one. They are no proof against forgery.
+# Digests that find damage in a file. They are no proof against forgery.
 
 
 DIGEST_LENGTH = 32

@@ -16,7 +16,7 @@
         CorruptCommitError            a commit that cannot be read whole
         CorruptCheckpointError        a checkpoint that cannot be read, with nothing older to fall back to
       SidecarError                    a metadata sidecar, or its manifest, that cannot be trusted
-      DeletionVectorError             a deletion vector that cannot be read; the rows of its file are not given
+      DeletionVectorError             a deletion vector that cannot be read; no row of its file is returned
       NotEnoughMemoryError            a file takes more memory than there is, or than is allowed; a MemoryError
       UnreadableFileError             a file could not be fetched or decoded; its cause says why
         MissingDataFileError          a data file of the table is not there (also a builtin FileNotFoundError)
@@ -166,7 +166,7 @@ class CorruptCheckpointError(LogCorruptionError):
 
 
 class SidecarError(DeltaSidecarError):
-    """A metadata sidecar, or its manifest, cannot be trusted. A scan goes on without it, and tells why.
+    """A metadata sidecar, or its manifest, cannot be trusted. A scan goes on without it, with an event that says why.
 
     Attributes:
         code: Why, in one of a few words: `damaged`, `gone`, `other_commit`, `unproven`, `other_version`,
@@ -179,7 +179,7 @@ class SidecarError(DeltaSidecarError):
 
 
 class DeletionVectorError(DeltaSidecarError):
-    """A deletion vector cannot be read, or is not what the log says of it. The rows of its file are not given."""
+    """A deletion vector cannot be read, or is not what the log says of it. No row of its file is returned."""
 
 
 class NotEnoughMemoryError(DeltaSidecarError, MemoryError):
@@ -221,11 +221,11 @@ class PageTokenError(DeltaSidecarError, ValueError):
 
 
 class PageTokenExpiredError(PageTokenError):
-    """What a page token points to is gone, such as the checkpoint that it is a place in."""
+    """The object that a page token points to is gone, such as a checkpoint."""
 
 
 class ScanClosedError(DeltaSidecarError):
-    """Somebody takes from a scan that its scanner's `close` stopped before the end."""
+    """A stream is read on that its scanner's `close` stopped before the end."""
 
     def __init__(self, message: str = "the scan was stopped before its end: its scanner has been closed") -> None:
         super().__init__(message)
@@ -276,7 +276,7 @@ class SparkSetupError(DeltaSidecarError):
 
 
 class TemporaryFileError(DeltaSidecarError):
-    """What does not fit into memory could not be written to a temporary file, or not be read back."""
+    """A temporary file, for what does not fit into memory, could not be written or read back."""
 
 
 class StorageError(DeltaSidecarError):
@@ -300,7 +300,7 @@ class ObjectExistsError(StorageError, FileExistsError):
 
 
 def _derive_from_deltalake() -> None:
-    """Makes errors those of deltalake too, once that has been imported: nobody can catch deltalake's before.
+    """Makes errors those of deltalake too, once that has been imported: before, none of deltalake's can be caught.
 
     It is done when an error is made, so that nothing imports deltalake for it.
     """
@@ -335,9 +335,9 @@ def to_install(extra: str) -> str:
 
 
 def described(value: object) -> str:
-    """A value that was given for another, for a message: numbers and short texts as they are, of others the type.
+    """A value of the wrong kind, for a message: numbers and short texts as they are, of others the type.
 
-    What stands in the wrong place may be a secret.
+    A value in the wrong place may be a secret.
     """
     is_short = isinstance(value, str) and len(value) <= _SHORT
     return repr(value) if value is None or is_short or isinstance(value, bool | int | float) else type(value).__name__

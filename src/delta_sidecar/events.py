@@ -1,4 +1,4 @@
-"""What happens in a scan, as values, for whoever listens.
+"""Events of scans, builds and writes, as values for listeners.
 
     scanner = LazyDeltaScanner(url, listeners=[print])
 
@@ -24,7 +24,7 @@ _FIELDS = "delta_sidecar"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened.
+    """Something that happened to a table.
 
     Attributes:
         table: The table's address, without secrets.
@@ -36,11 +36,11 @@ class Event:
     table: str
 
     def fields(self) -> dict[str, Any]:
-        """What it tells, by name."""
+        """Its fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def message(self) -> str:
-        """What happened to which table, and why, in a line: the text of its record in the log."""
+        """The event, the table and the reason in a line: the text of its record in the log."""
         about = self._about()
         text = f"{self.name} {self.table}{f': {about}' if about else ''}"
         # A name in a log may have a line break in it.
@@ -190,7 +190,7 @@ class PropertyIgnored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstFileFound(Event):
-    """The first file is given out.
+    """The first file is emitted.
 
     Attributes:
         milliseconds: Since the scan began.
@@ -216,7 +216,7 @@ class ScanEnded(Event):
         milliseconds: Since the scan began.
         version: The version that was read; None where it was not known yet.
         strategy: `reverse` or `forward`; None where it was not decided yet.
-        files_emitted: Files given out.
+        files_emitted: Files emitted.
         commits_scanned: Commits of which something was read.
         requests: Requests to the store.
         bytes: Bytes that they moved.
@@ -267,7 +267,7 @@ class RowScanEnded(Event):
         error: The error's class, where it failed.
         milliseconds: How long it took.
         version: The version that was read.
-        rows: Rows that were given out.
+        rows: Rows emitted.
         files_found: Files that may hold a matching row, as far as they were looked for.
         files_opened: Data files of which something was asked.
         row_groups_read: Row groups that were decoded.
@@ -429,13 +429,13 @@ class Events:
         self._listeners = tuple(listeners)
 
     def __call__(self, event: Event) -> None:
-        """Tells everybody."""
+        """Logs an event and calls the listeners with it."""
         if logger.isEnabledFor(event.level):
             logger.log(event.level, "%s", event.message(), extra={_FIELDS: event})
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception:  # a listener's trouble is not the scan's
+            except Exception:  # a failing listener does no harm to the scan
                 logger.exception("a listener failed on %s", event.name)
 
     def __reduce__(self) -> tuple[type[Events], tuple[()]]:

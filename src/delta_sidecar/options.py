@@ -1,6 +1,6 @@
 """Every option once: its name in a call, its table property, its environment variable, its default and its meaning.
 
-What a call says counts most, then the table's own property, then the environment, then the default.
+A value of the call counts most, then the table's own property, then the environment, then the default.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Option:
     Attributes:
         name: Its name in a call.
         key: Its dotted name, which the other names are made of.
-        default: Its value where nobody says anything.
-        read: Makes a value of what was given, a text or a value; raises ValueError with what is expected.
-        meaning: What it does.
+        default: Its value where it is not set.
+        read: Checks a value or parses a text; raises ValueError with what is expected.
+        meaning: Its effect, for the documentation.
         shown: The default, in words; empty where the value speaks for itself.
     """
 
@@ -47,26 +47,26 @@ class Option:
         """Name of the environment variable that sets it."""
         return self.key.upper().replace(".", "_")
 
-    def value(self, given: object, source: str = "") -> Any:  # noqa: ANN401 - each option has a type of its own
-        """What was given, as a value.
+    def value(self, value: object, source: str = "") -> Any:  # noqa: ANN401 - each option has a type of its own
+        """Checks a value or parses a text.
 
         Args:
-            given: A value or a text.
-            source: Where it was given, other than in a call. It is not shown then: it may be anything.
+            value: A value or a text.
+            source: The place that it is from, other than a call. It is not shown then: it may be anything.
 
         Raises:
-            OptionError: It is not valid; the message says where it was given.
+            OptionError: It is not valid; the message names the source.
         """
         try:
-            return self.read(given)
+            return self.read(value)
         except ValueError as error:
-            msg = f"{source} must be {error}" if source else f"{self.name} must be {error}, not {given!r}"
+            msg = f"{source} must be {error}" if source else f"{self.name} must be {error}, not {value!r}"
             raise OptionError(msg) from None
 
 
 def resolve(
     options: tuple[Option, ...],
-    given: Mapping[str, object],
+    call: Mapping[str, object],
     properties: Mapping[str, str | None],
     ignored: Callable[[str, str], None],
     environment: Mapping[str, str] | None = None,
@@ -75,9 +75,9 @@ def resolve(
 
     Args:
         options: The options.
-        given: What a call says, by name; None where it says nothing.
+        call: The values of the call, by name; None where it sets none.
         properties: The table's properties.
-        ignored: Is told of a property whose value is not valid, and why. It does not count: a table stays readable.
+        ignored: Called with a property whose value is not valid, and why. It does not count: a table stays readable.
         environment: The environment; None for that of the process.
 
     Raises:
@@ -94,7 +94,7 @@ def resolve(
                 values[option.name] = option.value(text, f"table property {option.table_property}")
             except OptionError as error:
                 ignored(option.table_property, str(error))
-        if (value := given.get(option.name)) is not None:
+        if (value := call.get(option.name)) is not None:
             values[option.name] = option.value(value)
     return values
 
@@ -102,8 +102,8 @@ def resolve(
 def whole_number(lowest: int, highest: int) -> Callable[[object], int]:
     """Reads whole numbers of a range."""
 
-    def read(given: object) -> int:
-        number = int(given) if isinstance(given, str) and re.fullmatch(r"-?\d{1,18}", given.strip()) else given
+    def read(value: object) -> int:
+        number = int(value) if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value.strip()) else value
         if not isinstance(number, int) or isinstance(number, bool) or not lowest <= number <= highest:
             msg = f"a whole number from {lowest} to {highest}"
             raise ValueError(msg)
@@ -115,13 +115,13 @@ def whole_number(lowest: int, highest: int) -> Callable[[object], int]:
 def size(highest: int) -> Callable[[object], int]:
     """Reads sizes in bytes: a number, or a text such as `64MB`."""
 
-    def read(given: object) -> int:
+    def read(value: object) -> int:
         found = (
-            re.fullmatch(r"(\d{1,15})\s*(|[kMG]i?B?|B)", given.strip(), re.IGNORECASE)
-            if isinstance(given, str)
+            re.fullmatch(r"(\d{1,15})\s*(|[kMG]i?B?|B)", value.strip(), re.IGNORECASE)
+            if isinstance(value, str)
             else None
         )
-        number = int(found[1]) * _UNITS[found[2][:1].lower()] if found else given
+        number = int(found[1]) * _UNITS[found[2][:1].lower()] if found else value
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= highest:
             msg = f"a size up to {highest} bytes, such as 67108864 or '64MB'"
             raise ValueError(msg)
@@ -133,12 +133,12 @@ def size(highest: int) -> Callable[[object], int]:
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def flag(given: object) -> bool:
+def flag(value: object) -> bool:
     """Reads true and false."""
-    if isinstance(given, bool):
-        return given
-    if isinstance(given, str) and given.strip().lower() in _FLAGS:
-        return _FLAGS[given.strip().lower()]
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in _FLAGS:
+        return _FLAGS[value.strip().lower()]
     msg = "true or false"
     raise ValueError(msg)
 
@@ -146,12 +146,12 @@ def flag(given: object) -> bool:
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
-def time_zone(given: object) -> str:
+def time_zone(value: object) -> str:
     """Reads names of time zones."""
-    if isinstance(given, str) and given == "UTC":
-        return given
+    if isinstance(value, str) and value == "UTC":
+        return value
     try:
-        return ZoneInfo(str(given)).key
+        return ZoneInfo(str(value)).key
     except (ZoneInfoNotFoundError, ValueError, OSError):
         msg = "UTC, or the name of a time zone that this machine knows, such as 'Europe/Berlin'"
         raise ValueError(msg) from None
@@ -160,26 +160,26 @@ def time_zone(given: object) -> str:
 def one_of(*names: str) -> Callable[[object], str]:
     """Reads one of some words."""
 
-    def read(given: object) -> str:
-        if isinstance(given, str) and given.strip().lower() in names:
-            return given.strip().lower()
+    def read(value: object) -> str:
+        if isinstance(value, str) and value.strip().lower() in names:
+            return value.strip().lower()
         msg = f"one of {', '.join(names)}"
         raise ValueError(msg)
 
     return read
 
 
-def column_name(given: object) -> str:
+def column_name(value: object) -> str:
     """Reads the name of a column."""
-    if isinstance(given, str) and given:
-        return given
+    if isinstance(value, str) and value:
+        return value
     msg = "the name of a column"
     raise ValueError(msg)
 
 
-def flag_or_callable(given: object) -> bool | Callable[..., Any]:
+def flag_or_callable(value: object) -> bool | Callable[..., Any]:
     """Reads true, false or a function."""
-    return given if callable(given) else flag(given)
+    return value if callable(value) else flag(value)
 
 
 SCAN_OPTIONS = (

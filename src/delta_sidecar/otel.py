@@ -2,7 +2,7 @@
 
     scanner = LazyDeltaScanner(url, listeners=[OpenTelemetryListener()])
 
-The measurements go to the meter provider of the process, or to one that is given. One listener serves any number of
+The measurements go to the meter provider of the process, or to another one. One listener serves any number of
 scanners and threads.
 """
 
@@ -25,9 +25,9 @@ _KEYS = (0, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 
 class OpenTelemetryListener:
-    """Tells OpenTelemetry what scans do, as the instruments `delta.lazy.*`.
+    """Records events of scans in OpenTelemetry, as the instruments `delta.lazy.*`.
 
-    What belongs to a scan as a whole is told when it ends, with its `outcome` as attribute, however it ends.
+    Figures of a scan as a whole are recorded when it ends, with its `outcome` as attribute, however it ends.
     """
 
     def __init__(self, meter_provider: MeterProvider | None = None, *, with_table: bool = False) -> None:
@@ -86,7 +86,7 @@ class OpenTelemetryListener:
         )
 
     def __call__(self, event: Event) -> None:
-        """Measures what the event tells."""
+        """Records an event."""
         attributes = {"table": event.table} if self._with_table else {}
         if isinstance(event, FirstFileFound):
             self._first.record(event.milliseconds, attributes)

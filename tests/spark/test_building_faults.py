@@ -20,8 +20,8 @@ from delta_sidecar.errors import StorageError
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.maintain import vacuum_sidecars
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
-from delta_sidecar.spark.build import build as building
-from delta_sidecar.spark.build.build import build_sidecar
+from delta_sidecar.spark.build import driver
+from delta_sidecar.spark.build.driver import build_sidecar
 from delta_sidecar.spark.build.parts import joined_records
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def test_the_driver_gets_one_record_a_part(spark: SparkSession, table: Table, mo
         collected.append(len(records))
         return joined_records(records, facts)
 
-    monkeypatch.setattr(building, "joined_records", counted)
+    monkeypatch.setattr(driver, "joined_records", counted)
     build_sidecar(spark, table.url, **PARTS)
     assert collected == [2]
 

@@ -9,10 +9,9 @@ from pyspark.errors import AnalysisException
 from tests.builder import TableBuilder, add
 
 from delta_sidecar import SchemaMismatchError
-from delta_sidecar.spark.failures import condition_of, ingest_failure
+from delta_sidecar.spark.commits import Committed, Mark, find_commit, mark_in, pipeline_mark
 from delta_sidecar.spark.ingest.buckets import TimeBucket
-from delta_sidecar.spark.ingest.write import Committed, find_commit
-from delta_sidecar.spark.trigger.ownership import Mark, mark_in, pipeline_mark
+from delta_sidecar.spark.spark_errors import condition_of, ingest_failure
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import RecordingStore
 

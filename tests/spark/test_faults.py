@@ -24,7 +24,7 @@ from delta_sidecar.errors import ObjectNotFoundError
 from delta_sidecar.log.names import LAST_CHECKPOINT, SIDECAR_FOLDER
 from delta_sidecar.sidecar.manifest import decode_manifest
 from delta_sidecar.spark.session.access import grant, hadoop_configuration
-from delta_sidecar.spark.trigger.trigger import CheckpointTrigger, standing_from
+from delta_sidecar.spark.trigger import CheckpointTrigger, due_state
 from delta_sidecar.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ class Place:
     def check_repaired(self) -> None:
         """The next trigger makes what is missing, and a vacuum takes what was left behind."""
         assert self.triggered()[0] in {"complete", "already_there"}
-        standing = standing_from(self.store, DUE)
-        assert (standing.has_checkpoint, standing.has_sidecar) == (True, True)
+        state = due_state(self.store, DUE)
+        assert (state.has_checkpoint, state.has_sidecar) == (True, True)
         assert self.check_answers(by_delta=False) == 1
         assert self.triggered() == ("already_there", None)
         vacuum_sidecars(self.url, keep=1, retention=timedelta(), store=self.store)

@@ -11,7 +11,7 @@ from tests.spark.readings import assert_one_bucket_each, commits_of, readings, s
 
 from delta_sidecar import BadTimestampsError, CommitFailedError, IngestError
 from delta_sidecar.events import BatchWritten, Event
-from delta_sidecar.spark.ingest import write as writing
+from delta_sidecar.spark.ingest import batch as batches
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline
 from delta_sidecar.spark.ingest.tables import read_table
 from delta_sidecar.store import open_store
@@ -49,7 +49,7 @@ def test_the_same_batch_id_twice_writes_once(
         pipeline.write(readings(spark, 30, first=300), batch_id=5)
     # Nor is one that nobody can tell of any more.
     with monkeypatch.context() as patched:
-        patched.setattr(writing, "is_batch_there", lambda *_: None)
+        patched.setattr(batches, "is_batch_there", lambda *_: None)
         with pytest.raises(IngestError, match="batch 4 is older than what is left of the log"):
             pipeline.write(readings(spark, 90), batch_id=4)
     assert pipeline.write(readings(spark, 0), batch_id=5).version is None
@@ -128,7 +128,7 @@ def test_a_row_that_turns_bad_after_the_count_stops_the_write(
     url = local_lake.new_url()
     source = tmp_path / "rows.json"
     source.write_text("".join(f'{{"id":{n},"event_ts":"2026-02-10T21:30:00Z"}}\n' for n in range(90)))
-    count = writing.contents_of
+    count = batches.contents_of
 
     def count_and_change(*arguments: Any) -> Any:  # noqa: ANN401 - as the other has it
         contents = count(*arguments)
@@ -142,7 +142,7 @@ def test_a_row_that_turns_bad_after_the_count_stops_the_write(
     pipeline = IngestPipeline(spark, url, sidecars=False)
     if not is_first:
         pipeline.create(batch.schema)
-    monkeypatch.setattr(writing, "contents_of", count_and_change)
+    monkeypatch.setattr(batches, "contents_of", count_and_change)
     with pytest.raises(BadTimestampsError) as refused:
         pipeline.write(batch)
     assert refused.value.count == 9
@@ -163,10 +163,10 @@ def test_rows_that_are_others_each_time_are_told_as_they_are_in_the_table(
     url = local_lake.new_url()
     pipeline = IngestPipeline(spark, url, sidecars=False)
     pipeline.create(readings(spark, 1).schema)
-    monkeypatch.setattr(writing, "spread", lambda df, *_: df.where("id < 10"))
+    monkeypatch.setattr(batches, "spread", lambda df, *_: df.where("id < 10"))
     assert pipeline.write(readings(spark, 60)).rows == 10
     assert "a batch had 60 rows when it was counted and 10 when it was written" in caplog.text
-    monkeypatch.setattr(writing, "spread", lambda df, *_: df.where("id < 0"))
+    monkeypatch.setattr(batches, "spread", lambda df, *_: df.where("id < 0"))
     summary = pipeline.write(readings(spark, 60), batch_id=0)
     assert (summary.rows, summary.files) == (0, 0)
     with pytest.raises(CommitFailedError, match="its rows were gone when it was written"):
@@ -187,13 +187,13 @@ def test_what_fails_after_a_commit_does_not_fail_the_batch(
     spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = local_lake.new_url()
-    append = writing.BatchWriter._append
+    append = batches.BatchWriter._append
 
-    def append_and_fail(self: writing.BatchWriter, *arguments: Any) -> None:  # noqa: ANN401 - as the other has it
+    def append_and_fail(self: batches.BatchWriter, *arguments: Any) -> None:  # noqa: ANN401 - as the other has it
         append(self, *arguments)
         spark.sql("select raise_error('a hook after the commit')").collect()
 
-    monkeypatch.setattr(writing.BatchWriter, "_append", append_and_fail)
+    monkeypatch.setattr(batches.BatchWriter, "_append", append_and_fail)
     summary = IngestPipeline(spark, url, sidecars=False).write(readings(spark, 60), batch_id=0)
     assert (summary.version, summary.rows) == (1, 60)
     assert sums_in(spark, local_lake, url) == sums_of(readings(spark, 60))
@@ -203,18 +203,19 @@ def test_what_fails_after_a_commit_does_not_fail_the_batch(
 def test_the_trigger_is_told_of_every_commit_and_its_failure_fails_nothing(
     spark: SparkSession, local_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from delta_sidecar.spark.trigger import trigger
+    from delta_sidecar.spark import trigger
+    from delta_sidecar.spark.ingest import pipeline as pipelines
 
     asked: list[tuple[str, int]] = []
 
     class FailingTrigger(trigger.CheckpointTrigger):
-        def _seen_to(self, due: int, version: int, *, committed: bool) -> trigger.TriggerOutcome:
+        def _settle(self, due: int, version: int, *, committed: bool) -> trigger.TriggerOutcome:
             assert committed == (not asked), "the second batch was written before"
             asked.append((self._app_id, version))
             msg = f"no checkpoint of {due}"
             raise OSError(msg)
 
-    monkeypatch.setattr(trigger, "CheckpointTrigger", FailingTrigger)
+    monkeypatch.setattr(pipelines, "CheckpointTrigger", FailingTrigger)
     pipeline = IngestPipeline(spark, local_lake.new_url(), app_id="mine", checkpoint_interval=1)
     summary = pipeline.write(readings(spark, 60), batch_id=0)
     assert (summary.version, summary.rows) == (1, 60)

@@ -14,7 +14,8 @@ from tests.builder import TableBuilder
 from tests.spark.triggered_table import INTERVAL, triggered_table
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
-from delta_sidecar.spark.trigger.ownership import Mark, Turn, is_batch_there, mark_in, pipeline_mark, whose_turn
+from delta_sidecar.spark.commits import Mark, is_batch_there, mark_in, pipeline_mark
+from delta_sidecar.spark.trigger import Turn, whose_turn
 from delta_sidecar.store import open_store
 
 LEASE = timedelta(seconds=100)
@@ -71,13 +72,13 @@ def test_a_commit_that_is_gone_or_broken_is_nobodys(tmp_path: Path) -> None:
 
 
 def test_who_makes_no_checkpoints_or_others_is_nobody_to_wait_for() -> None:
-    assert Mark("a").may_see_to(8, 9)
-    assert Mark("a", 4).may_see_to(8, 8)
-    assert Mark("a", 4).may_see_to(8, 11)
-    assert Mark("a", 2).may_see_to(8, 9)
-    assert not Mark("a", 2).may_see_to(8, 10)
-    assert not Mark("a", 10).may_see_to(8, 9)
-    assert not Mark("a", 0).may_see_to(8, 9)
+    assert Mark("a").looks_after(8, 9)
+    assert Mark("a", 4).looks_after(8, 8)
+    assert Mark("a", 4).looks_after(8, 11)
+    assert Mark("a", 2).looks_after(8, 9)
+    assert not Mark("a", 2).looks_after(8, 10)
+    assert not Mark("a", 10).looks_after(8, 9)
+    assert not Mark("a", 0).looks_after(8, 9)
 
 
 def test_the_turn_passes_on_by_the_lease() -> None:

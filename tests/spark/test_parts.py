@@ -24,8 +24,9 @@ from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.replay.witnesses import VersionProof
 from delta_sidecar.sidecar.names import parse_sidecar_name
-from delta_sidecar.spark.build.build import failure_of, told_in_our_words
-from delta_sidecar.spark.build.parts import ACTIONS, PartWriter, actions_of, joined_records
+from delta_sidecar.spark.build.parts import PartWriter, actions_of, joined_records
+from delta_sidecar.spark.delta_log import ACTIONS
+from delta_sidecar.spark.spark_errors import build_failure, build_failures
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -163,12 +164,12 @@ def test_types_that_spark_may_choose(tmp_path: Path) -> None:
     ],
 )
 def test_failures_in_our_words(text: str, kind: type, said: str) -> None:
-    found = failure_of(RuntimeError(text), "table")
+    found = build_failure(RuntimeError(text), "table")
     assert type(found) is kind
     assert said in str(found)
     assert "abc%3D" not in str(found)
 
 
 def test_a_jvm_that_is_gone() -> None:
-    with pytest.raises(BuildError, match="JVM of Spark is gone"), told_in_our_words("table"):
+    with pytest.raises(BuildError, match="JVM of Spark is gone"), build_failures("table"):
         raise ConnectionRefusedError

@@ -19,7 +19,7 @@ from delta_sidecar.store.testing import EmptyAfterOffset, Fail, FaultStore, Hide
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from delta_sidecar.spark.trigger.trigger import CheckpointTrigger, TriggerOutcome
+    from delta_sidecar.spark.trigger import CheckpointTrigger, TriggerOutcome
     from delta_sidecar.store.testing import Rule
 
 BOTH = ["checkpoint 4", "sidecar 4"]
@@ -312,7 +312,7 @@ def test_what_fails_again_and_again_is_left_alone_for_a_while(
     # The last is told, and was not tried.
     assert [found and "left alone" in (found.error or "") for found in outcomes] == [False, False, False, True]
     assert table.made == ["checkpoint 4"]
-    monkeypatch.setattr("delta_sidecar.spark.trigger.trigger._REST_SECONDS", 0.0)
+    monkeypatch.setattr("delta_sidecar.spark.trigger._REST_SECONDS", 0.0)
     outcome = own.after(6)
     assert outcome is not None
     assert (outcome.version, outcome.outcome) == (4, "complete")
@@ -381,7 +381,7 @@ def test_secrets_of_the_options_are_not_told(table: TriggeredTable, monkeypatch:
         msg = f"403 for the key {key}"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("delta_sidecar.spark.trigger.trigger.build_sidecar", fail)
+    monkeypatch.setattr("delta_sidecar.spark.trigger.build_sidecar", fail)
     outcome = table.trigger("a", storage_options={"account_key": key}).after(table.commits("a", "a", "a", "a"))
     assert outcome is not None
     assert outcome.error == "RuntimeError: 403 for the key ***"
@@ -391,7 +391,7 @@ def test_secrets_of_the_options_are_not_told(table: TriggeredTable, monkeypatch:
     ("interval", "options"), [(0, {}), (True, {}), ("10", {}), (10, {"lease": timedelta(seconds=-1)})], ids=str
 )
 def test_bad_options_are_refused(table: TriggeredTable, interval: Any, options: dict[str, Any]) -> None:  # noqa: ANN401
-    from delta_sidecar.spark.trigger.trigger import CheckpointTrigger
+    from delta_sidecar.spark.trigger import CheckpointTrigger
 
     with pytest.raises(OptionError):
         CheckpointTrigger(None, table.root, interval, app_id="a", **options)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from tests.spark.file_lists import assert_same_files
 from tests.spark.readings import assert_one_bucket_each, commits_of, readings, sums_in, sums_of, table_of
 
 from delta_sidecar import CommitFailedError, IngestError
-from delta_sidecar.spark.ingest import write as writing
+from delta_sidecar.spark.ingest import batch as batches
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_a_table_that_delta_stumbles_over_is_the_other_ones(
         msg = f"[DELTA_TABLE_NOT_FOUND] Delta table `{url}` doesn't exist."
         raise AnalysisException(msg)
 
-    monkeypatch.setattr(writing, "create_table", stumbling)
+    monkeypatch.setattr(batches, "create_table", stumbling)
     summary = ours.write(readings(spark, 60), batch_id=0)
     assert (summary.version, summary.rows) == (1, 60)
     assert sums_in(spark, local_lake, url) == sums_of(readings(spark, 60))
@@ -84,7 +84,7 @@ def test_a_table_that_cannot_be_made_is_told_as_delta_tells_it(
         msg = "[DELTA_TABLE_NOT_FOUND] it doesn't exist."
         raise AnalysisException(msg)
 
-    monkeypatch.setattr(writing, "create_table", stumbling)
+    monkeypatch.setattr(batches, "create_table", stumbling)
     pipeline = IngestPipeline(spark, local_lake.new_url("missing"), sidecars=False)
     with pytest.raises(IngestError, match=r"not written: \[DELTA_TABLE_NOT_FOUND\] it doesn't exist"):
         pipeline.write(readings(spark, 10))
@@ -96,7 +96,7 @@ def test_one_batch_from_two_at_once_is_written_once(spark: SparkSession, local_l
     pipelines[0].create(readings(spark, 1).schema)
     barrier = Barrier(2)
 
-    class MeetingWriter(writing.BatchWriter):
+    class MeetingWriter(batches.BatchWriter):
         """Waits for the other before it writes, so that both have found the batch not written."""
 
         def _append(self, *arguments: Any) -> None:  # noqa: ANN401 - as the other has it
@@ -130,8 +130,8 @@ def test_a_table_that_changes_again_and_again_is_given_up(
     url = local_lake.new_url("shared")
     pipeline = IngestPipeline(spark, url, sidecars=False)
     pipeline.create(readings(spark, 1).schema)
-    monkeypatch.setattr(writing, "_TRIES", 2)
-    monkeypatch.setattr(writing.BatchWriter, "_appended", conflicting)
+    monkeypatch.setattr(batches, "_TRIES", 2)
+    monkeypatch.setattr(batches.BatchWriter, "_appended", conflicting)
     with pytest.raises(CommitFailedError, match="others changed the table's definition meanwhile, 2 times") as refused:
         pipeline.write(readings(spark, 10))
     assert refused.value.__cause__ is not None

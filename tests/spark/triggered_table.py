@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.builder import TableBuilder, add
 
 from delta_sidecar import build_sidecar
-from delta_sidecar.spark.trigger import trigger
-from delta_sidecar.spark.trigger.ownership import pipeline_mark
-from delta_sidecar.spark.trigger.trigger import CheckpointTrigger
+from delta_sidecar.spark import trigger
+from delta_sidecar.spark.commits import pipeline_mark
+from delta_sidecar.spark.trigger import CheckpointTrigger
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,11 +8,9 @@ Every arrow is a stream. Nothing is written into the table before the last two, 
 from __future__ import annotations
 
 import shutil
-import tempfile
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delta_sidecar.build.builder import BuildOptions, Course, Made, Plan, expected_files
@@ -30,14 +28,14 @@ from delta_sidecar.build.sort import (
     sorted_rows,
 )
 from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
-from delta_sidecar.build.write import write_pieces
-from delta_sidecar.errors import TemporaryFileError
+from delta_sidecar.build.write import temporary_folder, write_pieces
 from delta_sidecar.events import Events
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from delta_sidecar.build.existing import PieceCheck
     from delta_sidecar.build.layout import PlannedLayout
@@ -128,7 +126,7 @@ class _Build(Course):
     def _make(self, plan: Plan) -> Made:
         options, snapshot, layout = self._options, plan.snapshot, plan.layout
         sample = sampled(snapshot, layout, plan.executor)
-        with self._temporary_folder() as folder:
+        with temporary_folder("delta-sidecar-build-", options.temp_directory) as folder:
             assembly = Assembly(
                 snapshot,
                 layout,
@@ -147,19 +145,6 @@ class _Build(Course):
             self._check_unchanged(plan)
             published = publish(self._store, pieces, layout, facts, options.levels)
         return Made(published, pieces.index_bytes, pieces.stats_bytes, pieces.kept_texts)
-
-    @contextmanager
-    def _temporary_folder(self) -> Iterator[Path]:
-        where = self._options.temp_directory
-        try:
-            folder = Path(tempfile.mkdtemp(prefix="delta-sidecar-build-", dir=where))
-        except OSError as error:
-            msg = f"no temporary folder can be made in {where or tempfile.gettempdir()}: {error.strerror}"
-            raise TemporaryFileError(msg) from error
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _abandon(self, folder: Path) -> None:
         """After an interrupt: what is on disk goes at once, for nobody waits for threads to come to their end."""

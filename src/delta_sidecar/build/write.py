@@ -6,10 +6,13 @@ pieces are. In memory there are a few row groups, and of each one a few numbers.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from delta_sidecar._arrow import xxh3_128
@@ -21,9 +24,9 @@ from delta_sidecar.sidecar.manifest import FOOTER_KEY, Totals
 from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -174,6 +177,24 @@ def write_footer(pieces: Pieces, layout: PlannedLayout, body: str) -> int:
             return file.tell()
     except OSError as error:
         raise unwritable(pieces.path.parent, error) from error
+
+
+@contextmanager
+def temporary_folder(prefix: str, inside: str | os.PathLike[str] | None = None) -> Iterator[Path]:
+    """Makes a folder that is removed in the end, inside of another one or of the machine's own for such.
+
+    Raises:
+        TemporaryFileError: It cannot be made.
+    """
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=inside))
+    except OSError as error:
+        msg = f"no temporary folder can be made in {inside or tempfile.gettempdir()}: {error.strerror}"
+        raise TemporaryFileError(msg) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def unwritable(folder: Path, error: OSError) -> TemporaryFileError:

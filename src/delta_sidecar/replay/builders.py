@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.plan import StateMachinePhase
 from delta_sidecar.predicate import parse
 from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.scan import Scan, scan
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from delta_sidecar.predicate import Predicate
+    from delta_sidecar.replay.open import Opening
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,43 @@
 
     from delta_sidecar.spark import IngestPipeline, spark_session
 
-Tables are written with one time bucket a file, and get a checkpoint and a metadata sidecar every so many commits.
+Tables are written with one time bucket a file, and get a checkpoint and a metadata sidecar every so many commits. Read
+`ingest/pipeline` first, then `trigger` and `build/driver`; `session` starts Spark, `delta_log` calls Delta's classes.
 """
 
 from __future__ import annotations
 
-from delta_sidecar.spark.session.installed import check_installed
+import importlib.util
+import re
+from importlib.metadata import PackageNotFoundError, version
 
-check_installed()
+from delta_sidecar.errors import SparkSetupError, to_install
 
-from delta_sidecar.spark.build.build import build_sidecar  # noqa: E402 - says first what is missing
+_LEAST_SPARK = (4, 2)
+
+
+def _check_installed() -> None:
+    for name, module in {"PySpark": "pyspark", "delta-spark": "delta"}.items():
+        if importlib.util.find_spec(module) is None:
+            msg = f"{name} is not installed: {to_install('spark')}"
+            raise SparkSetupError(msg)
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        # Spark's own folder on the path, as clusters have it.
+        return
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) < _LEAST_SPARK:
+        least = ".".join(map(str, _LEAST_SPARK))
+        msg = f"PySpark is {found}, and {least} or newer is needed: {to_install('spark')}"
+        raise SparkSetupError(msg)
+
+
+_check_installed()
+
+from delta_sidecar.spark.build.driver import build_sidecar  # noqa: E402 - a missing package is named first
 from delta_sidecar.spark.ingest.buckets import TimeBucket  # noqa: E402
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline, WriteSummary  # noqa: E402
 from delta_sidecar.spark.session.session import spark_session  # noqa: E402
-from delta_sidecar.spark.trigger.trigger import TriggerOutcome  # noqa: E402
+from delta_sidecar.spark.trigger import TriggerOutcome  # noqa: E402
 
 __all__ = ["IngestPipeline", "TimeBucket", "TriggerOutcome", "WriteSummary", "build_sidecar", "spark_session"]

@@ -1,7 +1,7 @@
 """Delta's own view of a table's log, through the gateway to the JVM.
 
 This is the only module that calls Delta's classes. What they decide is taken as it is: which version is the newest,
-which files are live, what a checkpoint holds.
+which files are live, what a checkpoint holds. Tables are named as Spark names them, see `hadoop_url`.
 """
 
 from __future__ import annotations
@@ -10,42 +10,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.log.actions import DELETION_VECTOR, commit_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import Column, SparkSession
 
-FIELDS = (
-    *("path", "partitionValues", "size", "modificationTime", "stats", "tags", "deletionVector"),
-    *("baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
+_MAP = pa.map_(pa.string(), pa.string())
+
+ACTIONS = pa.schema(
+    {each.name: each.type for each in commit_schema().field("add").type} | {"partitionValues": _MAP, "tags": _MAP}
 )
-"""Fields of an `add` action that are kept."""
-
-
-def latest_version(spark: SparkSession, url: str) -> int:
-    """The newest version of a table.
-
-    Args:
-        spark: A session with Delta.
-        url: The table as Spark calls it, see `hadoop_url`.
-    """
-    return int(_updated(_log(spark, url)).version())
+"""The fields of live files: those of an `add` that a replay reads."""
 
 
 def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> None:
-    """Lets Delta write a checkpoint of a version, as it is configured to.
-
-    Args:
-        spark: A session with Delta.
-        url: The table as Spark calls it.
-        version: The version; None for the newest.
-    """
+    """Lets Delta write a checkpoint of a version, as it is configured to; of the newest for None."""
     snapshot = open_snapshot(spark, url, version)
     try:
         with _replaying(spark, snapshot.state):
@@ -57,8 +43,8 @@ def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> Non
 def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
     """The version of the last transaction that an application has committed; None where it has committed none.
 
-    Delta replays the log for it, and does not do so again when it writes the next batch: a checksum file would tell
-    too, but not Delta.
+    Delta replays the log for it, and does not do so again when it writes the next batch: a checksum file has it too,
+    but Delta does not look there.
     """
     snapshot = _updated(_log(spark, url))
     with _replaying(spark, snapshot):
@@ -68,55 +54,45 @@ def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class DeltaSnapshot:
-    """Delta's snapshot of a version.
-
-    Attributes:
-        spark: The session.
-        log: Delta's object for the table's log.
-        state: Delta's object for the snapshot.
-    """
+    """Delta's snapshot of a version."""
 
     spark: SparkSession
-    log: Any
-    state: Any
+    log: Any  # Delta's object for the table's log
+    state: Any  # Delta's object for the snapshot
 
     @property
     def version(self) -> int:
         """The version."""
         return int(self.state.version())
 
-    def told_files(self) -> int | None:
-        """How many files are live, where a checksum file of the version tells; None where none does."""
+    def checksum_files(self) -> int | None:
+        """The number of live files by the version's checksum file; None where there is none."""
         checksum = self.state.checksumOpt()
         return int(checksum.get().numFiles()) if checksum.isDefined() else None
 
     def num_files(self) -> int:
-        """How many files are live. Delta replays the log for it, on the executors, and keeps what it found."""
+        """The number of live files. Delta replays the log for it, on the executors, and keeps what it found."""
         return int(self.state.numOfFiles())
 
     def files(self) -> DataFrame:
-        """The live files, with the fields of their `add` actions and the paths that the log has."""
+        """The live files, with the fields of `ACTIONS` and the paths that the log has."""
         files = DataFrame(self.state.allFiles().toDF(), self.spark)
-        files = files.withColumn("deletionVector", _nullable(F.col("deletionVector"))).select(*FIELDS)
-        return _with_raw_paths(files, self._respelled()) if self._has_respelled() else files
+        files = files.withColumn("deletionVector", _nullable(F.col("deletionVector"))).select(*ACTIONS.names)
+        actions = DataFrame(self.state.loadActions(), self.spark)
+        actions = actions.where("add.path is not null").select("add.path", "add.deletionVector", "version")
+        if not actions.where(_is_respelled(F.col("path"))).limit(1).count():
+            return files
+        return _with_raw_paths(files, self._respelled(actions))
 
     def release(self) -> None:
         """Lets go of what Delta keeps of a version, unless it is the newest one that it knows."""
         if not self.state.equals(self.log.unsafeVolatileSnapshot()):
             self.state.uncache()
 
-    def _actions(self) -> DataFrame:
-        """The `add` actions of the log as they are, those of files that are gone among them."""
-        actions = DataFrame(self.state.loadActions(), self.spark)
-        return actions.where("add.path is not null").select("add.path", "add.deletionVector", "version")
-
-    def _has_respelled(self) -> bool:
-        return bool(self._actions().where(_is_respelled(F.col("path"))).limit(1).count())
-
-    def _respelled(self) -> DataFrame:
+    def _respelled(self, actions: DataFrame) -> DataFrame:
         """Paths that Delta spells in its own way: what it makes of them, and what they are in the newest action."""
         path, is_respelled = F.col("path"), _is_respelled(F.col("path"))
-        spelled = self._actions().select(
+        spelled = actions.select(
             F.when(is_respelled, self._canonical(path)).otherwise(path).alias("canonical"),
             vector_id(F.col("deletionVector")).alias("vector"),
             is_respelled.alias("is_respelled"),
@@ -138,13 +114,9 @@ class DeltaSnapshot:
 def open_snapshot(
     spark: SparkSession, url: str, version: int | None = None, *, options: Mapping[str, str] | None = None
 ) -> DeltaSnapshot:
-    """Opens Delta's snapshot of a version.
+    """Opens Delta's snapshot of a version, or of the newest one.
 
-    Args:
-        spark: A session with Delta.
-        url: The table as Spark calls it.
-        version: The version; None for the newest.
-        options: Hadoop's, for this snapshot alone. One with other options shares nothing that Delta has read before.
+    With other `options` (Hadoop's, for this snapshot alone) it shares nothing that Delta has read before.
     """
     log = _log(spark, url, options)
     newest = _updated(log)
@@ -158,29 +130,20 @@ def open_snapshot(
 def replayed(spark: SparkSession, url: str, version: int, properties: Mapping[str, str]) -> Iterator[DeltaSnapshot]:
     """Opens Delta's snapshot of a version for a replay of its log, however large that is.
 
-    Its statistics say times in UTC whatever the session's zone: where a checkpoint has them as a struct only, Delta
-    makes texts of them in the zone of the session.
-
-    Args:
-        spark: A session with Delta.
-        url: The table as Spark calls it.
-        version: The version.
-        properties: The table's properties.
+    Its statistics have times in UTC in any time zone of the session: where a checkpoint has them as a struct only (by
+    the table's `properties`), Delta makes texts of them in the zone of the session.
     """
-    if spark.conf.get(_ZONE) in _UTC or not has_structs_only(properties):
-        snapshot = open_snapshot(spark, url, version)
-        with _replaying(spark, snapshot.state) as session:
-            yield replace(snapshot, spark=session)
-        return
-    with _active(spark, {_ZONE: "UTC"}) as in_utc:
+    is_utc = spark.conf.get(_ZONE) in _UTC or not has_structs_only(properties)
+    with _active(spark, {} if is_utc else {_ZONE: "UTC"}) as zoned:
         # With an option of its own it shares nothing that was read in another zone.
-        snapshot = open_snapshot(in_utc, url, version, options={"fs.deltaSidecar.zone": "UTC"})
-        with _replaying(in_utc, snapshot.state) as session:
+        options = {} if is_utc else {"fs.deltaSidecar.zone": "UTC"}
+        snapshot = open_snapshot(zoned, url, version, options=options)
+        with _replaying(zoned, snapshot.state) as session:
             yield replace(snapshot, spark=session)
 
 
 def has_structs_only(properties: Mapping[str, str]) -> bool:
-    """Whether checkpoints of a table have statistics as structs only, by its properties."""
+    """True if a table's checkpoints have statistics as structs only, by its properties."""
     return properties.get("delta.checkpoint.writeStatsAsJson", "true").lower() == "false"
 
 
@@ -204,12 +167,7 @@ def _replaying(spark: SparkSession, state: Any) -> Iterator[SparkSession]:  # no
 
 @contextmanager
 def _active(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Makes a session the one that Delta finds in this thread.
-
-    Args:
-        spark: The session.
-        settings: Where there are any, they hold for a clone of it.
-    """
+    """Makes a session the one that Delta finds in this thread; with settings, a clone of it that has them."""
     sessions, session = _sessions(spark), spark
     if settings:
         session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
@@ -233,7 +191,7 @@ def _sessions(spark: SparkSession) -> Any:  # noqa: ANN401 - of the JVM
 
 
 def vector_id(descriptor: Column) -> Column:
-    """What tells deletion vectors apart; the empty text without one. As `delta_sidecar.log.deletion_vectors`."""
+    """The id of a deletion vector, as in `delta_sidecar.log.deletion_vectors`; the empty text without one."""
     place = F.coalesce(F.concat(F.lit("@"), descriptor["offset"].cast("string")), F.lit(""))
     return F.coalesce(F.concat(descriptor["storageType"], descriptor["pathOrInlineDv"], place), F.lit(""))
 
@@ -265,7 +223,7 @@ def _nullable(descriptor: Column) -> Column:
 
 
 def _is_respelled(path: Column) -> Column:
-    """Whether Delta may give a path in another spelling than the log's: it qualifies and normalizes them."""
+    """True where Delta may spell a path in another way than the log: it qualifies and normalizes them."""
     return (
         path.startswith("/")
         | path.contains("//")
@@ -282,4 +240,4 @@ def _with_raw_paths(files: DataFrame, respelled: DataFrame) -> DataFrame:
         (F.col("path") == F.col("canonical")) & (F.col("#vector") == F.col("vector")),
         "left",
     )
-    return joined.withColumn("path", F.coalesce("raw", "path")).select(*FIELDS)
+    return joined.withColumn("path", F.coalesce("raw", "path")).select(*ACTIONS.names)

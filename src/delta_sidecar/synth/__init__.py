@@ -4,7 +4,7 @@ The demo, the tests and the benchmarks all take their big tables from here:
 
     log = TelemetryLog(files=1_000_000)
     summary = log.write("/tmp/telemetry")
-    log.expected_hour(summary.newest_hour)   # how many live files the newest hour has
+    log.expected_hour(summary.newest_hour)   # the number of live files of the newest hour
 
 Every value of a file is a function of its number and the seed, so a log of any size streams to disk in
 bounded memory, two runs write the same bytes, and the right answer to a query needs no second replay.
@@ -12,6 +12,7 @@ bounded memory, two runs write the same bytes, and the right answer to a query n
 
 from __future__ import annotations
 
-from delta_sidecar.synth.telemetry import SynthSummary, TelemetryLog
+from delta_sidecar.synth.log_writer import SynthSummary
+from delta_sidecar.synth.telemetry import TelemetryLog
 
 __all__ = ["SynthSummary", "TelemetryLog"]

@@ -63,7 +63,7 @@ def digits(values: NDArray[Any], width: int) -> Text:
 
 
 def decimals(hundredths: NDArray[Any], width: int) -> Text:
-    """Writes numbers given in hundredths with two places: 2150 of width 5 is `21.50`."""
+    """Writes hundredths with two places: 2150 of width 5 is `21.50`."""
     number = digits(hundredths, width - 1)
     point = np.full((len(number), 1), ord("."), dtype=np.uint8)
     return np.concatenate([number[:, :-2], point, number[:, -2:]], axis=1)

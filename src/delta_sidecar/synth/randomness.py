@@ -26,14 +26,14 @@ def mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def hashed(numbers: NDArray[np.int64], seed: int, stream: int) -> NDArray[np.uint64]:
-    """Gives each number one random word; streams of one seed are independent of each other."""
+    """Makes one random word for each number; streams of one seed are independent of each other."""
     key = np.uint64((seed * 0x9E3779B97F4A7C15 + stream * 0xD1B54A32D192ED03) & _WORD)
     with np.errstate(over="ignore"):
         return mix(numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + key)
 
 
 def shuffled(start: int, stop: int, size: int, seed: int) -> NDArray[np.int64]:
-    """Gives positions `start..stop` of one fixed random order of the numbers below `size`.
+    """Returns positions `start..stop` of one fixed random order of the numbers below `size`.
 
     A Feistel network permutes the next even power of two; a number that lands outside goes round again
     until it lands inside, which keeps it a permutation of exactly `size` numbers.
@@ -48,7 +48,7 @@ def shuffled(start: int, stop: int, size: int, seed: int) -> NDArray[np.int64]:
 
 
 def random_uuid(seed: int, stream: int, number: int = 0) -> str:
-    """Gives the canonical text of a version 4 UUID that depends on the arguments alone."""
+    """Returns the canonical text of a version 4 UUID that depends on the arguments alone."""
     words = [int(hashed(np.array([number]), seed, stream * 2 + side)[0]) for side in range(2)]
     return str(uuid.UUID(int=words[0] << 64 | words[1], version=4))
 

@@ -1,1 +1,1 @@
-"""Metadata sidecars made by Spark: `build` plans and publishes, `parts` are what its tasks write."""
+"""Metadata sidecars made by Spark: the `driver` plans and publishes, `parts` are what its tasks write."""

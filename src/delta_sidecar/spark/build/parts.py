@@ -8,11 +8,9 @@ that did not win is named by no manifest: vacuum removes it.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import warnings
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +24,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from delta_sidecar._arrow import booleans, numbers_of
 from delta_sidecar.build.groups import cut
 from delta_sidecar.build.reading import MOST_ROWS, gathered
-from delta_sidecar.build.write import Pieces, joined_pieces, unwritable, write_footer, write_pieces
-from delta_sidecar.errors import BuildError, TemporaryFileError
-from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.build.write import Pieces, joined_pieces, temporary_folder, unwritable, write_footer, write_pieces
+from delta_sidecar.errors import BuildError
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.canonical import parse, seal
@@ -37,10 +34,10 @@ from delta_sidecar.sidecar.manifest import SidecarFile, Totals, encode_segment
 from delta_sidecar.sidecar.names import part_name
 from delta_sidecar.sidecar.order import key_scalars, typed, without_nan
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
-from delta_sidecar.spark.delta_log import vector_id
+from delta_sidecar.spark.delta_log import ACTIONS, vector_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -51,42 +48,27 @@ if TYPE_CHECKING:
     from delta_sidecar.store import Store
 
 
-ACTIONS = pa.schema(
+_TOTALS = ("bytes", "largest", "rows", "most_rows")
+_NUMBERS = ("size", "num_rows", "kept_texts", "index_bytes", "stats_bytes", *_TOTALS)
+
+RECORD = f"part int, name string, {', '.join(f'{name} bigint' for name in _NUMBERS)}, groups binary"
+"""The schema of a task's record, as Spark writes one."""
+
+_RECORD_SCHEMA = pa.schema(
     [
-        pa.field("path", pa.string()),
-        pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
-        pa.field("size", pa.int64()),
-        pa.field("modificationTime", pa.int64()),
-        pa.field("stats", pa.string()),
-        pa.field("tags", pa.map_(pa.string(), pa.string())),
-        pa.field("deletionVector", DELETION_VECTOR),
-        pa.field("baseRowId", pa.int64()),
-        pa.field("defaultRowCommitVersion", pa.int64()),
-        pa.field("clusteringProvider", pa.string()),
+        ("part", pa.int32()),
+        ("name", pa.string()),
+        *((name, pa.int64()) for name in _NUMBERS),
+        ("groups", pa.binary()),
     ]
 )
-"""What rows are made of."""
-
-RECORD = (
-    "part int, name string, size bigint, num_rows bigint, kept_texts bigint, index_bytes bigint, stats_bytes bigint, "
-    "bytes bigint, largest bigint, rows bigint, most_rows bigint, groups binary"
-)
-"""What a task gives back, in the words of Spark."""
 
 _MOST_ATTEMPTS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class PartWriter:
-    """Writes parts, on executors.
-
-    Attributes:
-        store: The table's store; it travels with its credentials.
-        maker: Makes the rows.
-        version: The version of the table.
-        build: The name of the build.
-        rows_per_group: Rows in a row group.
-    """
+    """Writes parts, on executors. The store travels with its credentials."""
 
     store: Store
     maker: RowMaker
@@ -95,28 +77,20 @@ class PartWriter:
     rows_per_group: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Writes the part of a task; a task without files writes none.
-
-        Yields:
-            One record, if there is a part.
-        """
+        """Writes the part of a task and yields its record; a task without files yields none."""
         context: Any = TaskContext.get()
         record = self.write(batches, context.partitionId(), context.taskAttemptId())
         if record is not None:
             yield pa.RecordBatch.from_pylist([record], _RECORD_SCHEMA)
 
     def write(self, batches: Iterable[pa.RecordBatch], part: int, attempt: int) -> dict[str, Any] | None:
-        """Writes a part.
+        """Writes a part of files in order, and returns its record; None where there are no files.
 
-        Args:
-            batches: Its files in order, with the fields of their `add` actions.
-            part: Its number.
-            attempt: The number of this attempt at it, which no other attempt has.
-
-        Returns:
-            The record of it; None where there are no files.
+        No other attempt, at this or another part, has the number of this one.
         """
-        with _temporary_folder() as folder:
+        # Inside of what Spark removes at the executor's end.
+        local = [each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if each and Path(each).is_dir()]
+        with temporary_folder("delta-sidecar-part-", local[0] if local else None) as folder:
             pieces = self._pieces(batches, folder)
             if not pieces.groups:
                 return None
@@ -132,17 +106,17 @@ class PartWriter:
             "kept_texts": pieces.kept_texts,
             "index_bytes": pieces.index_bytes,
             "stats_bytes": pieces.stats_bytes,
-            **asdict(pieces.totals),
+            **{name: getattr(pieces.totals, name) for name in _TOTALS},
             "groups": encode_segment(pieces.groups),
         }
 
     def _pieces(self, batches: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
         """The pieces of all files, those of incomplete ones in front."""
-        aside = _Aside(folder / "incomplete")
-        complete = self._written(aside.passed(self._rows(batches)), _inside(folder, "complete"))
-        if not aside.rows:
+        spill = _IncompleteRows(folder / "incomplete")
+        complete = self._written(spill.complete(self._rows(batches)), folder / "complete.pieces")
+        if not spill.rows:
             return complete
-        incomplete = self._written(aside.taken(), _inside(folder, "others"))
+        incomplete = self._written(spill.read(), folder / "incomplete.pieces")
         return joined_pieces(incomplete, complete, folder) if complete.groups else incomplete
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,6 +125,7 @@ class PartWriter:
             yield self.maker.rows(gathered_actions)
 
     def _written(self, rows: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
+        folder.mkdir()
         return write_pieces(cut(rows, self.rows_per_group), self.maker, self.maker.layout, folder, threads=1)
 
 
@@ -160,18 +135,14 @@ def actions_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=ACTIONS)
 
 
-class _Aside:
-    """Puts incomplete rows aside, in a file, while the others pass.
-
-    Attributes:
-        rows: How many it has put aside.
-    """
+class _IncompleteRows:
+    """Writes incomplete rows to a file while the complete ones go on."""
 
     def __init__(self, path: Path) -> None:
         self.rows = 0
         self._path = path
 
-    def passed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def complete(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = None
         try:
             for batch in batches:
@@ -191,7 +162,7 @@ class _Aside:
             if writer is not None:
                 writer.close()
 
-    def taken(self) -> Iterator[pa.RecordBatch]:
+    def read(self) -> Iterator[pa.RecordBatch]:
         with pa.OSFile(str(self._path)) as file:
             reader = pa.ipc.open_file(file)
             for number in range(reader.num_record_batches):
@@ -199,16 +170,6 @@ class _Aside:
 
 
 _SPILLED = pa.ipc.IpcWriteOptions(compression="zstd")
-
-_RECORD_SCHEMA = pa.schema(
-    [
-        pa.field("part", pa.int32()),
-        pa.field("name", pa.string()),
-        *(pa.field(name, pa.int64()) for name in ("size", "num_rows", "kept_texts", "index_bytes", "stats_bytes")),
-        *(pa.field(name, pa.int64()) for name in ("bytes", "largest", "rows", "most_rows")),
-        pa.field("groups", pa.binary()),
-    ]
-)
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -222,44 +183,12 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.cast(column, kind)
 
 
-@contextmanager
-def _temporary_folder() -> Iterator[Path]:
-    """A folder of the executor, inside of what Spark removes at its end."""
-    given = [each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if each and Path(each).is_dir()]
-    where = given[0] if given else None
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="delta-sidecar-part-", dir=where))
-    except OSError as error:
-        msg = f"no temporary folder can be made in {where or tempfile.gettempdir()}: {error.strerror}"
-        raise TemporaryFileError(msg) from error
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _inside(folder: Path, name: str) -> Path:
-    inside = folder / name
-    inside.mkdir()
-    return inside
-
-
-# What the driver makes of the tasks' records: the files and row groups of one manifest, checked.
+# The driver's side: the records of all tasks become the files and row groups of one manifest, checked.
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """All parts of a sidecar.
-
-    Attributes:
-        files: Their names and sizes, in order.
-        groups: Their row groups, in the order of the sidecar.
-        num_rows: How many rows they have.
-        kept_texts: Rows whose statistics are kept as text.
-        index_bytes: Bytes of their index pieces.
-        stats_bytes: Bytes of their statistics pieces.
-        totals: What the files of all rows have.
-    """
+    """All parts of a sidecar: their files and row groups in order, and sums over them."""
 
     files: tuple[SidecarFile, ...]
     groups: list[RowGroup]
@@ -271,11 +200,7 @@ class Parts:
 
 
 def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Parts:
-    """Joins the records of all tasks.
-
-    Args:
-        records: The records, in any order.
-        facts: The manifest, but for what only the files tell.
+    """Joins the records of all tasks, in any order.
 
     Raises:
         BuildError: The row groups do not follow one another in the order of the sidecar.
@@ -298,12 +223,8 @@ def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Par
         sum(record["kept_texts"] for record in ordered),
         sum(record["index_bytes"] for record in ordered),
         sum(record["stats_bytes"] for record in ordered),
-        sum((_totals(record) for record in ordered), Totals()),
+        sum((Totals(*(record[name] for name in _TOTALS)) for record in ordered), Totals()),
     )
-
-
-def _totals(record: Mapping[str, Any]) -> Totals:
-    return Totals(record["bytes"], record["largest"], record["rows"], record["most_rows"])
 
 
 def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None:
@@ -332,26 +253,18 @@ def _value(value: pa.Scalar) -> Any:  # noqa: ANN401 - a value of any type that 
 #
 #     sort values (nulls first), path, id of the deletion vector
 #
-# Whether a file is complete comes first in the order of a sidecar and is not among them: each part keeps both kinds of
-# files apart, and the manifest names the row groups of incomplete files first.
+# In a sidecar incomplete files come first of all. That is not sorted here: each part keeps both kinds of files apart,
+# and the manifest names the row groups of incomplete files first.
 #
 # Texts are sorted by Spark itself, which compares their bytes. Values of other types come from our own code, in the
 # executors' Python, as numbers: what a text counts as must not depend on who reads it.
 
 
 def with_keys(files: DataFrame, order: SidecarOrder) -> tuple[DataFrame, list[str]]:
-    """Adds the columns that files are sorted by.
-
-    Args:
-        files: The files, with the fields of their `add` actions.
-        order: The order of the sidecar.
-
-    Returns:
-        The files with more columns, and the names of the columns to sort by.
-    """
+    """Adds the columns that files are sorted by, and names all columns to sort by."""
     keys = {}
     for number, value in enumerate(order.sort):
-        # What has no order counts as null in every row.
+        # A type without an order counts as null in every row.
         if not pa.types.is_binary(value.type):
             keys[f"#{number}"] = _sort_key(value)
     keys["#vector"] = vector_id(F.col("deletionVector"))
@@ -361,41 +274,28 @@ def with_keys(files: DataFrame, order: SidecarOrder) -> tuple[DataFrame, list[st
 
 def _sort_key(value: SortValue) -> Any:  # noqa: ANN401 - a column, but functions of Spark's are untyped
     if value.kind == "lower_bound":
-        return _function(_LowerBounds(value), value.type)(F.col("stats"))
+        return _function(partial(_lower_bounds, value), value.type)(F.col("stats"))
     text = F.col("partitionValues")[value.path[0]]
     if pa.types.is_string(value.type):
         return F.nullif(text, F.lit(""))
-    return _function(_TypedTexts(value), value.type)(text)
+    return _function(partial(_partition_values, value), value.type)(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _TypedTexts:
-    """Raw partition values as values that Spark sorts."""
-
-    value: SortValue
-
-    def __call__(self, texts: pa.Array) -> pa.Array:
-        return _sortable(typed(texts.cast(pa.string()), self.value.type))
+def _partition_values(value: SortValue, texts: pa.Array) -> pa.Array:
+    return typed(texts.cast(pa.string()), value.type)
 
 
-@dataclass(frozen=True, slots=True)
-class _LowerBounds:
-    """Lower bounds in texts of statistics as values that Spark sorts."""
-
-    value: SortValue
-
-    def __call__(self, texts: pa.Array) -> pa.Array:
-        path, kind = self.value.path, self.value.type
-        texts = texts.cast(pa.string())
-        lower = None
-        if texts.null_count < len(texts):
-            lower = parse_statistics(texts, {path: kind}).columns[path].lower
-        return _sortable(pa.nulls(len(texts), kind) if lower is None else without_nan(lower))
+def _lower_bounds(value: SortValue, texts: pa.Array) -> pa.Array:
+    texts, path = texts.cast(pa.string()), value.path
+    lower = None
+    if texts.null_count < len(texts):
+        lower = parse_statistics(texts, {path: value.type}).columns[path].lower
+    return pa.nulls(len(texts), value.type) if lower is None else without_nan(lower)
 
 
-def _function(call: _TypedTexts | _LowerBounds, kind: pa.DataType) -> Any:  # noqa: ANN401 - a function of Spark's
+def _function(call: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> Any:  # noqa: ANN401 - a function of Spark's
     def values(texts: pa.Array) -> pa.Array:
-        return call(texts)
+        return _sortable(call(texts))
 
     with warnings.catch_warnings():
         # Spark looks whether pandas is there, and finds it too new.
@@ -418,7 +318,7 @@ def _sortable(values: pa.Array) -> pa.Array:
 
 def _spark_type(kind: pa.DataType) -> str:
     if pa.types.is_string(kind) or pa.types.is_boolean(kind):
-        return str(kind) if pa.types.is_string(kind) else "boolean"
+        return "string" if pa.types.is_string(kind) else "boolean"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return "double" if pa.types.is_floating(kind) else "bigint"

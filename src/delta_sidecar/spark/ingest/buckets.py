@@ -1,7 +1,7 @@
 """Time buckets: the text of the month, day, hour, minute or second that a row belongs to, in UTC.
 
 A bucket is a generated partition column of a Delta table, so the SQL of its expression is part of the table and every
-writer runs it, in whatever time zone its session is. Functions that follow the session's zone are therefore not used:
+writer runs it, in the time zone of its session. Functions that follow the session's zone are therefore not used:
 not `hour` of a timestamp, and not `date_format`, which formats even a date in that zone, and so skips the day that
 Samoa skipped. What is left are the seconds since 1970, whole division, and the calendar of dates, which has no zones:
 
@@ -29,7 +29,7 @@ TimestampKind: TypeAlias = Literal["timestamp", "timestamp_ntz"]
 
 @dataclass(frozen=True)
 class TimeBucket:
-    """How rows are put into buckets of time.
+    """A definition of time buckets: which bucket each row is in.
 
     Attributes:
         granularity: How long a bucket is: month, day, hour, minute or second.
@@ -65,7 +65,7 @@ class TimeBucket:
         _pieces(self.granularity, self.format)
 
     def expression(self, kind: TimestampKind = "timestamp") -> str:
-        """Gives the SQL that makes the bucket of the timestamp column.
+        """Makes the SQL of the bucket of the timestamp column.
 
         Delta takes it in a generated column. It is null for null, and outside of the years 1 to 9999.
 
@@ -91,7 +91,7 @@ class TimeBucket:
         return f"case when {inside} then {_text(_pieces(self.granularity, self.format), fields)} end"
 
     def of(self, moment: datetime | None) -> str | None:
-        """Gives the bucket of a moment; None for None, and outside of the years 1 to 9999 in UTC.
+        """Returns the bucket of a moment; None for None, and outside of the years 1 to 9999 in UTC.
 
         Raises:
             OptionError: The moment has no time zone.
@@ -106,7 +106,7 @@ class TimeBucket:
         return self.of_micros((moment.replace(tzinfo=None) - _EPOCH - offset) // timedelta(microseconds=1))
 
     def of_micros(self, micros: int | None) -> str | None:
-        """Gives the bucket of micro-seconds since 1970 in UTC; None for None, and outside of the years 1 to 9999."""
+        """Returns the bucket of micro-seconds since 1970 in UTC; None for None, and outside of the years 1 to 9999."""
         if micros is None or not _FIRST <= micros < _END:
             return None
         text = (_EPOCH + timedelta(microseconds=micros)).isoformat(" ", "microseconds")
@@ -114,12 +114,12 @@ class TimeBucket:
         return "".join(text[slice(*_PLACES[piece])] if piece in _PLACES else piece for piece in pieces)
 
     def properties(self) -> dict[str, str]:
-        """Gives the properties of a table that keep the definition."""
+        """Returns the properties of a table that keep the definition."""
         return {_PREFIX + name: getattr(self, attribute) for attribute, name in _PROPERTIES.items()}
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TimeBucket | None:
-        """Gives the definition that a table's properties keep; None if they keep none.
+        """Returns the definition that a table's properties keep; None if they keep none.
 
         A bucket column alone is no definition: readers heed it on tables of any writer.
 
@@ -165,7 +165,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 # The functions that give a field of a date or of a timestamp_ntz.
 _FUNCTIONS = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
 
-# Where the fields are in 2026-02-10 22:15:00.
+# The places of the fields in 2026-02-10 22:15:00.
 _PLACES = {"yyyy": (0, 4), "MM": (5, 7), "dd": (8, 10), "HH": (11, 13), "mm": (14, 16), "ss": (17, 19)}
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - in UTC, like everything here
@@ -175,11 +175,7 @@ _END = (datetime.max - _EPOCH) // timedelta(microseconds=1) + 1  # noqa: DTZ901
 
 
 def _pieces(granularity: str, text: object) -> list[str]:
-    """Gives the fields and separators of a format, one by one.
-
-    Raises:
-        OptionError: It does not have exactly the fields of the granularity, in their order.
-    """
+    """The fields and separators of a format, one by one; OptionError where they are not those of the granularity."""
     fields = _FIELDS[granularity]
     pattern = r"([-_.: ]|'T'|)".join(f"({field})" for field in fields)
     found = re.fullmatch(pattern, text) if isinstance(text, str) else None
@@ -193,7 +189,7 @@ def _pieces(granularity: str, text: object) -> list[str]:
 
 
 def _fields_of_seconds(seconds: str) -> dict[str, str]:
-    """Gives the SQL of each field as a number, of the SQL of seconds since 1970."""
+    """The SQL of each field as a number, from the SQL of seconds since 1970."""
     in_day = f"pmod({seconds}, 86400)"
     day = f"date_add(date'1970-01-01', cast(({seconds} - {in_day}) div 86400 as int))"
     return {
@@ -205,7 +201,7 @@ def _fields_of_seconds(seconds: str) -> dict[str, str]:
 
 
 def _text(pieces: list[str], fields: dict[str, str]) -> str:
-    """Gives the SQL of a text, of the SQL of its fields. Fields without a separator between them are one number."""
+    """The SQL of a text, from the SQL of its fields. Fields without a separator between them are one number."""
     texts: list[str] = []
     while pieces:
         together = list(takewhile(fields.__contains__, pieces))

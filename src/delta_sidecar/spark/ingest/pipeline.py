@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,12 +14,13 @@ from pyspark.errors import PySparkException
 
 from delta_sidecar.errors import IngestError, OptionError
 from delta_sidecar.events import BatchWritten, Events
-from delta_sidecar.spark.failures import SPARK_ERRORS, line_of
+from delta_sidecar.spark.ingest.batch import BatchWriter, Written
 from delta_sidecar.spark.ingest.buckets import TimeBucket
 from delta_sidecar.spark.ingest.tables import BadTimestamps, IngestSettings
-from delta_sidecar.spark.ingest.write import BatchWriter, Written
 from delta_sidecar.spark.session.access import grant, grant_path, hadoop_url, spark_path
 from delta_sidecar.spark.session.session import check_session
+from delta_sidecar.spark.spark_errors import SPARK_ERRORS, line_of
+from delta_sidecar.spark.trigger import CheckpointTrigger
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from delta_sidecar.events import Listener
-    from delta_sidecar.spark.trigger.trigger import CheckpointTrigger, TriggerOutcome
+    from delta_sidecar.spark.commits import Committed
+    from delta_sidecar.spark.trigger import TriggerOutcome
     from delta_sidecar.store import Store
 
 
@@ -91,7 +94,7 @@ class IngestPipeline:
             deletion_vectors: Whether a table that is made has deletion vectors.
             sidecars: Whether metadata sidecars are made; without them Delta makes its checkpoints by itself.
             storage_options: Credentials and settings of the store, for Spark and for this library.
-            listeners: Each is told what happens, as the events of `delta_sidecar.events`.
+            listeners: Each is called with the events of `delta_sidecar.events`.
             properties: More properties for a table that is made, and the last word on the others.
 
         Raises:
@@ -193,7 +196,7 @@ class IngestPipeline:
 
         def write(batch: DataFrame, app_id: str, batch_id: int | None) -> None:
             if self._write(batch, app_id, batch_id, transform).skipped:
-                # What has a state has to see every batch.
+                # Operators with a state have to see every batch.
                 batch.write.format("noop").mode("append").save()
 
         return start_stream(
@@ -232,29 +235,22 @@ class IngestPipeline:
         try:
             written = self._writer.write(df, app_id, batch_id, transform)
         except Exception as failure:
-            self._tell(Written(), type(failure).__name__, app_id, batch_id, time.monotonic() - began)
+            self._report(Written(), type(failure).__name__, app_id, batch_id, began)
             raise
-        self._tell(written, None, app_id, batch_id, time.monotonic() - began)
-        made, outcome = written.committed, None
+        self._report(written, None, app_id, batch_id, began)
+        sidecar = None
         if self._settings.sidecars:
-            outcome = self._trigger(app_id).after(written.seen, committed=made is not None)
+            sidecar = self._trigger(app_id).after(written.seen, committed=written.committed is not None)
         return WriteSummary(
             table=self._store.url,
             batch_id=batch_id,
-            version=made.version if made else None,
-            rows=(made.rows or 0) if made else 0,
-            files=made.files if made else 0,
-            bytes=made.bytes if made else 0,
-            buckets=made.buckets if made else 0,
-            null_bucket_rows=made.null_bucket_rows if made else 0,
+            **_figures(written.committed),
             skipped=written.skipped,
-            sidecar=outcome,
+            sidecar=sidecar,
             seconds=round(time.monotonic() - began, 3),
         )
 
     def _trigger(self, app_id: str) -> CheckpointTrigger:
-        from delta_sidecar.spark.trigger.trigger import CheckpointTrigger
-
         with self._lock:
             if app_id not in self._triggers:
                 self._triggers[app_id] = CheckpointTrigger(
@@ -268,9 +264,8 @@ class IngestPipeline:
                 )
             return self._triggers[app_id]
 
-    def _tell(self, written: Written, error: str | None, app_id: str, batch_id: int | None, seconds: float) -> None:
-        made = written.committed
-        outcome: Literal["complete", "skipped", "empty", "failed"] = "complete" if made else "empty"
+    def _report(self, written: Written, error: str | None, app_id: str, batch_id: int | None, began: float) -> None:
+        outcome: Literal["complete", "skipped", "empty", "failed"] = "complete" if written.committed else "empty"
         if error is not None or written.skipped:
             outcome = "skipped" if error is None else "failed"
         self._events(
@@ -278,17 +273,17 @@ class IngestPipeline:
                 table=self._store.url,
                 outcome=outcome,
                 error=error,
-                milliseconds=round(seconds * 1000, 3),
+                milliseconds=round((time.monotonic() - began) * 1000, 3),
                 app_id=app_id,
                 batch_id=batch_id,
-                version=made.version if made else None,
-                rows=(made.rows or 0) if made else 0,
-                files=made.files if made else 0,
-                bytes=made.bytes if made else 0,
-                buckets=made.buckets if made else 0,
-                null_bucket_rows=made.null_bucket_rows if made else 0,
+                **_figures(written.committed),
             )
         )
+
+
+def _figures(committed: Committed | None) -> dict[str, Any]:
+    names = ("version", "rows", "files", "bytes", "buckets", "null_bucket_rows")
+    return dict.fromkeys(names, 0) | {"version": None} if committed is None else asdict(committed)
 
 
 # Streams: each micro-batch of a query is a batch of the pipeline, under the query's own id.
@@ -299,20 +294,13 @@ class IngestPipeline:
 
 def start_stream(
     df: DataFrame,
-    write: Callable[[DataFrame, str, int | None], object],
+    write: Callable[[DataFrame, str, int | None], None],
     *,
     location: str,
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> StreamingQuery:
-    """Starts a query whose batches are written one by one.
-
-    Args:
-        df: The stream.
-        write: Writes a batch, with whose batch ids they are and the batch's.
-        location: Where Spark keeps how far the query has come.
-        trigger: When there is a batch; None for one after another.
-        name: The query's name.
+    """Starts a query whose batches are written one by one, with the query's id and the batch's.
 
     Raises:
         OptionError: It is no stream, or the trigger is not valid.
@@ -320,8 +308,10 @@ def start_stream(
     if not df.isStreaming:
         msg = "the rows are no stream: read them with spark.readStream, or write them as a batch"
         raise OptionError(msg)
-    batches = _Batches(write)
-    writer = df.writeStream.foreachBatch(batches).option("checkpointLocation", location)
+    # The first batch waits until the query has been started, and its id is known.
+    started: Future[str] = Future()
+    writer = df.writeStream.foreachBatch(lambda batch, batch_id: write(batch, started.result(), batch_id))
+    writer = writer.option("checkpointLocation", location)
     if name is not None:
         writer = writer.queryName(name)
     if trigger is not None:
@@ -331,7 +321,7 @@ def start_stream(
             msg = f"the trigger of a stream is not valid: {error}"
             raise OptionError(msg) from None
     query = writer.start()
-    batches.known(query.id)
+    started.set_result(query.id)
     return query
 
 
@@ -348,34 +338,13 @@ def wait_for(query: StreamingQuery) -> None:
         raise IngestError(found[1] if found else f"the stream ended: {line_of(error)}") from error
 
 
-# What a batch raised in Python is in the middle of what Java makes of it.
+# An error that a batch raised in Python is in the middle of what Java makes of it.
 _OWN_ERROR = re.compile(r"delta_sidecar\.errors\.\w+: ([^\n]+)")
-
-
-class _Batches:
-    """Takes the batches of a query, whose id is known as soon as it has been started."""
-
-    def __init__(self, write: Callable[[DataFrame, str, int | None], object]) -> None:
-        self._write = write
-        self._id = ""
-        self._is_known = threading.Event()
-
-    def known(self, query_id: str) -> None:
-        """Tells the query's id, which the first batch waits for."""
-        self._id = query_id
-        self._is_known.set()
-
-    def __call__(self, df: DataFrame, batch_id: int) -> None:
-        self._is_known.wait()
-        self._write(df, self._id, batch_id)
-
-
-# What a pipeline tells of a batch that it wrote.
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What came of a batch.
+    """The outcome of a batch.
 
     Attributes:
         table: The table's address, without secrets.

@@ -1,7 +1,7 @@
-"""Files to be ingested, as rows: their columns told by the files, or by the table where it has them already.
+"""Files to be ingested, as rows: with the columns of the files, in the types of the table where it has them already.
 
 Texts are read as the type that the table has, and the timestamp column as a timestamp. A line that cannot be read as
-its columns say fails the batch, for a row with nulls in its place would be a loss that nobody sees.
+its columns say fails the batch: a row with nulls in its place would be a loss that nobody sees.
 
 A stream is one of files: which have arrived is kept by Spark, and the files of each batch are read as those of a batch
 are, so that columns which come in later are seen too.
@@ -10,6 +10,7 @@ are, so that columns which come in later are seen too.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -17,13 +18,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from pyspark.sql import types as T  # noqa: N812 - as above
 
 from delta_sidecar.errors import IngestError, OptionError, SchemaMismatchError
-from delta_sidecar.spark.failures import SPARK_ERRORS, line_of
-from delta_sidecar.spark.ingest.files import quoted
+from delta_sidecar.spark.ingest.file_sizes import quoted
 from delta_sidecar.spark.ingest.tables import KINDS, column_named, columns_of, read_table
 from delta_sidecar.spark.session.access import hadoop_configuration
+from delta_sidecar.spark.spark_errors import SPARK_ERRORS, line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -41,31 +42,21 @@ _OPTIONS: dict[str, dict[str, str]] = {
     "csv": {"mode": "FAILFAST", "header": "true", "enforceSchema": "false"},
     "parquet": {"mergeSchema": "true"},
 }
-_INFERENCE = {"csv": {"inferSchema": "true"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Files to be ingested.
+    """Files to be ingested."""
 
-    Attributes:
-        url: What Spark calls them: a file, a folder or a pattern.
-        format: What they are.
-        timestamp_column: The column that time buckets come from.
-        timestamp_format: How it is written, as Spark's patterns have it or as a name of `EPOCHS`; None for ISO 8601.
-    """
-
-    url: str
+    url: str  # as Spark names them: a file, a folder or a pattern
     format: SourceFormat
     timestamp_column: str
-    timestamp_format: str | None = None
+    timestamp_format: str | None = None  # a pattern of Spark's or a name of `EPOCHS`; None for ISO 8601
 
     def rows(self, spark: SparkSession, store: Store) -> DataFrame:
-        """The rows that are there now.
+        """Reads the rows that are there now, for the table of a store.
 
-        Args:
-            spark: The session, whose time zone is that of timestamps that name none.
-            store: The store of the table that they go to.
+        Timestamps without a time zone are in that of the session.
 
         Raises:
             IngestError: The files cannot be read.
@@ -75,36 +66,22 @@ class Source:
         return self._rows(spark, store, files_at(spark, self.url))
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """The files as they arrive, whatever their age and in whatever folder below; `arrived` makes rows of them.
-
-        Args:
-            spark: The session.
-        """
+        """Streams the files as they arrive, of any age and in any folder below; `arrived` makes rows of them."""
         options = {"recursiveFileLookup": "true", "maxFileAge": _ANY_AGE, "maxFilesPerTrigger": str(_MOST_FILES)}
         return spark.readStream.format("binaryFile").schema(_FILE).options(**options).load(self.url).select("path")
 
     def arrived(self, files: DataFrame, store: Store) -> DataFrame:
-        """The rows of files that have arrived.
-
-        Args:
-            files: A batch of `stream`.
-            store: As for `rows`.
-
-        Raises:
-            IngestError: As for `rows`.
-            SchemaMismatchError: As for `rows`.
-            OptionError: As for `rows`.
-        """
+        """Reads the rows of a batch of `stream`; raises as `rows` does."""
         paths = sorted({row["path"] for row in files.collect()})
         return self._rows(files.sparkSession, store, files_of(files.sparkSession, self.url, paths))
 
     def _rows(self, spark: SparkSession, store: Store, files: SourceFiles) -> DataFrame:
         snapshot = read_table(store)
         known = T.StructType() if snapshot is None else columns_of(snapshot)
-        told = self._told(spark, files, known)
+        inferred = self._inferred(spark, files, known)
         if self.format == "parquet":
-            return self._timed(self._reader(spark, files).schema(told).load(files.paths), known)
-        schema = T.StructType([self._field(field, column_named(known, field.name)) for field in told.fields])
+            return self._timed(self._reader(spark, files).schema(inferred).load(files.paths), known)
+        schema = T.StructType([self._field(field, column_named(known, field.name)) for field in inferred.fields])
         df = self._reader(spark, files).schema(schema).load(files.paths)
         columns = []
         for name in df.columns:
@@ -117,17 +94,14 @@ class Source:
     def _reader(self, spark: SparkSession, files: SourceFiles) -> Any:  # noqa: ANN401 - what it gives is untyped
         return spark.read.format(self.format).options(**_OPTIONS[self.format], **files.options)
 
-    def _told(self, spark: SparkSession, files: SourceFiles, known: T.StructType) -> T.StructType:
-        """The columns of the files, in the types that these have there."""
-        reader = self._reader(spark, files)
-        try:
-            told: T.StructType = reader.options(**_INFERENCE.get(self.format, {})).load(files.paths).schema
-        except SPARK_ERRORS as error:
-            msg = f"{self.url} cannot be read as {self.format}: {line_of(error)}"
-            raise IngestError(msg) from error
-        timestamp = column_named(told, self.timestamp_column)
+    def _inferred(self, spark: SparkSession, files: SourceFiles, known: T.StructType) -> T.StructType:
+        """The columns of the files, in the types that they have there."""
+        options = {"inferSchema": "true"} if self.format == "csv" else {}
+        with self._readable():
+            inferred: T.StructType = self._reader(spark, files).options(**options).load(files.paths).schema
+        timestamp = column_named(inferred, self.timestamp_column)
         if timestamp is None:
-            names = ", ".join(told.names) or "none"
+            names = ", ".join(inferred.names) or "none"
             msg = (
                 f"{self.url} has no column {self.timestamp_column}, which time buckets come from; its columns: {names}"
             )
@@ -138,30 +112,33 @@ class Source:
                 f"format {', '.join(EPOCHS)}"
             )
             raise OptionError(msg)
-        return self._without_guesses(spark, files, told, known) if self.format == "csv" else told
-
-    def _without_guesses(
-        self, spark: SparkSession, files: SourceFiles, told: T.StructType, known: T.StructType
-    ) -> T.StructType:
-        """The columns of CSV, of which those stay texts that would lose something: everything there is a text."""
-        fields = (field for field in told.fields if field.name.lower() != self.timestamp_column.lower())
+        if self.format != "csv":
+            return inferred
+        # Everything in CSV is a text: new columns that would lose something as another type stay texts.
+        fields = (field for field in inferred.fields if field.name.lower() != self.timestamp_column.lower())
         new = T.StructType([field for field in fields if column_named(known, field.name) is None])
-        texts = T.StructType([T.StructField(name, T.StringType()) for name in told.names])
-        try:
+        texts = T.StructType([T.StructField(name, T.StringType()) for name in inferred.names])
+        with self._readable():
             misread = misread_columns(self._reader(spark, files).schema(texts).load(files.paths), new)
+        return T.StructType(
+            [T.StructField(each.name, T.StringType()) if each.name in misread else each for each in inferred.fields]
+        )
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
         except SPARK_ERRORS as error:
             msg = f"{self.url} cannot be read as {self.format}: {line_of(error)}"
             raise IngestError(msg) from error
-        return T.StructType(
-            [T.StructField(field.name, T.StringType()) if field.name in misread else field for field in told.fields]
-        )
 
-    def _field(self, told: T.StructField, known: T.StructField | None) -> T.StructField:
-        if told.name.lower() == self.timestamp_column.lower():
+    def _field(self, inferred: T.StructField, known: T.StructField | None) -> T.StructField:
+        name = inferred.name
+        if name.lower() == self.timestamp_column.lower():
             # Read as it is written; what is no timestamp counts as a bad one.
             kind: T.DataType = T.LongType() if self.timestamp_format in EPOCHS else T.StringType()
-            return T.StructField(told.name, kind)
-        return told if known is None else T.StructField(told.name, type_to_read(told.dataType, known.dataType))
+            return T.StructField(name, kind)
+        return inferred if known is None else T.StructField(name, type_to_read(inferred.dataType, known.dataType))
 
     def _timed(self, df: DataFrame, known: T.StructType) -> DataFrame:
         """The rows with their timestamp column as a timestamp, of the table's own kind where it was a text."""
@@ -169,9 +146,9 @@ class Source:
         kind = df.schema[name].dataType
         if type(kind) in KINDS:
             return df
-        found, wanted = self._moment(quoted(name), kind), column_named(known, name)
-        if wanted is not None and isinstance(wanted.dataType, T.TimestampNTZType):
-            found = found.cast(wanted.dataType)
+        found, field = self._moment(quoted(name), kind), column_named(known, name)
+        if field is not None and isinstance(field.dataType, T.TimestampNTZType):
+            found = found.cast(field.dataType)
         return df.withColumn(name, found)
 
     def _moment(self, column: Column, kind: T.DataType) -> Column:
@@ -186,16 +163,16 @@ class Source:
         raise OptionError(msg)
 
 
-# Spark passes over files that are a week older than the newest one, unless it is told otherwise.
+# Spark passes over files that are a week older than the newest one, unless this is set.
 _ANY_AGE = "36500d"
 _MOST_FILES = 10_000
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 
-# Which files an ingestion reads: all below a folder, those of a pattern, or those that have arrived.
+# The files that an ingestion reads: all below a folder, those of a pattern, or those that have arrived.
 #
 # Spark passes over what is in a folder's folders unless these name partitions (`day=2026-02-10`), takes brackets in a
-# name for a pattern, and forgets the partitions where it is given single files. Here none of it goes unseen.
+# name for a pattern, and forgets the partitions of single files. Here none of it goes unseen.
 
 
 _PATTERN = re.compile(r"[*?{}\[\]\\]")
@@ -203,23 +180,14 @@ _PATTERN = re.compile(r"[*?{}\[\]\\]")
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """Files that are read together.
-
-    Attributes:
-        paths: What Spark is given.
-        options: Options of its reader, so that it reads all of them and nothing else.
-    """
+    """Files that are read together."""
 
     paths: list[str]
-    options: dict[str, str]
+    options: dict[str, str]  # of Spark's reader, so that it reads all of them and nothing else
 
 
 def files_at(spark: SparkSession, url: str) -> SourceFiles:
-    """The files of a folder, of a pattern, or the one file.
-
-    Args:
-        spark: The session.
-        url: What Spark calls them.
+    """Finds the files of a folder, of a pattern, or the one file.
 
     Raises:
         IngestError: The place cannot be looked at, or has folders of two kinds.
@@ -237,25 +205,20 @@ def files_at(spark: SparkSession, url: str) -> SourceFiles:
     return SourceFiles([_escaped(url) if is_literal else url], {"recursiveFileLookup": "true"} if plain else {})
 
 
-def files_of(spark: SparkSession, url: str, paths: Iterable[str]) -> SourceFiles:
+def files_of(spark: SparkSession, url: str, paths: list[str]) -> SourceFiles:
     """Single files below a folder or of a pattern.
-
-    Args:
-        spark: The session.
-        url: The folder or the pattern.
-        paths: The files.
 
     Raises:
         IngestError: Their folders name partitions, and it is not known where these begin.
     """
-    listed, options = list(paths), {}
-    if any("=" in part for path in listed for part in path.split("/")[:-1]):
+    options = {}
+    if any("=" in part for path in paths for part in path.split("/")[:-1]):
         is_literal, _ = _found(spark, url)
         if not is_literal and _PATTERN.search(url):
             msg = f"{url} is a pattern over folders that name partitions: give the folder above them"
             raise IngestError(msg)
         options["basePath"] = url
-    return SourceFiles(list(map(_escaped, listed)), options)
+    return SourceFiles(list(map(_escaped, paths)), options)
 
 
 def _escaped(path: str) -> str:
@@ -264,22 +227,16 @@ def _escaped(path: str) -> str:
 
 
 def _found(spark: SparkSession, url: str) -> tuple[bool, list[str]]:
-    """Whether there is something of just this name, and the folders right below it or below what a pattern finds."""
+    """True if there is something of just this name; and the folders right below it, or below a pattern's matches."""
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
     path = jvm.org.apache.hadoop.fs.Path(url)
     system = path.getFileSystem(hadoop_configuration(spark))
     is_literal = bool(system.exists(path))
     matches = [system.getFileStatus(path)] if is_literal else list(system.globStatus(path) or [])
     folders = (each.getPath() for each in matches if each.isDirectory())
-    return is_literal, sorted(_visible(system, folders))
-
-
-def _visible(system: Any, folders: Iterable[Any]) -> Iterator[str]:  # noqa: ANN401 - objects of the JVM
-    for folder in folders:
-        for each in system.listStatus(folder):
-            name = each.getPath().getName()
-            if each.isDirectory() and not name.startswith((".", "_")):
-                yield name
+    inside = (each for folder in folders for each in system.listStatus(folder) if each.isDirectory())
+    names = (each.getPath().getName() for each in inside)
+    return is_literal, sorted(name for name in names if not name.startswith((".", "_")))
 
 
 # Values in files of text, read as the types of a table: as they are, or refused.
@@ -288,7 +245,7 @@ def _visible(system: Any, folders: Iterable[Any]) -> Iterator[str]:  # noqa: ANN
 # `22:15` for a time of today. Columns of such types are read as something wider, and converted here.
 
 
-# With a day, and with whatever may follow it.
+# With a day, and with what may follow it.
 _DAY = r"^\s*[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
 _DATE = _DAY + r"\s*$"
 _MOMENT = _DAY + r"([T ]\s*\d{1,2}:.*)?\s*$"
@@ -300,26 +257,18 @@ _NAMES = r"^\s*([+]|-?0\d)"
 _LONG = r"^\s*-?[\d.]{18,}"
 
 
-def type_to_read(told: T.DataType, known: T.DataType) -> T.DataType:
-    """The type that a column of a table is read as, so that nothing of a value is lost before it is looked at.
+def type_to_read(inferred: T.DataType, known: T.DataType) -> T.DataType:
+    """The type to read a column of a table as, so that nothing of a value is lost before it is converted.
 
-    Args:
-        told: What the files say.
-        known: What the table has. Fields of a struct that only the files have are kept: none is left out unseen.
+    Fields of a struct that the files have and the table has not are kept: none is left out unseen.
     """
     if isinstance(known, _CONVERTED):
         return T.DoubleType() if isinstance(known, T.FloatType) else T.StringType()
-    return _nested(told, known)
+    return _nested(inferred, known)
 
 
 def converted(column: Column, name: str, known: T.DataType) -> Column:
-    """A column that was read as `type_to_read` says, in the type of the table.
-
-    Args:
-        column: The column.
-        name: Its name, for the error that a value raises which does not fit.
-        known: The type of the table.
-    """
+    """Converts a column that was read as `type_to_read` to the type of the table; `name` is for the error."""
     if not isinstance(known, _CONVERTED):
         return column
     kind = known.simpleString()
@@ -343,24 +292,14 @@ def converted(column: Column, name: str, known: T.DataType) -> Column:
 
 
 def moment(text: Column, pattern: str | None = None) -> Column:
-    """Texts as timestamps; null where one is none.
-
-    Args:
-        text: The texts.
-        pattern: How they are written, in Spark's words; None for ISO 8601, at least a whole day.
-    """
+    """Texts as timestamps, by a pattern of Spark's or as ISO 8601 with a whole day; null where one is none."""
     if pattern is not None:
         return F.try_to_timestamp(text, F.lit(pattern))
     return F.when(text.rlike(_MOMENT), F.try_to_timestamp(text))
 
 
 def misread_columns(texts: DataFrame, inferred: T.StructType) -> set[str]:
-    """The columns that have lost something by what Spark inferred them to be; they had better stay texts.
-
-    Args:
-        texts: The rows, with every column as text.
-        inferred: What Spark takes the columns for.
-    """
+    """The columns whose texts lose something in the types that Spark inferred."""
     patterns = {field.name: _lossy(field.dataType) for field in inferred.fields}
     found = {name: pattern for name, pattern in patterns.items() if pattern is not None and name in texts.columns}
     if not found:
@@ -373,23 +312,23 @@ def misread_columns(texts: DataFrame, inferred: T.StructType) -> set[str]:
 _CONVERTED = (T.DecimalType, T.DateType, T.FloatType, T.TimestampType, T.TimestampNTZType)
 
 
-def _nested(told: T.DataType, known: T.DataType) -> T.DataType:
-    if isinstance(told, T.StructType) and isinstance(known, T.StructType):
-        fields = ((field, column_named(known, field.name)) for field in told.fields)
+def _nested(inferred: T.DataType, known: T.DataType) -> T.DataType:
+    if isinstance(inferred, T.StructType) and isinstance(known, T.StructType):
+        fields = ((field, column_named(known, field.name)) for field in inferred.fields)
         return T.StructType(
             [
                 T.StructField(each.name, each.dataType if same is None else _nested(each.dataType, same.dataType))
                 for each, same in fields
             ]
         )
-    if isinstance(told, T.ArrayType) and isinstance(known, T.ArrayType):
-        return T.ArrayType(_nested(told.elementType, known.elementType))
-    # Inside of others they stay as the files say, and Delta refuses what it cannot convert.
-    return told if isinstance(known, _CONVERTED) else known
+    if isinstance(inferred, T.ArrayType) and isinstance(known, T.ArrayType):
+        return T.ArrayType(_nested(inferred.elementType, known.elementType))
+    # Inside of others they stay as the files have them, and Delta refuses what it cannot convert.
+    return inferred if isinstance(known, _CONVERTED) else known
 
 
 def _lossy(kind: T.DataType) -> str | None:
-    """What a text looks like that a type does not keep; None where it keeps all."""
+    """The pattern of texts that a type does not keep; None where it keeps all."""
     if isinstance(kind, T.DoubleType | T.FloatType):
         return f"{_NAMES}|{_LONG}"
     if isinstance(kind, T.NumericType):

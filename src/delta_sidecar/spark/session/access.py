@@ -1,4 +1,4 @@
-"""How Spark reaches a table: the address in Hadoop's words, and the credentials in Hadoop's configuration.
+"""The access of Spark to a table: its address as Hadoop spells it, and credentials in Hadoop's configuration.
 
 Addresses, storage options and environment variables are those of `delta_sidecar.store`, read by the same functions.
 Credentials go into the Hadoop configuration of a running session. They are never a setting of Spark: those are
@@ -34,15 +34,11 @@ logger = logging.getLogger("delta_sidecar.spark")
 
 
 def hadoop_url(table_url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> str:
-    """Gives what Spark calls a table.
+    """Returns the address of a table as Spark names it.
 
     Azure tables are `abfss://container@account.dfs.core.windows.net/path`, or `abfs://` where the endpoint is reached
     by plain http, as an emulator is; S3 tables are `s3a://`, local ones `file://`. Nothing in it is percent-encoded,
     for Hadoop decodes nothing.
-
-    Args:
-        table_url: The table's root; see `delta_sidecar.store.address` for what it can be.
-        storage_options: Options by name; an Azure account may be named there.
 
     Raises:
         OptionError: The address or an option cannot be understood, or Spark cannot reach such a store.
@@ -64,14 +60,10 @@ def hadoop_url(table_url: str | os.PathLike[str], storage_options: Mapping[str, 
 
 
 def spark_path(address: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> str:
-    """Gives what Spark calls a place that Spark alone reads and writes, such as the checkpoint location of a stream.
+    """Returns the address, as Spark names it, of a place that Spark alone uses: the checkpoint location of a stream.
 
-    Addresses of stores that this library does not know, such as `hdfs://` or `dbfs:/`, are given to Spark as they are.
-
-    Args:
-        address: The place: a path or an address.
-        storage_options: Options of a table's store. Where the place is in a store of another kind, those of the table's
-            do not count.
+    Addresses of stores that this library does not know, such as `hdfs://` or `dbfs:/`, stay as they are. Options of a
+    table's store do not count where the place is in a store of another kind.
 
     Raises:
         OptionError: The address cannot be understood.
@@ -82,13 +74,7 @@ def spark_path(address: str | os.PathLike[str], storage_options: Mapping[str, st
 def grant_path(
     spark: SparkSession, address: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> None:
-    """Gives a running session the credentials of a place that Spark alone reads and writes, as far as they are known.
-
-    Args:
-        spark: The session.
-        address: The place, as for `spark_path`.
-        storage_options: As for `spark_path`.
-    """
+    """Gives a running session the credentials of a place as for `spark_path`, where they are known."""
     if _is_ours(address):
         grant(spark, address, _fitting(address, storage_options))
 
@@ -120,7 +106,7 @@ def grant(
     """
     values = hadoop_settings(table_url, storage_options)
     configuration = hadoop_configuration(spark)
-    with unheard():
+    with without_py4j_log():
         for name, value in values.items():
             configuration.set(name, value)
     if values:
@@ -131,11 +117,7 @@ def grant(
 def hadoop_settings(
     table_url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Gives Hadoop's settings for a table, secrets among them: its credentials and its endpoint.
-
-    Raises:
-        OptionError: An option cannot be understood, or names credentials that Hadoop has no use for.
-    """
+    """Returns Hadoop's settings for a table, secrets among them, as `grant` sets them."""
     address = parse_address(table_url)
     call, environment = _sources(address, storage_options or {})
     if address.kind == "azure":
@@ -144,14 +126,14 @@ def hadoop_settings(
 
 
 def hadoop_configuration(spark: SparkSession) -> Any:  # noqa: ANN401 - an object of the JVM
-    """Gives the Hadoop configuration of a session, which every file system of Spark is opened with."""
+    """Returns the Hadoop configuration of a session, which every file system of Spark is opened with."""
     context: Any = spark.sparkContext
     return context._jsc.hadoopConfiguration()  # noqa: SLF001 - there is no public way
 
 
 @contextlib.contextmanager
-def unheard() -> Iterator[None]:
-    """Keeps Py4J from telling a log, at level DEBUG, what this thread sends to the JVM."""
+def without_py4j_log() -> Iterator[None]:
+    """Keeps Py4J from logging, at level DEBUG, what this thread sends to the JVM."""
     for name in ("py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).addFilter(_SILENCE)
     before = _SILENCE.is_kept
@@ -182,18 +164,18 @@ _HADOOP_TAKES = "Spark takes 'account_key', 'sas_key', 'client_secret' or 'feder
 
 
 def _sources(address: Address, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Gives the options of the call and of the environment by key, without those about requests."""
+    """The options of the call and of the environment by key, without those about requests."""
     table = options_of(address.kind)
     general = {option.key for option in REQUEST_OPTIONS}
-    call, environment = canonical(options, table), from_environment(os.environ, table)
-    return (
-        {key: value for key, value in call.items() if key not in general},
-        {key: value for key, value in environment.items() if key not in general},
+    call, environment = (
+        {key: value for key, value in options.items() if key not in general}
+        for options in (canonical(options, table), from_environment(os.environ, table))
     )
+    return call, environment
 
 
 def _host(access: CloudAccess) -> str:
-    """Gives the host by which Hadoop knows an account: that of its file service, behind a proxy or not."""
+    """The host by which Hadoop knows an account: that of its file service, behind a proxy or not."""
     known = _PLAIN_HOST.fullmatch(urlsplit(access.endpoint).netloc)
     if known is not None:
         return f"{known['account']}.dfs.{known['suffix']}"
@@ -204,7 +186,7 @@ def _azure(address: Address, call: dict[str, str], environment: dict[str, str]) 
     try:
         access = azure_access(address, call, environment)
     except AuthenticationError:
-        # Nobody gave any: the session may have its own.
+        # There are none: the session may have its own.
         access = azure_access(address, {**call, "skip_signature": "true"}, environment)
         return _named(_azure_endpoint(access), _host(access))
     if "encryption_key" in access.config:
@@ -214,7 +196,7 @@ def _azure(address: Address, call: dict[str, str], environment: dict[str, str]) 
 
 
 def _named(settings: dict[str, str], host: str) -> dict[str, str]:
-    """Gives settings of one account, all but the one that Hadoop knows for all accounts only."""
+    """Settings of one account, all but the one that Hadoop knows for all accounts only."""
     return {key if key == "fs.azure.always.use.https" else f"{key}.{host}": value for key, value in settings.items()}
 
 
@@ -230,7 +212,7 @@ def _azure_endpoint(access: CloudAccess) -> dict[str, str]:
         "fs.azure.account.hns.enabled": "false",
         "fs.azure.fns.account.service.type": "BLOB",
         "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
-        # Hadoop would tell it figures as the JVM ends, and wait for minutes where it is gone already.
+        # Hadoop would send it figures as the JVM ends, and wait for minutes where it is gone already.
         "fs.azure.metrics.collection.enabled": "false",
     }
     # Only addresses with abfs:// heed this one; those of accounts have abfss://.
@@ -260,8 +242,8 @@ def _azure_credentials(access: CloudAccess, call: Mapping[str, str]) -> dict[str
         }
     if kind == "managed_identity" and not {"object_id", "msi_resource_id"} & set(config):
         names = {"tenant_id": "msi.tenant", "client_id": "client.id", "msi_endpoint": "msi.endpoint"}
-        given = {f"fs.azure.account.oauth2.{name}": config[key] for key, name in names.items() if key in config}
-        return _oauth("MsiTokenProvider") | given
+        settings = {f"fs.azure.account.oauth2.{name}": config[key] for key, name in names.items() if key in config}
+        return _oauth("MsiTokenProvider") | settings
     if set(call) & _AZURE_CREDENTIALS:
         msg = f"Spark cannot use {access.identity.tried}. {_HADOOP_TAKES}; or configure the session for the account"
         raise OptionError(msg)
@@ -275,7 +257,7 @@ def _oauth(provider: str) -> dict[str, str]:
     }
 
 
-# Those of a call that say who reads; where Hadoop has no use for them, silence would be another identity.
+# Options of a call that say who reads; where Hadoop has no use for them, to ignore them would be another identity.
 _AZURE_CREDENTIALS = {
     *("token", "client_certificate_path", "use_azure_cli", "skip_signature", "credential_type", "object_id"),
     *("msi_endpoint", "msi_resource_id", "fabric_session_token"),
@@ -316,7 +298,7 @@ def _s3(address: Address, call: dict[str, str], environment: dict[str, str]) -> 
     return {f"{prefix}.{name}": value for name, value in settings.items()}
 
 
-# What would be written otherwise than it is asked for, and who would be somebody else, if they were passed over. The
-# identities of an environment are left to the session, which may know them by itself.
+# To ignore these would be to write in another way, or as another identity. The identities of an environment are left to
+# the session, which may know them by itself.
 _S3_ENCRYPTION = {"server_side_encryption", "sse_kms_key_id", "sse_bucket_key_enabled", "sse_customer_key_base64"}
 _S3_IDENTITIES = {"web_identity_token_file", "container_credentials_relative_uri", "container_credentials_full_uri"}

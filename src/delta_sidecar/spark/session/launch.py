@@ -1,6 +1,6 @@
 """Starting Spark's JVM without its noise.
 
-While it starts, the JVM tells of Ivy, of each jar, of its own host name. That is kept back: it is of interest only if
+While it starts, the JVM writes of Ivy, of each jar, of its own host name. That is kept back: it is of interest only if
 the start fails, and then the error has it. What the JVM writes later goes to the terminal as ever.
 """
 
@@ -36,11 +36,11 @@ logger = logging.getLogger("delta_sidecar.spark")
 
 
 def launch(settings: Mapping[str, str]) -> SparkSession:
-    """Starts Spark with some settings and gives its session.
+    """Starts Spark with some settings.
 
     Raises:
         SparkSetupError: There is no Java, or Spark did not start; the message says why, and a note has all that the
-            JVM said.
+            JVM wrote.
     """
     _import_quietly()
     configuration = SparkConf()
@@ -84,15 +84,10 @@ def _import_quietly() -> None:
 
 
 class _Output:
-    """What a JVM writes: kept until it has written a mark, passed on after it.
-
-    Attributes:
-        writing: The JVM's end of the pipe.
-        mark: What the JVM is to write as soon as it has started.
-    """
+    """The output of a JVM: kept until it has written a mark, passed on after it."""
 
     def __init__(self) -> None:
-        self._reading, self.writing = os.pipe()
+        self._reading, self.writing = os.pipe()  # the JVM writes
         self.mark = f"started {uuid.uuid4().hex}"
         self._lines: deque[bytes] = deque(maxlen=_KEPT)
         self._ended = threading.Event()
@@ -106,7 +101,7 @@ class _Output:
             self._open = False
 
     def held(self) -> str:
-        """Gives what was kept, once the JVM has ended or has had its time to."""
+        """The text that was kept, once the JVM has ended or has had its time to."""
         self._ended.wait(timeout=10)
         return self._text()
 
@@ -130,14 +125,14 @@ _KEPT = 1000  # lines
 
 
 def _pass_on(text: bytes) -> None:
-    # By its number: that is where the JVM would have written, whatever Python's own stream has become.
+    # By its number: that is where the JVM would have written, even where Python's own stream is another one by now.
     with contextlib.suppress(OSError):
         while text:
             text = text[os.write(2, text) :]
 
 
 def _reason(said: str) -> str:
-    """Finds the line that tells why, in what a JVM said."""
+    """Finds the line that says why, in what a JVM wrote."""
     for pattern in (
         r"unresolved dependency: (.*?): not found",
         r"(?:Exception in thread \S+|^Error:|^Caused by:) (.*)",
@@ -162,20 +157,17 @@ OLDEST = 17
 
 @contextlib.contextmanager
 def java_for_spark() -> Iterator[Path]:
-    """Sets JAVA_HOME so that Spark's launcher finds a Java, for as long as it is needed: until the JVM runs.
-
-    Yields:
-        The program.
+    """Sets JAVA_HOME so that Spark's launcher finds a Java, until the JVM runs; yields the program.
 
     Raises:
         SparkSetupError: There is none that Spark runs on; the message says what to install.
     """
     java = find_java()
     with contextlib.ExitStack() as stack:
-        if not _runs(java, VECTOR):
+        if _output(java, VECTOR, "-version") is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="delta-sidecar-java-")))
             java = _script(folder, java)
-        # Where the launcher finds it by itself there is nothing to say, and on PATH it may be in no home at all.
+        # The launcher finds this one by itself, and on PATH it may be in no home at all.
         if str(java) != shutil.which("java"):
             stack.enter_context(_java_home(java.parents[1]))
         yield java
@@ -231,19 +223,13 @@ def _of_java_home(home: str) -> Path:
 
 
 def _version(java: Path) -> int | None:
-    """Gives the version of a Java; None if it does not run."""
-    said = _said(java, "-version")
     # "17.0.15", "25", "21-ea", and "1.8.0_392" of the days when 8 was called 1.8.
-    found = re.search(r'version "(?:1\.)?(\d+)', said or "")
+    found = re.search(r'version "(?:1\.)?(\d+)', _output(java, "-version") or "")
     return int(found[1]) if found else None
 
 
-def _runs(java: Path, argument: str) -> bool:
-    return _said(java, argument, "-version") is not None
-
-
-def _said(java: Path, *arguments: str) -> str | None:
-    """Gives what a Java says of itself; None if it fails."""
+def _output(java: Path, *arguments: str) -> str | None:
+    """The output of a Java; None if it fails."""
     try:
         run = subprocess.run(  # noqa: S603 - the user's own Java
             [java, *arguments], capture_output=True, check=True, timeout=60, stdin=subprocess.DEVNULL

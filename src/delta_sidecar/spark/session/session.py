@@ -15,9 +15,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from delta_sidecar.errors import OptionError, SparkSetupError
+from delta_sidecar.errors import OptionError, SparkSetupError, to_install
 from delta_sidecar.spark.session.access import grant, grant_path, hadoop_configuration, hadoop_url, spark_path
-from delta_sidecar.spark.session.installed import INSTALL
 from delta_sidecar.spark.session.launch import launch
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-
-
 _DELTA_LOG = "org.apache.spark.sql.delta.DeltaLog"
 
 
@@ -40,10 +37,10 @@ def spark_session(
     packages: Iterable[str] = (),
     others: Iterable[str | os.PathLike[str]] = (),
 ) -> SparkSession:
-    """Gives a session of Spark that reads and writes Delta tables: the one that runs, or a new one.
+    """Returns a session of Spark that reads and writes Delta tables: the one that runs, or a new one.
 
     A new one finds a Java, fetches Delta's jars with Spark's own Ivy, has neither a web page nor a progress bar, and
-    logs errors alone. Credentials are given to it once it runs; they are on no command line.
+    logs errors alone. Credentials are set once it runs; they are on no command line.
 
     Args:
         table_url: A table that the session is for; it decides which jars and credentials are needed.
@@ -62,7 +59,7 @@ def spark_session(
     """
     settings, others = dict(settings or {}), tuple(others)
     _refuse_credentials(settings)
-    # What is wrong with an address or the options is told before the JVM starts.
+    # A bad address or option is refused before the JVM starts.
     urls = [hadoop_url(table_url, storage_options)] if table_url is not None else []
     urls += [spark_path(each, storage_options) for each in others]
     spark = _running()
@@ -79,36 +76,29 @@ def spark_session(
 
 
 def delta_package() -> str:
-    """Gives the Maven name of Delta's connector for the installed Spark.
-
-    Raises:
-        SparkSetupError: delta-spark is not installed.
-    """
+    """Returns the Maven name of Delta's connector for the installed Spark."""
     try:
         delta = version("delta-spark")
     except PackageNotFoundError:
-        msg = f"delta-spark is not installed: {INSTALL}"
+        msg = f"delta-spark is not installed: {to_install('spark')}"
         raise SparkSetupError(msg) from None
     spark = ".".join(pyspark.__version__.split(".")[:2])
     return f"io.delta:delta-spark_{spark}_2.13:{delta}"
 
 
 def hadoop_package(artifact: str) -> str:
-    """Gives the Maven name of a part of Hadoop, such as `hadoop-azure`, in the version that Spark comes with."""
+    """Returns the Maven name of a part of Hadoop, such as `hadoop-azure`, in the version that Spark comes with."""
     found = next(_jars().glob("hadoop-client-api-*.jar"), None)
     if found is None:
-        msg = f"there is no Hadoop among Spark's jars in {_jars()}: install Spark with it ({INSTALL})"
+        msg = f"there is no Hadoop among Spark's jars in {_jars()}: install Spark with it ({to_install('spark')})"
         raise SparkSetupError(msg)
     return f"org.apache.hadoop:{artifact}:{found.stem.removeprefix('hadoop-client-api-')}"
 
 
-# What a table's address needs besides Delta. Hadoop knows local folders by itself.
+# The packages of address schemes besides Delta's. Hadoop knows local folders by itself.
 _ARTIFACTS = {"abfs": "hadoop-azure", "abfss": "hadoop-azure", "s3a": "hadoop-aws"}
 
-_ADVICE = {
-    "abfs": "start it with the package org.apache.hadoop:hadoop-azure",
-    "abfss": "start it with the package org.apache.hadoop:hadoop-azure",
-    "s3a": "start it with the package org.apache.hadoop:hadoop-aws",
+_ADVICE = {scheme: f"start it with the package org.apache.hadoop:{name}" for scheme, name in _ARTIFACTS.items()} | {
     "gs": "Google's connector is none of ours: start the session with it, by `packages` or the setting spark.jars, and "
     "with its credentials",
 }
@@ -116,7 +106,7 @@ _ADVICE = {
 # Spark replaces the values of such settings where it shows them. Its own pattern has no name of Azure's in it.
 _REDACTED = r"(?i)secret|password|passphrase|token|access[.]?key|account[.]key|[.]sas[.]|client-provided-key"
 
-# Credentials of file systems, whoever spells them as a setting of Spark.
+# Credentials of file systems, spelled as a setting of Spark.
 _CREDENTIAL = re.compile(r"\bfs\.(?:azure|s3a|s3n?|gs|adl)\..*(?:key|secret|token|password|sas)(?!.*(?:provider|file))")
 
 
@@ -144,14 +134,14 @@ def _start(
     settings: dict[str, str],
     packages: Iterable[str],
 ) -> SparkSession:
-    wanted = [] if _bundled("delta-spark") else [delta_package()]
+    needed = [] if _bundled("delta-spark") else [delta_package()]
     artifacts = (_ARTIFACTS.get(url.partition(":")[0]) for url in urls)
-    wanted += [hadoop_package(artifact) for artifact in artifacts if artifact is not None and not _bundled(artifact)]
+    needed += [hadoop_package(artifact) for artifact in artifacts if artifact is not None and not _bundled(artifact)]
     extensions = [DELTA_EXTENSION, *settings.pop("spark.sql.extensions", "").split(",")]
     values = {
         "spark.app.name": name,
         "spark.sql.catalog.spark_catalog": DELTA_CATALOG,
-        "spark.jars.packages": ",".join(dict.fromkeys([*wanted, *packages])),
+        "spark.jars.packages": ",".join(dict.fromkeys([*needed, *packages])),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -171,17 +161,13 @@ def _start(
 
 
 def check_session(spark: SparkSession) -> None:
-    """Refuses a session that runs without what is needed: it cannot be added any more.
-
-    Raises:
-        SparkSetupError: It is one of Spark Connect, or has no Delta.
-    """
+    """Raises SparkSetupError for a running session of Spark Connect, or without Delta: it cannot be added any more."""
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
         msg = "a session of Spark Connect has no way to Delta's own log: run this where Spark's driver runs"
         raise SparkSetupError(msg)
-    wanted = {"spark.sql.extensions": DELTA_EXTENSION, "spark.sql.catalog.spark_catalog": DELTA_CATALOG}
-    for name, value in wanted.items():
+    needed = {"spark.sql.extensions": DELTA_EXTENSION, "spark.sql.catalog.spark_catalog": DELTA_CATALOG}
+    for name, value in needed.items():
         if value not in map(str.strip, (spark.conf.get(name, "") or "").split(",")):
             msg = (
                 f"a session of Spark is running without Delta: its setting {name} lacks {value}. Start it with that, "
@@ -199,7 +185,6 @@ def check_session(spark: SparkSession) -> None:
 
 
 def _check_file_system(spark: SparkSession, url: str) -> None:
-    """Refuses a session that has no file system for an address."""
     scheme = url.partition(":")[0]
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
     try:
@@ -213,7 +198,7 @@ def _check_file_system(spark: SparkSession, url: str) -> None:
 
 
 def _bundled(artifact: str) -> bool:
-    """Whether Spark's own folder has a jar already, as in images that are made with it."""
+    """True if Spark's own folder has a jar already, as in images that are made with it."""
     return any(_jars().glob(f"{artifact}[-_]*.jar"))
 
 

@@ -1,4 +1,4 @@
-"""Data files of the wanted size: how many rows make one, and which task writes which rows.
+"""Data files of the target size: how many rows make one, and which task writes which rows.
 
 All rows of a time bucket go to one task, and so into one file, unless there are more of them than a file should have:
 then as many tasks as files share them. Where a row goes depends on its values alone, so that a task that is run again
@@ -18,14 +18,14 @@ from pyspark.sql import types as T  # noqa: N812 - as above
 
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.scanner import LazyDeltaScanner
-from delta_sidecar.spark.failures import SPARK_ERRORS
+from delta_sidecar.spark.spark_errors import SPARK_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from delta_sidecar.store import Store
 
-TELLING_ROWS = 1000
+REPRESENTATIVE_ROWS = 1000
 """Files with fewer rows say little of the size of a row: what every file has besides rows outweighs them."""
 
 _NEWEST_FILES = 16
@@ -40,19 +40,12 @@ _SLACK = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a batch holds.
-
-    Attributes:
-        rows: Rows.
-        bad: Rows without a time bucket.
-        buckets: Time buckets; rows without one count as one more.
-        large: Rows of each bucket that has more than a file should have.
-    """
+    """The rows of a batch, counted."""
 
     rows: int
-    bad: int
-    buckets: int
-    large: dict[str | None, int]
+    bad: int  # without a time bucket
+    buckets: int  # rows without one count as one more
+    large: dict[str | None, int]  # rows of each bucket that has more than a file should have
 
 
 def contents_of(df: DataFrame, bucket: Column, rows_per_file: int) -> Contents:
@@ -70,14 +63,7 @@ def contents_of(df: DataFrame, bucket: Column, rows_per_file: int) -> Contents:
 
 
 def spread(df: DataFrame, bucket: Column, contents: Contents, rows_per_file: int) -> DataFrame:
-    """Gives each task the rows of whole buckets, and each large bucket as many tasks as it makes files.
-
-    Args:
-        df: The rows.
-        bucket: Their time bucket.
-        contents: How many there are of each.
-        rows_per_file: How many rows make a file.
-    """
+    """Gives each task the rows of whole buckets, and each large bucket as many tasks as it makes files."""
     files = {value: math.ceil(rows / rows_per_file) for value, rows in contents.large.items()}
     small_rows = contents.rows - sum(contents.large.values())
     small_buckets = contents.buckets - len(files)
@@ -98,17 +84,17 @@ def spread(df: DataFrame, bucket: Column, contents: Contents, rows_per_file: int
 
 
 def most_rows(rows_per_file: int) -> int:
-    """The rows above which a file is cut, whatever was expected."""
+    """The rows above which a file is cut."""
     return math.ceil(rows_per_file * _SLACK)
 
 
 def row_bytes_in_table(store: Store) -> float | None:
-    """Bytes that a row takes in the newest files of a table; None where these don't tell."""
+    """Bytes that a row takes in the newest files of a table; None where these have too few rows."""
     rows = size = 0
     with LazyDeltaScanner("", LazyScanConfig(limit=_NEWEST_FILES, order="recent"), store=store) as scanner:
         for file in scanner.scan_files():
             count = file.num_records or 0
-            if count >= TELLING_ROWS:
+            if count >= REPRESENTATIVE_ROWS:
                 rows, size = rows + count, size + file.size
     return size / rows if rows else None
 
@@ -120,12 +106,12 @@ def row_bytes_in_sample(df: DataFrame, bucket_column: str) -> float:
         sample = stored.limit(_SAMPLE_ROWS).toArrow()
         codec = str(df.sparkSession.conf.get("spark.sql.parquet.compression.codec")).lower()
         codec = codec if codec in {"snappy", "gzip", "zstd", "brotli"} else "snappy"
-        # What a file has besides its rows is in both, and falls out.
+        # The bytes of a file besides its rows are in both, and fall out.
         half = sample.num_rows // 2
         more = _parquet_bytes(sample, codec) - _parquet_bytes(sample.slice(0, half), codec)
         return max(more / (sample.num_rows - half), 1.0) if sample.num_rows else _UNKNOWN_ROW_BYTES
     except (pa.ArrowException, TypeError, ValueError, *SPARK_ERRORS):
-        # A type that Arrow does not know, or rows too wide for the driver; of a broken source the count will tell.
+        # A type that Arrow does not know, or rows too wide for the driver; a broken source fails in the count.
         return _UNKNOWN_ROW_BYTES
 
 

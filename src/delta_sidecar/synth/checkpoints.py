@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_sidecar.synth.files import stats_struct
+from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER
+from delta_sidecar.synth.file_series import stats_struct
 from delta_sidecar.synth.fixed_text import as_strings
 from delta_sidecar.synth.randomness import random_uuid, shuffled
-from delta_sidecar.synth.schema import BUCKET_COLUMN, add_type, checkpoint_schema, remove_type, v2_sidecar_schema
+from delta_sidecar.synth.schemas import BUCKET_COLUMN, REMOVE_TYPE, add_type, checkpoint_schema, v2_sidecar_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from delta_sidecar.synth.files import FileBlock, FileSeries
+    from delta_sidecar.synth.file_series import FileBlock
+    from delta_sidecar.synth.log_spec import LogSpec
 
 
 _BLOCK_ROWS = 65_536
 _MAX_BLOCK_ROWS = 262_144
 _MAX_ROW_GROUP = 64 * 1024 * 1024
+# Of Spark's row groups of 128 MB with the default columns.
+_SPARK_ROW_GROUP_ROWS = 75_000
 _DICTIONARY_COLUMNS = [
     f"{action}.{column}"
     for action in ("add", "remove")
@@ -41,162 +44,114 @@ _DICTIONARY_COLUMNS = [
 ]
 
 
-@dataclass(frozen=True)
-class CheckpointLayout:
-    """How a checkpoint is laid out.
-
-    Attributes:
-        kind: `v1`, `v1-multipart`, `v2-json` or `v2-parquet`.
-        parts: How many parts, or V2-checkpoint sidecars, the file actions are spread over.
-        row_group_rows: Rows in a row group; 0 for one row group per file.
-        by_time: Whether files are in the order of their arrival instead of the order of their paths' hashes.
-        json_stats: Whether `add.stats` is written.
-        struct_stats: Whether `add.stats_parsed` and `add.partitionValues_parsed` are written.
-        codec: The compression of the pages.
-    """
-
-    kind: str
-    parts: int
-    row_group_rows: int
-    by_time: bool
-    json_stats: bool
-    struct_stats: bool
-    codec: str
-
-
-@dataclass(frozen=True)
-class CheckpointContent:
-    """What a checkpoint holds.
-
-    Attributes:
-        version: The table version.
-        series: Where the files come from.
-        files: How many of them, from the first on, are live.
-        tombstones: How many removed files it remembers.
-        top: The actions that are no file actions.
-        modified: The modification time that sidecar actions state, in milliseconds.
-    """
-
-    version: int
-    series: FileSeries
-    files: int
-    tombstones: int
-    top: list[dict[str, Any]]
-    modified: int
-
-
-@dataclass(frozen=True)
-class CheckpointWritten:
-    """What was written: names relative to the log, bytes, and the size of all live files."""
-
-    last_checkpoint: dict[str, Any]
-    size_in_bytes: int
-    table_bytes: int
-
-
 def write_checkpoint(
-    log: Path, content: CheckpointContent, layout: CheckpointLayout, report: Callable[[int], None]
-) -> CheckpointWritten:
-    """Writes a checkpoint into a log directory.
+    table: Path,
+    log: LogSpec,
+    version: int,
+    top: list[dict[str, Any]],
+    modified: int,
+    report: Callable[[int], None],
+) -> tuple[dict[str, Any], int]:
+    """Writes the checkpoint of a log; returns the content of `_last_checkpoint` and the size of all live files.
 
-    Args:
-        log: The `_delta_log` directory.
-        content: What to write.
-        layout: How to write it.
-        report: Called with the number of files written since the last call.
+    `top` are the actions that are no file actions; `report` is called with the number of files written since the last
+    call.
     """
-    writer = _CheckpointWriter(log, content, layout, report)
-    return writer.write_v2() if layout.kind.startswith("v2") else writer.write_v1()
+    writer = _CheckpointWriter(table, log, version, top, modified, report)
+    last = writer.write_v2() if str(log.checkpoint).startswith("v2") else writer.write_v1()
+    return last, writer.table_bytes
 
 
 class _CheckpointWriter:
     def __init__(
-        self, log: Path, content: CheckpointContent, layout: CheckpointLayout, report: Callable[[int], None]
+        self,
+        table: Path,
+        log: LogSpec,
+        version: int,
+        top: list[dict[str, Any]],
+        modified: int,
+        report: Callable[[int], None],
     ) -> None:
+        self._table = table
         self._log = log
-        self._content = content
-        self._layout = layout
+        self._series = log.series
+        self._stem = f"{version:020}.checkpoint"
+        self._version = version
+        self._top = top
+        self._modified = modified
         self._report = report
-        self._table_bytes = 0
-        series = content.series
+        self.table_bytes = 0
         self._add = add_type(
-            series.columns,
-            json_stats=layout.json_stats,
-            struct_stats=layout.struct_stats,
-            dv=bool(series.dv_share),
+            log.series.columns,
+            json_stats=log.json_stats,
+            struct_stats=log.struct_stats,
+            dv=bool(log.deletion_vectors),
         )
 
-    def write_v1(self) -> CheckpointWritten:
-        parts = self._layout.parts if self._layout.kind == "v1-multipart" else 1
-        stem = f"{self._content.version:020}.checkpoint"
+    def write_v1(self) -> dict[str, Any]:
+        parts = self._log.parts
         schema = checkpoint_schema(self._add, v2=False)
         total = 0
         for part in range(parts):
-            name = f"{stem}.{part + 1:010}.{parts:010}.parquet" if parts > 1 else f"{stem}.parquet"
-            top = self._content.top if part == 0 else []
-            total += self._write_file(self._log / name, schema, top, part, parts)
-        extra = {"parts": parts} if parts > 1 else {}
-        return self._written(total, extra)
+            name = f"{self._stem}.{part + 1:010}.{parts:010}.parquet" if parts > 1 else f"{self._stem}.parquet"
+            top = self._top if part == 0 else []
+            total += self._write_file(self._table / LOG_FOLDER / name, schema, top, part, parts)
+        return self._hint(0, total) | ({"parts": parts} if parts > 1 else {})
 
-    def write_v2(self) -> CheckpointWritten:
-        content, parts = self._content, self._layout.parts
-        folder = self._log / "_sidecars"
+    def write_v2(self) -> dict[str, Any]:
+        log, seed, parts = self._table / LOG_FOLDER, self._series.seed, self._log.parts
+        folder = self._table / SIDECAR_FOLDER
         folder.mkdir()
         sidecars = []
         total = 0
         for part in range(parts):
-            unique = random_uuid(content.series.seed, 500, part)
-            name = f"{content.version:020}.checkpoint.{part + 1:010}.{parts:010}.{unique}.parquet"
+            unique = random_uuid(seed, 500, part)
+            name = f"{self._stem}.{part + 1:010}.{parts:010}.{unique}.parquet"
             size = self._write_file(folder / name, v2_sidecar_schema(self._add), [], part, parts)
-            sidecars.append({"path": name, "sizeInBytes": size, "modificationTime": content.modified})
+            sidecars.append({"path": name, "sizeInBytes": size, "modificationTime": self._modified})
             total += size
         actions: list[dict[str, Any]] = [
-            {"checkpointMetadata": {"version": content.version}},
+            {"checkpointMetadata": {"version": self._version}},
             *({"sidecar": sidecar} for sidecar in sidecars),
-            *content.top,
+            *self._top,
         ]
-        form = self._layout.kind.removeprefix("v2-")
-        name = f"{content.version:020}.checkpoint.{random_uuid(content.series.seed, 501)}.{form}"
-        top_file = self._log / name
+        form = str(self._log.checkpoint).removeprefix("v2-")
+        name = f"{self._stem}.{random_uuid(seed, 501)}.{form}"
         if form == "json":
             lines = [json.dumps(action, separators=(",", ":")) + "\n" for action in actions]
-            top_file.write_text("".join(lines), encoding="utf-8")
+            (log / name).write_text("".join(lines), encoding="utf-8")
         else:
-            schema = checkpoint_schema(self._add, v2=True)
-            pq.write_table(top_table(actions, schema), top_file, compression=self._layout.codec)
-        size = top_file.stat().st_size
+            rows = pa.Table.from_pylist(actions, schema=checkpoint_schema(self._add, v2=True))
+            pq.write_table(rows, log / name, compression=self._log.codec)
+        size = (log / name).stat().st_size
         v2 = {
             "path": name,
             "sizeInBytes": size,
-            "modificationTime": content.modified,
+            "modificationTime": self._modified,
             "nonFileActions": [action for action in actions if "sidecar" not in action],
             "sidecarFiles": sidecars,
         }
-        return self._written(total + size, {"v2Checkpoint": v2})
+        return self._hint(1 + len(sidecars), total + size) | {"v2Checkpoint": v2}
 
-    def _written(self, total: int, extra: dict[str, Any]) -> CheckpointWritten:
-        content = self._content
-        actions = content.files + content.tombstones + len(content.top)
-        if "v2Checkpoint" in extra:
-            actions += 1 + len(extra["v2Checkpoint"]["sidecarFiles"])
-        last = {
-            "version": content.version,
-            "size": actions,
+    def _hint(self, more_actions: int, total: int) -> dict[str, Any]:
+        """The content of `_last_checkpoint`."""
+        log = self._log
+        return {
+            "version": self._version,
+            "size": log.files + log.tombstones + len(self._top) + more_actions,
             "sizeInBytes": total,
-            "numOfAddFiles": content.files,
-            **extra,
+            "numOfAddFiles": log.files,
         }
-        return CheckpointWritten(last, total, self._table_bytes)
 
     def _write_file(self, path: Path, schema: pa.Schema, top: list[dict[str, Any]], part: int, parts: int) -> int:
         options = {
-            "compression": self._layout.codec,
+            "compression": self._log.codec,
             "use_dictionary": [name for name in _DICTIONARY_COLUMNS if name.split(".")[0] in schema.names],
             "write_page_index": True,
             "store_schema": False,
         }
         with pq.ParquetWriter(path, schema, **options) as writer:
-            rows = self._layout.row_group_rows or _MAX_ROW_GROUP
+            rows = self._row_group_rows()
             if rows <= _MAX_BLOCK_ROWS:
                 for table in self._tables(schema, top, part, parts, rows):
                     writer.write_table(table, row_group_size=rows)
@@ -221,34 +176,40 @@ class _CheckpointWriter:
     def _tables(
         self, schema: pa.Schema, top: list[dict[str, Any]], part: int, parts: int, rows: int
     ) -> Iterator[pa.Table]:
-        content = self._content
-        start, stop = (content.files * side // parts for side in (part, part + 1))
-        head = top_table(top, schema) if top else None
+        log, series = self._log, self._series
+        start, stop = (log.files * side // parts for side in (part, part + 1))
+        head = pa.Table.from_pylist(top, schema=schema) if top else None
         at = start
         while at < stop or head is not None:
             until = min(stop, at + max(0, rows - len(top)) if head is not None else at + rows)
-            block = content.series.block(self._numbers(at, until))
-            self._table_bytes += int(block.sizes.sum())
+            block = series.block(self._numbers(at, until))
+            self.table_bytes += int(block.sizes.sum())
             table = file_table(schema, "add", add_column(block, self._add))
             yield table if head is None else pa.concat_tables([head, table]).combine_chunks()
             self._report(until - at)
             head, at = None, until
-        first, last = (content.series.count + content.tombstones * side // parts for side in (part, part + 1))
+        first, last = (series.count + log.tombstones * side // parts for side in (part, part + 1))
         for at in range(first, last, rows):
-            block = content.series.block(np.arange(at, min(last, at + rows), dtype=np.int64))
-            yield file_table(schema, "remove", remove_column(block, content.modified))
+            block = series.block(np.arange(at, min(last, at + rows), dtype=np.int64))
+            yield file_table(schema, "remove", remove_column(block, self._modified))
 
     def _numbers(self, start: int, stop: int) -> NDArray[np.int64]:
-        if self._layout.by_time:
+        if self._log.order == "time":
             return np.arange(start, stop, dtype=np.int64)
-        return shuffled(start, stop, self._content.files, self._content.series.seed)
+        return shuffled(start, stop, self._log.files, self._series.seed)
+
+    def _row_group_rows(self) -> int:
+        rows = self._log.row_group_rows
+        if rows is None:
+            return _SPARK_ROW_GROUP_ROWS
+        return _MAX_ROW_GROUP if rows == "single" else rows or _MAX_ROW_GROUP
 
 
 # The rows of a checkpoint: actions as Arrow columns, all but one of them null in each row.
 
 
 def add_column(block: FileBlock, kind: pa.StructType) -> pa.StructArray:
-    """Gives files as add actions, with the fields that the type has."""
+    """Returns files as add actions, with the fields that the type has."""
     rows = len(block)
     values = {
         "path": block.paths,
@@ -268,7 +229,7 @@ def add_column(block: FileBlock, kind: pa.StructType) -> pa.StructArray:
 
 
 def remove_column(block: FileBlock, deleted_at: int) -> pa.StructArray:
-    """Gives files as the tombstones that a checkpoint keeps."""
+    """Returns files as the tombstones that a checkpoint keeps."""
     rows = len(block)
     values = {
         "path": block.paths,
@@ -279,18 +240,13 @@ def remove_column(block: FileBlock, deleted_at: int) -> pa.StructArray:
         "size": pa.array(block.sizes),
         "deletionVector": block.deletion_vectors(),
     }
-    return _struct(remove_type(), values, rows)
+    return _struct(REMOVE_TYPE, values, rows)
 
 
 def file_table(schema: pa.Schema, action: str, column: pa.StructArray) -> pa.Table:
     """Makes checkpoint rows of one action column; the others are null."""
     columns = [column if field.name == action else pa.nulls(len(column), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def top_table(actions: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Makes checkpoint rows of a few actions of any kind."""
-    return pa.Table.from_pylist(actions, schema=schema)
 
 
 def _struct(kind: pa.StructType, values: dict[str, pa.Array], rows: int) -> pa.StructArray:

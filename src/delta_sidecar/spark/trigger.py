@@ -2,33 +2,44 @@
 
     commit -> checkpoint -> data files of the sidecar -> its manifest
 
-Each step leaves a table that every reader reads rightly, so that it may be cut off anywhere. Whoever comes next looks
-at what is there and makes what is missing; what is there and good is not made again. The batch is committed before any
-of this: a failure here is told, and never fails the write.
+Each step leaves a table that every reader reads rightly, so that it may be cut off anywhere. The next trigger looks at
+what is there and makes what is missing; what is there and good is not made again. The batch is committed before any of
+this: a failure here is reported, and never fails the write.
+
+Of several pipelines on a table one makes the checkpoint and the sidecar of a version, by the marks in their commits:
+
+    10  OPTIMIZE           the version that is due
+    11  pipeline a         the first commit of a pipeline from there on: its turn
+    12  pipeline b         leaves it to a
+    ...
+    17  pipeline b         later than 11 by the lease: b's turn, where it still has not been made
+
+A pipeline that never makes checkpoints, or makes them at other versions, is not waited for. All read the same commits,
+with times by the store's clock, and come to the same answer without asking one another. Should two do the work all the
+same, both make the same, and nothing is lost but time.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from delta_sidecar.errors import ObjectNotFoundError, OptionError, StorageError
+from delta_sidecar.errors import DeltaSidecarError, ObjectNotFoundError, OptionError, StorageError
 from delta_sidecar.events import CheckpointTriggered, Events
 from delta_sidecar.execute import open_executor
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_path, last_checkpoint_version, listing_start
 from delta_sidecar.log.segment import ListedFile, LogSegmentBuilder
 from delta_sidecar.replay.snapshot import bases_of, distrust
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.build.build import build_sidecar
-from delta_sidecar.spark.failures import SPARK_ERRORS
+from delta_sidecar.spark.build.driver import build_sidecar
+from delta_sidecar.spark.commits import Mark, mark_in
 from delta_sidecar.spark.session.access import hadoop_url
-from delta_sidecar.spark.trigger.ownership import Mark, Turn, mark_in, whose_turn
+from delta_sidecar.spark.spark_errors import SPARK_ERRORS, error_line
 from delta_sidecar.store import open_store
 from delta_sidecar.store.client import options_of
 from delta_sidecar.store.options import canonical
@@ -50,19 +61,16 @@ logger = logging.getLogger("delta_sidecar.spark")
 
 DEFAULT_LEASE = timedelta(minutes=10)
 
-# What has failed so often is left alone for so long.
+# A version that has failed so often is left alone for so long.
 _MOST_FAILURES = 3
 _REST_SECONDS = 300.0
-
-_CAUSE = re.compile(r"(?:: |Caused by: )?([\w.$]+(?:Error|Exception)\b.*)")
-_LONGEST = 400
 
 Outcome: TypeAlias = Literal["complete", "already_there", "left_to_another", "passed_over", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerOutcome:
-    """What came of a version that was due.
+    """The outcome for a version that was due.
 
     Attributes:
         version: The version.
@@ -72,7 +80,7 @@ class TriggerOutcome:
             failures one that comes some minutes later.
         pipeline: App id of the pipeline whose turn it was; None where that was not asked.
         made_checkpoint: Whether a checkpoint was made.
-        sidecar: What the build of the metadata sidecar says; None where there was none.
+        sidecar: The summary of the metadata sidecar's build; None where there was none.
         error: What went wrong, in a line; None where nothing did.
         seconds: How long it took.
     """
@@ -91,19 +99,9 @@ class TriggerOutcome:
 
 
 class CheckpointTrigger:
-    """Sees to it that every `interval`-th version of a table has a checkpoint and a metadata sidecar.
+    """Gives every `interval`-th version of a table a checkpoint and, with `sidecars`, a metadata sidecar.
 
-    Args:
-        spark: The session.
-        table_url: The table's root.
-        interval: How many versions lie between two that are due.
-        app_id: The pipeline's own, which its commits are marked with (see `ownership.pipeline_mark`).
-        storage_options: Options of the store, by name.
-        sidecars: Whether there are to be metadata sidecars; else only checkpoints.
-        lease: After so long it is another pipeline's turn.
-        build_options: More options for `build_sidecar`, by name.
-        listeners: Are told of events.
-        store: A store that is open already, in the place of `table_url`'s.
+    `app_id` is the one that the pipeline's commits are marked with; after the `lease` it is another pipeline's turn.
 
     Raises:
         OptionError: The interval, the lease, the address or a storage option is not valid.
@@ -145,10 +143,10 @@ class CheckpointTrigger:
 
         Args:
             version: The version that was committed.
-            committed: Whether the pipeline committed it; else it is the newest that is there, whoever did.
+            committed: Whether the pipeline committed it; else it is the newest version, by any writer.
 
         Returns:
-            What came of it; None where nothing is due, or it was seen to before.
+            The outcome; None where nothing is due, or it was settled before.
         """
         due = version - version % self._interval
         with self._lock:
@@ -159,74 +157,86 @@ class CheckpointTrigger:
                 return None
             began = time.monotonic()
             try:
-                outcome = self._seen_to(due, version, committed=committed)
+                outcome = self._settle(due, version, committed=committed)
             except Exception as error:  # noqa: BLE001 - the batch is written, and what is missing is made later
-                self._failures = self._failures.one_more(due)
-                outcome = TriggerOutcome(due, "failed", error=f"{type(error).__name__}: {self._in_a_line(error)}")
+                times = self._failures.times + 1 if self._failures.due == due else 1
+                self._failures = _Failures(due, times, time.monotonic())
+                outcome = TriggerOutcome(due, "failed", error=f"{type(error).__name__}: {self._line(error)}")
             if outcome is None:
                 return None
             outcome = replace(outcome, seconds=time.monotonic() - began)
             if outcome.outcome not in {"failed", "left_to_another"}:
                 self._settled = due
                 self._marks.clear()
-            self._tell(outcome)
+            self._report(outcome)
             return outcome
 
-    def _seen_to(self, due: int, version: int, *, committed: bool) -> TriggerOutcome | None:
-        standing = standing_from(self._store, due)
-        if self._is_whole(standing):
+    def _settle(self, due: int, version: int, *, committed: bool) -> TriggerOutcome | None:
+        state = due_state(self._store, due)
+        if self._is_complete(state):
             return TriggerOutcome(due, "already_there")
-        if due not in standing.commits:
+        if due not in state.commits:
             return TriggerOutcome(due, "passed_over")
-        own = version if committed else None
-        turn = whose_turn(self._turns(standing, due, version, own), self._lease)
+        turn = whose_turn(self._turns(state, due, version, version if committed else None), self._lease)
         if turn is None and not committed:
             # The next pipeline that commits looks after it.
             return None
         pipeline = self._app_id if turn is None else turn.pipeline
         if pipeline != self._app_id:
             return TriggerOutcome(due, "left_to_another", pipeline)
-        if self._failures.rest(due):
-            msg = f"it failed {self._failures.count} times, the last time a short while ago, and is left alone for now"
+        failed = self._failures
+        is_often = failed.due == due and failed.times >= _MOST_FAILURES
+        if is_often and time.monotonic() - failed.last < _REST_SECONDS:
+            msg = f"it failed {failed.times} times, the last time a short while ago, and is left alone for now"
             return TriggerOutcome(due, "failed", pipeline, error=msg)
-        # Pipelines under one app id cannot be told apart by their marks; those of this process wait for each other.
+        # Pipelines of one app id have the same marks; those of this process wait for each other.
         with _lock_of(self._store.url):
-            return self._made(due, pipeline)
+            return self._make(due, pipeline)
 
-    def _is_whole(self, standing: Standing) -> bool:
-        return standing.has_checkpoint and (standing.has_sidecar or not self._sidecars)
+    def _is_complete(self, state: DueState) -> bool:
+        return state.has_checkpoint and (state.has_sidecar or not self._sidecars)
 
-    def _made(self, due: int, pipeline: str) -> TriggerOutcome:
-        standing = standing_from(self._store, due)
-        if self._is_whole(standing):
+    def _make(self, due: int, pipeline: str) -> TriggerOutcome:
+        state = due_state(self._store, due)
+        if self._is_complete(state):
             return TriggerOutcome(due, "already_there")
-        if not standing.has_checkpoint:
-            self._make_checkpoint(due, standing)
-        sidecar = self._build(due) if self._sidecars and not standing.has_sidecar else None
-        return TriggerOutcome(due, "complete", pipeline, not standing.has_checkpoint, sidecar)
+        if not state.has_checkpoint:
+            self._make_checkpoint(due, state)
+        sidecar = None
+        if self._sidecars and not state.has_sidecar:
+            sidecar = build_sidecar(
+                self._spark,
+                self._table_url,
+                version=due,
+                storage_options=self._storage_options,
+                store=self._store,
+                listeners=self._listeners,
+                **self._build_options,
+            )
+        return TriggerOutcome(due, "complete", pipeline, not state.has_checkpoint, sidecar)
 
-    def _turns(self, standing: Standing, due: int, version: int, own: int | None) -> Iterator[Turn]:
-        """The commits whose pipelines look after the due version; one's own counts without a mark too."""
+    def _turns(self, state: DueState, due: int, version: int, own: int | None) -> Iterator[Turn]:
+        """The commits of pipelines that look after the due version; the own commit counts without a mark too."""
         for at in range(due, version + 1):
             if at not in self._marks:
                 self._marks[at] = mark_in(self._store, at) or (Mark(self._app_id) if at == own else None)
             mark = self._marks[at]
-            if mark is not None and mark.may_see_to(due, at) and at in standing.commits:
-                yield Turn(at, standing.commits.time(at), mark.pipeline)
+            if mark is not None and mark.looks_after(due, at) and at in state.commits:
+                yield Turn(at, state.commits.time(at), mark.pipeline)
 
-    def _make_checkpoint(self, due: int, standing: Standing) -> None:
+    def _make_checkpoint(self, due: int, state: DueState) -> None:
         failure = None
         try:
             delta_log.checkpoint(self._spark, hadoop_url(self._table_url, self._storage_options), due)
         except SPARK_ERRORS as error:
             failure = error
         # Delta logs what goes wrong with a checkpoint, and raises nothing.
-        if failure is None and standing_from(self._store, due).has_checkpoint:
+        if failure is None and due_state(self._store, due).has_checkpoint:
             return
-        if standing.damage is not None:
+        if state.damage is not None:
             msg = (
                 f"Delta makes no checkpoint of version {due} of {self._store.url} while there is one that it cannot "
-                f"read, {standing.damage}: move that file away if the commits up to it are all there"
+                f"read, {state.damage}: move that file away if the commits up to it are all there"
             )
             raise StorageError(msg) from failure
         if failure is not None:
@@ -234,27 +244,15 @@ class CheckpointTrigger:
         msg = f"Delta made no checkpoint of version {due} of {self._store.url}: the log of Spark says why"
         raise StorageError(msg)
 
-    def _build(self, due: int) -> BuildSummary:
-        return build_sidecar(
-            self._spark,
-            self._table_url,
-            version=due,
-            storage_options=self._storage_options,
-            store=self._store,
-            listeners=self._listeners,
-            **self._build_options,
-        )
-
-    def _in_a_line(self, error: Exception) -> str:
-        """What an error says, without secrets. Those of the JVM and of its workers say their cause last."""
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        causes = [found[1] for line in lines if (found := _CAUSE.match(line))]
+    def _line(self, error: Exception) -> str:
         secret = {option.key for option in options_of("local") if option.secret}
         values = canonical(self._storage_options, options_of("local"))
         scrubber = Scrubber(value for key, value in values.items() if key in secret)
-        return scrubber.scrub((causes or lines or ["no more is known"])[-1 if causes else 0])[:_LONGEST]
+        if isinstance(error, DeltaSidecarError):
+            return scrubber.scrub(str(error).partition("\n")[0])
+        return error_line(str(error), scrubber) or "no more is known"
 
-    def _tell(self, outcome: TriggerOutcome) -> None:
+    def _report(self, outcome: TriggerOutcome) -> None:
         if outcome.error is not None:
             logger.warning(
                 "%s: version %d lacks its checkpoint or its metadata sidecar. What was written is safe. %s",
@@ -275,28 +273,12 @@ class CheckpointTrigger:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Failures:
-    """How often a version that was due has failed.
-
-    Attributes:
-        due: The version.
-        count: How often.
-        last: When it was the last time.
-    """
+class _Failures(NamedTuple):
+    """Failures in a row of one due version."""
 
     due: int = 0
-    count: int = 0
+    times: int = 0
     last: float = 0.0
-
-    def one_more(self, due: int) -> _Failures:
-        """The same after another failure."""
-        return _Failures(due, self.count + 1 if due == self.due else 1, time.monotonic())
-
-    def rest(self, due: int) -> bool:
-        """Whether a version is left alone for now."""
-        is_often = due == self.due and self.count >= _MOST_FAILURES
-        return is_often and time.monotonic() - self.last < _REST_SECONDS
 
 
 _LOCKS: dict[str, threading.Lock] = {}
@@ -318,10 +300,28 @@ def _check(interval: object, lease: object) -> None:
         raise OptionError(msg)
 
 
-# What the log of a table has from a version on: its commits, a checkpoint, a metadata sidecar.
-#
-# Both count only where a reader would use them: not a checkpoint that is torn, nor a metadata sidecar that lacks a file
-# or belongs to an earlier table at the same place.
+class Turn(NamedTuple):
+    """A commit of a pipeline that looks after a due version."""
+
+    version: int
+    time: int  # when it was written, in milliseconds since the epoch
+    pipeline: str
+
+
+def whose_turn(commits: Iterable[Turn], lease: int) -> Turn | None:
+    """Of the commits from the due version on, the one by which it is its pipeline's turn; None where there are none.
+
+    The turn passes on to the next commit that is later by the lease, in milliseconds.
+    """
+    holder = None
+    for commit in commits:
+        if holder is None or commit.time - holder.time >= lease:
+            holder = commit
+    return holder
+
+
+# The log from a due version on. A checkpoint or a metadata sidecar counts only where a reader would use it: not a
+# checkpoint that is torn, nor a metadata sidecar that lacks a file or belongs to an earlier table at the same place.
 
 
 _HINT_BYTES = 1 << 20
@@ -329,29 +329,19 @@ _MOST_PROBED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What there is from a version on.
+class DueState:
+    """The log from a due version on."""
 
-    Attributes:
-        commits: The commits, version after version, up to the newest.
-        has_checkpoint: Whether there is a checkpoint of the version or a newer one, and `_last_checkpoint` says so.
-        has_sidecar: Whether there is a metadata sidecar of the version or a newer one, with its manifest.
-        damage: What is wrong with a checkpoint that is listed and cannot be used; None where there is no such one.
-    """
-
-    commits: CommitRange
-    has_checkpoint: bool
-    has_sidecar: bool
-    damage: str | None = None
+    commits: CommitRange  # up to the newest
+    has_checkpoint: bool  # of the version or a newer one, with a `_last_checkpoint` that says so
+    has_sidecar: bool  # of the version or a newer one, with its manifest
+    damage: str | None = None  # of a checkpoint that is listed and cannot be used
 
 
-def standing_from(store: Store, version: int) -> Standing:
+def due_state(store: Store, version: int) -> DueState:
     """Looks at a log from a version on: a listing, and of what it shows the manifests and footers.
 
     A listing that lacks the version is made again in full, and commits that it lacks still are asked for by name.
-
-    Raises:
-        StorageError: The store did not do what was asked.
     """
     segment = _listed(store, version)
     bases = [base for base in bases_of(segment) if base.version >= version]
@@ -362,7 +352,7 @@ def standing_from(store: Store, version: int) -> Standing:
 
         checkpoints, sidecars = faults(3), faults(1)
     has_checkpoint = None in checkpoints and _hinted(store) >= version
-    return Standing(segment.commits, has_checkpoint, None in sidecars, next(filter(None, checkpoints), None))
+    return DueState(segment.commits, has_checkpoint, None in sidecars, next(filter(None, checkpoints), None))
 
 
 def _listed(store: Store, version: int) -> LogSegment:

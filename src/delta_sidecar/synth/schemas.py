@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from delta_sidecar.log.actions import DELETION_VECTOR
+
 BUCKET_COLUMN = "_event_hour"
 STAT_TYPES = {
     "timestamp": pa.timestamp("us", tz="UTC"),
@@ -21,29 +23,19 @@ _DEFAULT_INDEXED_COLUMNS = 32
 
 @dataclass(frozen=True, slots=True)
 class StatColumn:
-    """A column and where its statistics lie.
-
-    Attributes:
-        name: The column's name.
-        delta_type: Its type in Delta's words.
-        width: The digits that a value's text has.
-        low: The least value that a file's minimum may have.
-        high: The least value that a file's maximum may have.
-        spread: How far minima and maxima vary from file to file.
-        stream: The first of three random streams of the column.
-    """
+    """A column and the range of its statistics."""
 
     name: str
     delta_type: str
-    width: int
-    low: int
-    high: int
-    spread: int
-    stream: int
+    width: int  # digits of a value's text
+    low: int  # the least minimum of a file
+    high: int  # the least maximum of a file
+    spread: int  # how far minima and maxima vary from file to file
+    stream: int  # the first of its three random streams
 
 
 def table_columns(stats_columns: int) -> tuple[StatColumn, ...]:
-    """Gives the table's columns without the bucket: six with names, and as many signals as asked for."""
+    """Returns the table's columns without the bucket: six with names, the rest signals."""
     named = (
         StatColumn("event_ts", "timestamp", 24, 0, 0, 300_000, 20),
         StatColumn("device_id", "string", 6, 0, 950_000, 50_000, 30),
@@ -60,7 +52,7 @@ def table_columns(stats_columns: int) -> tuple[StatColumn, ...]:
 
 
 def metadata_action(columns: tuple[StatColumn, ...], stats_columns: int, table_id: str, created: int) -> dict[str, Any]:
-    """Gives the content of the table's metaData action."""
+    """Returns the content of the table's metaData action."""
     names = [(column.name, column.delta_type) for column in columns] + [(BUCKET_COLUMN, "string")]
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in names]
     indexed = min(len(columns), _DEFAULT_INDEXED_COLUMNS)
@@ -76,7 +68,7 @@ def metadata_action(columns: tuple[StatColumn, ...], stats_columns: int, table_i
 
 
 def protocol_action(features: tuple[str, ...]) -> dict[str, Any]:
-    """Gives the content of the table's protocol action; without features, the oldest that serves."""
+    """Returns the content of the table's protocol action; without features, the oldest that serves."""
     if not features:
         return {"minReaderVersion": 1, "minWriterVersion": 2}
     return {
@@ -87,30 +79,37 @@ def protocol_action(features: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def dv_type() -> pa.StructType:
-    """The type of a deletion-vector descriptor in a checkpoint."""
-    return pa.struct(
-        [
-            ("storageType", pa.string()),
-            ("pathOrInlineDv", pa.string()),
-            ("offset", pa.int32()),
-            ("sizeInBytes", pa.int32()),
-            ("cardinality", pa.int64()),
-            ("maxRowIndex", pa.int64()),
-        ]
-    )
+_MAP = pa.map_(pa.string(), pa.string())
+
+DV_TYPE = pa.struct([*DELETION_VECTOR, ("maxRowIndex", pa.int64())])
+"""The type of a deletion-vector descriptor in a checkpoint."""
+
+REMOVE_TYPE = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _MAP),
+        ("size", pa.int64()),
+        ("deletionVector", DV_TYPE),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+"""The type of the `remove` column of a checkpoint: tombstones have no statistics and no tags."""
 
 
 def add_type(columns: tuple[StatColumn, ...], *, json_stats: bool, struct_stats: bool, dv: bool) -> pa.StructType:
     """The type of the `add` column of a checkpoint."""
     fields = [
         ("path", pa.string()),
-        ("partitionValues", _strings_map()),
+        ("partitionValues", _MAP),
         ("size", pa.int64()),
         ("modificationTime", pa.int64()),
         ("dataChange", pa.bool_()),
-        ("tags", _strings_map()),
-        ("deletionVector", dv_type()),
+        ("tags", _MAP),
+        ("deletionVector", DV_TYPE),
         ("baseRowId", pa.int64()),
         ("defaultRowCommitVersion", pa.int64()),
         ("clusteringProvider", pa.string()),
@@ -131,27 +130,10 @@ def add_type(columns: tuple[StatColumn, ...], *, json_stats: bool, struct_stats:
     return pa.struct(fields)
 
 
-def remove_type() -> pa.StructType:
-    """The type of the `remove` column of a checkpoint: tombstones have no statistics and no tags."""
-    return pa.struct(
-        [
-            ("path", pa.string()),
-            ("deletionTimestamp", pa.int64()),
-            ("dataChange", pa.bool_()),
-            ("extendedFileMetadata", pa.bool_()),
-            ("partitionValues", _strings_map()),
-            ("size", pa.int64()),
-            ("deletionVector", dv_type()),
-            ("baseRowId", pa.int64()),
-            ("defaultRowCommitVersion", pa.int64()),
-        ]
-    )
-
-
 def checkpoint_schema(add: pa.StructType, *, v2: bool) -> pa.Schema:
     """The schema of a checkpoint file, in the order in which Spark writes its columns."""
     texts = pa.list_(pa.field("element", pa.string()))
-    form = pa.struct([("provider", pa.string()), ("options", _strings_map())])
+    form = pa.struct([("provider", pa.string()), ("options", _MAP)])
     metadata = [
         ("id", pa.string()),
         ("name", pa.string()),
@@ -159,7 +141,7 @@ def checkpoint_schema(add: pa.StructType, *, v2: bool) -> pa.Schema:
         ("format", form),
         ("schemaString", pa.string()),
         ("partitionColumns", texts),
-        ("configuration", _strings_map()),
+        ("configuration", _MAP),
         ("createdTime", pa.int64()),
     ]
     protocol = [
@@ -171,7 +153,7 @@ def checkpoint_schema(add: pa.StructType, *, v2: bool) -> pa.Schema:
     columns = [
         ("txn", pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])),
         ("add", add),
-        ("remove", remove_type()),
+        ("remove", REMOVE_TYPE),
         ("metaData", pa.struct(metadata)),
         ("protocol", pa.struct(protocol)),
         (
@@ -181,15 +163,11 @@ def checkpoint_schema(add: pa.StructType, *, v2: bool) -> pa.Schema:
     ]
     if v2:
         sidecar = [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64())]
-        columns.append(("checkpointMetadata", pa.struct([("version", pa.int64()), ("tags", _strings_map())])))
-        columns.append(("sidecar", pa.struct([*sidecar, ("tags", _strings_map())])))
+        columns.append(("checkpointMetadata", pa.struct([("version", pa.int64()), ("tags", _MAP)])))
+        columns.append(("sidecar", pa.struct([*sidecar, ("tags", _MAP)])))
     return pa.schema(columns)
 
 
 def v2_sidecar_schema(add: pa.StructType) -> pa.Schema:
     """The schema of a V2-checkpoint sidecar: file actions alone."""
-    return pa.schema([("add", add), ("remove", remove_type())])
-
-
-def _strings_map() -> pa.MapType:
-    return pa.map_(pa.string(), pa.string())
+    return pa.schema([("add", add), ("remove", REMOVE_TYPE)])

@@ -1,4 +1,4 @@
-"""What each file of a telemetry table looks like: a function of its number, in blocks.
+"""The files of a telemetry table: each a function of its number, made in blocks.
 
 Files are numbered in the order in which they arrive. The newest hour is always full; the oldest holds what is
 left. Numbers are kept in ranges where their text has one width, so that a block is a byte matrix.
@@ -15,42 +15,32 @@ import pyarrow as pa
 
 from delta_sidecar.synth.fixed_text import as_strings, decimals, digits, fill, hour_digits, timestamps, uuids, z85
 from delta_sidecar.synth.randomness import hashed
-from delta_sidecar.synth.schema import STAT_TYPES, dv_type
+from delta_sidecar.synth.schemas import BUCKET_COLUMN, DV_TYPE, STAT_TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from delta_sidecar.synth.fixed_text import Text
-    from delta_sidecar.synth.schema import StatColumn
+    from delta_sidecar.synth.schemas import StatColumn
 
     Numbers = NDArray[np.int64]
 
 
 HOUR_MS = 3_600_000
 _DV_OFFSET = 1
-_PATH = "_event_hour=«hour»/part-«task»-«uuid»-c000.«codec».parquet"
+_PATH = f"{BUCKET_COLUMN}=«hour»/part-«task»-«uuid»-c000.«codec».parquet"
 
 
 @dataclass(frozen=True)
 class FileSeries:
-    """The files of one table, by number.
+    """The files of one table, by number."""
 
-    Attributes:
-        count: How many files there are, deleted ones included.
-        files_per_hour: How many of them one hour gets.
-        start_hour: The oldest hour, in hours since the epoch.
-        columns: The columns with statistics.
-        dv_share: The share of files that carry a deletion vector.
-        codec: The compression in the data files' names.
-        seed: What the random values depend on.
-    """
-
-    count: int
+    count: int  # deleted ones included
     files_per_hour: int
-    start_hour: int
-    columns: tuple[StatColumn, ...]
-    dv_share: float
-    codec: str
+    start_hour: int  # the oldest, in hours since the epoch
+    columns: tuple[StatColumn, ...]  # with statistics
+    dv_share: float  # the share of files with a deletion vector
+    codec: str  # in the data files' names
     seed: int
 
     @property
@@ -59,12 +49,12 @@ class FileSeries:
         return max(1, -(-self.count // self.files_per_hour))
 
     def slots(self, numbers: Numbers) -> Numbers:
-        """Gives each file its place in time: hour times files per hour, plus the place inside the hour."""
+        """Returns the place of each file in time: hour times files per hour, plus the place inside the hour."""
         first = self.hours * self.files_per_hour - self.count
         return first + np.mod(numbers, max(1, self.count))
 
     def hour_range(self, hour: int) -> range:
-        """Gives the numbers of the files of an hour since the epoch; empty where there are none."""
+        """Returns the numbers of the files of an hour since the epoch; empty where there are none."""
         first = self.hours * self.files_per_hour - self.count
         start = (hour - self.start_hour) * self.files_per_hour - first
         return range(max(0, start), max(0, min(start + self.files_per_hour, self.count)))
@@ -85,11 +75,11 @@ class FileBlock:
         return len(self.numbers)
 
     def word(self, stream: int) -> NDArray[np.uint64]:
-        """Gives each file a random word."""
+        """Returns a random word for each file."""
         return hashed(self.numbers, self.series.seed, stream)
 
     def below(self, stream: int, limit: int) -> Numbers:
-        """Gives each file a random number below a limit."""
+        """Returns a random number below a limit for each file."""
         numbers: Numbers = np.mod(self.word(stream) >> np.uint64(16), np.uint64(limit)).astype(np.int64)
         return numbers
 
@@ -121,7 +111,7 @@ class FileBlock:
 
     @cached_property
     def has_dv(self) -> NDArray[np.bool_]:
-        """Tells which files carry a deletion vector."""
+        """Marks files carry a deletion vector."""
         return (self.word(4) >> np.uint64(11)).astype(np.float64) < self.series.dv_share * 2.0**53
 
     @cached_property
@@ -172,7 +162,7 @@ class FileBlock:
         ]
 
     def remove_actions(self, deleted_at: int) -> list[dict[str, Any]]:
-        """Gives remove actions for these files."""
+        """Returns remove actions for these files."""
         removes = []
         dvs = self.deletion_vectors().to_pylist()
         for row, (path, dv) in enumerate(zip(self.paths.to_pylist(), dvs, strict=True)):
@@ -181,7 +171,7 @@ class FileBlock:
                 "deletionTimestamp": deleted_at,
                 "dataChange": True,
                 "extendedFileMetadata": True,
-                "partitionValues": {"_event_hour": self.hour_text[row].tobytes().decode()},
+                "partitionValues": {BUCKET_COLUMN: self.hour_text[row].tobytes().decode()},
                 "size": int(self.sizes[row]),
             }
             if dv:
@@ -190,8 +180,8 @@ class FileBlock:
         return removes
 
     def deletion_vectors(self) -> pa.StructArray:
-        """Gives the deletion-vector descriptors, null where a file has none."""
-        rows, kind = len(self), dv_type()
+        """Returns the deletion-vector descriptors, null where a file has none."""
+        rows, kind = len(self), DV_TYPE
         if not self.has_dv.any():
             return pa.nulls(rows, kind)
         children = [
@@ -214,7 +204,7 @@ class FileBlock:
 
     def _add_pattern(self, *, dv: bool) -> str:
         pattern = (
-            f'{{"add":{{"path":"{_PATH}","partitionValues":{{"_event_hour":"«hour»"}},'
+            f'{{"add":{{"path":"{_PATH}","partitionValues":{{"{BUCKET_COLUMN}":"«hour»"}},'
             '"size":«size»,"modificationTime":«modified»,"dataChange":true'
         )
         escaped = stats_pattern(self.series, tight=not dv).replace('"', '\\"')
@@ -235,18 +225,15 @@ def hour_name(hour: int) -> str:
 # The statistics of files: bounds and null counts, as JSON text and as native columns.
 
 
-_HOUR_MS = 3_600_000
-
-
 def bounds(block: FileBlock, column: StatColumn) -> tuple[Numbers, Numbers]:
-    """Gives the least and greatest value of a column in each file, as whole numbers.
+    """Returns the least and greatest value of a column in each file, as whole numbers.
 
     Timestamps are milliseconds since the epoch, doubles hundredths, strings the number in a device's name.
     """
     low, high = block.below(column.stream, column.spread), block.below(column.stream + 1, column.spread)
     match column.delta_type:
         case "timestamp":
-            hour = block.hours * _HOUR_MS
+            hour = block.hours * HOUR_MS
             return hour + np.maximum(0, block.latest - 1_000 - low), hour + block.latest
         case "long":
             first = 100_000_000_000_000 + np.mod(block.numbers, 1 << 32) * 100_000
@@ -259,7 +246,7 @@ def bounds(block: FileBlock, column: StatColumn) -> tuple[Numbers, Numbers]:
 
 
 def null_counts(block: FileBlock, column: StatColumn) -> Numbers:
-    """Gives how many values of a column are null in each file: at most 9."""
+    """Returns how many values of a column are null in each file: at most 9."""
     if column.delta_type != "double":
         return np.zeros(len(block), dtype=np.int64)
     return block.below(column.stream + 2, 10)
@@ -276,7 +263,7 @@ def stat_slots(block: FileBlock) -> dict[str, Text]:
 
 
 def stats_pattern(series: FileSeries, *, tight: bool) -> str:
-    """Gives the pattern of one file's statistics; with deletion vectors they say whether bounds are tight."""
+    """Returns the pattern of one file's statistics; with deletion vectors they say whether bounds are tight."""
     low, high, nulls = (
         ",".join(f'"{column.name}":{_slot(column, side)}' for column in series.columns)
         for side in ("min", "max", "nulls")
@@ -286,7 +273,7 @@ def stats_pattern(series: FileSeries, *, tight: bool) -> str:
 
 
 def stats_struct(block: FileBlock) -> pa.StructArray:
-    """Gives the statistics in the columns' own types, as `stats_parsed` holds them."""
+    """Returns the statistics in the columns' own types, as `stats_parsed` holds them."""
     columns = block.series.columns
     children = {"numRecords": pa.array(block.rows)}
     if columns:

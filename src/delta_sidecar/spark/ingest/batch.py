@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
-from delta_sidecar.errors import (
-    BadTimestampsError,
-    CommitFailedError,
-    IngestError,
-    ObjectNotFoundError,
-    SchemaMismatchError,
-)
-from delta_sidecar.log.names import commit_path
+from delta_sidecar.errors import BadTimestampsError, CommitFailedError, IngestError, SchemaMismatchError
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.failures import (
-    BAD_TIMESTAMP,
-    CONFLICTS,
-    SPARK_ERRORS,
-    condition_of,
-    ingest_failure,
-    is_bad_timestamp,
-)
-from delta_sidecar.spark.ingest.files import (
-    TELLING_ROWS,
+from delta_sidecar.spark.commits import find_commit, is_batch_there, pipeline_mark
+from delta_sidecar.spark.ingest.file_sizes import (
+    REPRESENTATIVE_ROWS,
     Contents,
     contents_of,
     most_rows,
@@ -46,7 +32,7 @@ from delta_sidecar.spark.ingest.tables import (
     read_table,
     timestamp_kind,
 )
-from delta_sidecar.spark.trigger.ownership import is_batch_there, pipeline_mark
+from delta_sidecar.spark.spark_errors import CONFLICTS, SPARK_ERRORS, condition_of, ingest_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.spark.commits import Committed
     from delta_sidecar.spark.ingest.tables import IngestSettings
     from delta_sidecar.store import Store
 
@@ -63,32 +50,25 @@ logger = logging.getLogger("delta_sidecar.spark")
 
 # Every try meets a change that another made in the meantime.
 _TRIES = 10
-_ANY_NUMBER = 1 << 62
+# Above any number of rows.
+_NO_LIMIT = 1 << 62
+# The plan of a write raises this where a row without a time bucket came in after the count.
+_BAD_TIMESTAMP = "delta-sidecar: a row has no time bucket"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of a batch.
-
-    Attributes:
-        committed: Its commit; None where there is none.
-        skipped: Whether it was written before.
-        seen: The newest version of the table that is known to be there; the commit's own where there is one.
-    """
+    """The outcome of a batch."""
 
     committed: Committed | None = None
-    skipped: bool = False
-    seen: int = 0
+    skipped: bool = False  # it was written before
+    seen: int = 0  # the newest version that is known to be there; the commit's own where there is one
 
 
 class BatchWriter:
     """Writes batches into one table. It may be used by several threads.
 
-    Args:
-        spark: The session that tables are made in; a batch is written in its own.
-        url: What Spark calls the table.
-        store: The table's store.
-        settings: How to write.
+    Tables are made in `spark`; a batch is written in its own session. `url` is the table as Spark names it.
     """
 
     def __init__(self, spark: SparkSession, url: str, store: Store, settings: IngestSettings) -> None:
@@ -99,23 +79,18 @@ class BatchWriter:
         self._row_bytes: float | None = None
 
     def prepare(self, schema: StructType, first: Batch | None = None) -> Snapshot:
-        """Gives the table as it is now, and makes it where it is missing.
-
-        Args:
-            schema: The columns of a table that is made.
-            first: The batch that it is made for: no table is made for one that is refused.
+        """Opens the table, and makes it with a schema where it is missing: not for a first batch that is refused.
 
         Raises:
             IngestError: It cannot be made.
             TableMismatchError: The one that is there has another time bucket.
         """
-        bucket = self._settings.bucket
         snapshot = read_table(self._store)
         if snapshot is None:
             if first is not None:
                 self._check_first(first)
             snapshot = self._made(schema)
-        check_table(snapshot, bucket)
+        check_table(snapshot, self._settings.bucket)
         return snapshot
 
     def write(
@@ -125,13 +100,7 @@ class BatchWriter:
         batch_id: int | None,
         transform: Callable[[DataFrame], DataFrame] | None = None,
     ) -> Written:
-        """Writes a batch, once.
-
-        Args:
-            df: The rows.
-            app_id: Whose batch ids they are.
-            batch_id: The batch's id; None for one that is written each time.
-            transform: Makes the rows that are written; it is not called for a batch that was the last one written.
+        """Writes a batch: one with an id once. `transform` is not called for the batch that was written last.
 
         Raises:
             IngestError: It was not written, and nothing of it is in the table.
@@ -160,7 +129,7 @@ class BatchWriter:
         raise CommitFailedError(msg) from conflict
 
     def _made(self, schema: StructType) -> Snapshot:
-        """The table, made by us or by another at the same time."""
+        """Makes the table, or finds the one that another makes at the same time."""
         failure = None
         try:
             create_table(self._spark, self._url, schema, self._settings.bucket, self._settings.table_properties())
@@ -177,17 +146,15 @@ class BatchWriter:
 
     def _check_first(self, batch: Batch) -> None:
         """Reads all rows of a batch once, and refuses it where one of them cannot be written."""
-        batch.check_timestamps(self._contents(batch, _ANY_NUMBER).bad)
+        batch.check_timestamps(self._contents(batch).bad)
         try:
             batch.guarded().write.format("noop").mode("append").save()
         except SPARK_ERRORS as error:
             raise self._refusal(batch, error) from error
 
-    def _contents(self, batch: Batch, rows_per_file: int) -> Contents:
-        try:
-            return contents_of(batch.rows, batch.bucket, rows_per_file)
-        except SPARK_ERRORS as error:
-            raise self._failure(error) from error
+    def _contents(self, batch: Batch) -> Contents:
+        with self._failures():
+            return contents_of(batch.rows, batch.bucket, _NO_LIMIT)
 
     def _appended(self, batch: Batch, snapshot: Snapshot, app_id: str, batch_id: int | None) -> Written:
         rows_per_file = self._rows_per_file(batch.rows)
@@ -232,16 +199,13 @@ class BatchWriter:
         df.write.format("delta").mode("append").options(**options).save(self._url)
 
     def _is_written(self, batch: Batch, app_id: str, batch_id: int) -> bool:
-        """Whether a batch id was written.
-
-        Delta keeps the highest id alone. Of one below it the log tells whether it was written, or passed over.
-        """
+        # Delta keeps the highest id alone; one below it is looked for in the log.
         last = self._last(app_id)
         if last is None or last <= batch_id:
             return last == batch_id
         snapshot = read_table(self._store)
         found = None if snapshot is None else is_batch_there(self._store, snapshot.version, app_id, batch_id)
-        if not found and self._contents(batch, _ANY_NUMBER).rows:
+        if not found and self._contents(batch).rows:
             doubt = "was not written" if found is False else "is older than what is left of the log"
             msg = (
                 f"{self._store.url}: batch {batch_id} {doubt}, and batch {last} of {app_id} was written: ids have to "
@@ -251,10 +215,8 @@ class BatchWriter:
         return True
 
     def _last(self, app_id: str) -> int | None:
-        try:
+        with self._failures():
             return delta_log.last_transaction(self._spark, self._url, app_id)
-        except SPARK_ERRORS as error:
-            raise self._failure(error) from error
 
     def _find(self, snapshot: Snapshot, mark: str, contents: Contents) -> Committed | None:
         column = self._settings.bucket.column.lower()
@@ -273,7 +235,7 @@ class BatchWriter:
                 contents.rows,
                 committed.rows,
             )
-        if committed.rows >= max(committed.files, 1) * TELLING_ROWS:
+        if committed.rows >= max(committed.files, 1) * REPRESENTATIVE_ROWS:
             self._row_bytes = committed.bytes / committed.rows
         return committed
 
@@ -284,18 +246,22 @@ class BatchWriter:
         return max(int(self._settings.file_bytes / self._row_bytes), 1)
 
     def _refusal(self, batch: Batch, error: Exception) -> Exception:
-        if is_bad_timestamp(error):
-            return batch.refusal(self._contents(batch, _ANY_NUMBER).bad)
+        if _BAD_TIMESTAMP in str(error):
+            return batch.refusal(self._contents(batch).bad)
         return self._failure(error)
 
     def _failure(self, error: Exception) -> Exception:
         return ingest_failure(error, self._store.url, self._settings.bucket)
 
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except SPARK_ERRORS as error:
+            raise self._failure(error) from error
 
-# The rows of a batch: whether their columns fit the table, and which time bucket each is in.
 
-
-# What Delta says of types that it cannot make one of.
+# Delta's names for types that it cannot make one of.
 _TYPE_CONDITIONS = {
     "DELTA_FAILED_TO_MERGE_FIELDS",
     "DELTA_MERGE_INCOMPATIBLE_DATATYPE",
@@ -306,16 +272,7 @@ _TYPE_CONDITIONS = {
 
 
 class Batch:
-    """The rows of a batch, beside what the pipeline expects of them.
-
-    Args:
-        df: The rows.
-        settings: How the pipeline writes.
-        table: The table's address, for messages.
-
-    Attributes:
-        rows: The rows.
-        bucket: The time bucket of each.
+    """The rows of a batch and their time buckets, checked against the pipeline's settings.
 
     Raises:
         SchemaMismatchError: They have no timestamp column.
@@ -329,20 +286,16 @@ class Batch:
         self.bucket: Column = F.expr(settings.bucket.expression(kind))
 
     def check(self, table: StructType) -> None:
-        """Refuses columns that do not fit the table's.
-
-        Raises:
-            SchemaMismatchError: Which, and what to do.
-        """
+        """Raises SchemaMismatchError for columns that do not fit the table's."""
         schema, bucket = self.rows.schema, self._settings.bucket
         names = [name.lower() for name in schema.names]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             msg = f"{self._table}: the batch has the column {', '.join(twice)} more than once"
             raise SchemaMismatchError(msg)
-        wanted, given = (timestamp_kind(each, bucket, "it") for each in (table, schema))
-        if wanted != given:
-            msg = f"{self._table}: {bucket.timestamp_column} is {wanted} in the table and {given} in the batch: cast it"
+        theirs, ours = (timestamp_kind(each, bucket, "it") for each in (table, schema))
+        if theirs != ours:
+            msg = f"{self._table}: {bucket.timestamp_column} is {theirs} in the table and {ours} in the batch: cast it"
             raise SchemaMismatchError(msg)
         new = [field.name for field in schema.fields if column_named(table, field.name) is None]
         if new and not self._settings.merge_schema:
@@ -370,11 +323,7 @@ class Batch:
         return SchemaMismatchError(f"{self._table}: {'; '.join(differing)}: cast, and run the batch again")
 
     def check_timestamps(self, bad: int) -> None:
-        """Refuses rows without a time bucket, where that is wanted.
-
-        Raises:
-            BadTimestampsError: How many there are.
-        """
+        """Raises BadTimestampsError for a number of rows without a time bucket, unless these have a place."""
         if bad and self._settings.bad_timestamps == "reject":
             raise self.refusal(bad)
 
@@ -383,7 +332,7 @@ class Batch:
         if self._settings.bad_timestamps == "null_bucket":
             return self.rows
         name = next(n for n in self.rows.columns if n.lower() == self._settings.bucket.timestamp_column.lower())
-        checked = F.when(self.bucket.isNotNull(), quoted(name)).otherwise(F.raise_error(F.lit(BAD_TIMESTAMP)))
+        checked = F.when(self.bucket.isNotNull(), quoted(name)).otherwise(F.raise_error(F.lit(_BAD_TIMESTAMP)))
         return self.rows.withColumn(name, checked)
 
     def refusal(self, count: int) -> BadTimestampsError:
@@ -395,98 +344,3 @@ class Batch:
             "that, or let it in without a time bucket (bad_timestamps='null_bucket', --bad-timestamps null-bucket)"
         )
         return BadTimestampsError(msg, count)
-
-
-# The commit that a write made, among those of others.
-#
-# A write puts a mark of its own into its commit. The newest version after a write may be somebody else's; the commit
-# with the mark is the write's own, and where there is none nothing was committed.
-
-
-# Delta writes `commitInfo` first.
-_HEAD_BYTES = 64 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a commit added.
-
-    Attributes:
-        version: Its version.
-        rows: Rows of the files that it added; None where one does not tell.
-        files: How many these are.
-        bytes: Their size.
-        buckets: Distinct values of the bucket column.
-        null_bucket_rows: Rows of files without such a value, as far as these tell.
-    """
-
-    version: int
-    rows: int | None
-    files: int
-    bytes: int
-    buckets: int
-    null_bucket_rows: int
-
-
-def find_commit(store: Store, after: int, mark: str, bucket: str) -> Committed | None:
-    """Finds the commit with a mark.
-
-    Args:
-        store: The table's store.
-        after: The newest version before the write.
-        mark: The mark.
-        bucket: Physical name of the bucket column.
-
-    Returns:
-        What it added; None where no commit after that version has the mark.
-
-    Raises:
-        StorageError: The store did not do what was asked.
-    """
-    version = after + 1
-    while True:
-        try:
-            head = store.get(commit_path(version), max_bytes=_HEAD_BYTES)
-            if _has(bytes(head.data), mark):
-                data = head.data if head.size <= len(head.data) else store.get(commit_path(version)).data
-                return _added(version, bytes(data), bucket)
-        except ObjectNotFoundError:
-            return None
-        version += 1
-
-
-def _has(head: bytes, mark: str) -> bool:
-    return any(info.get("userMetadata") == mark for info in _actions(head, "commitInfo"))
-
-
-def _added(version: int, data: bytes, bucket: str) -> Committed:
-    files = size = null_rows = 0
-    rows: int | None = 0
-    buckets = set()
-    for add in _actions(data, "add"):
-        count = _records(add)
-        value = (add.get("partitionValues") or {}).get(bucket) or None
-        rows = None if rows is None or count is None else rows + count
-        files, size = files + 1, size + add["size"]
-        null_rows += (count or 0) if value is None else 0
-        buckets.add(value)
-    return Committed(version, rows, files, size, len(buckets), null_rows)
-
-
-def _records(add: dict[str, Any]) -> int | None:
-    try:
-        count = json.loads(add.get("stats") or "{}").get("numRecords")
-    except ValueError:
-        return None
-    return count if isinstance(count, int) else None
-
-
-def _actions(data: bytes, name: str) -> Iterator[dict[str, Any]]:
-    """The actions of a name; the last line of a head may be cut off."""
-    start = b'{"%s":' % name.encode()
-    for line in data.splitlines():
-        if line.startswith(start):
-            try:
-                yield json.loads(line)[name]
-            except ValueError:
-                return

@@ -1,0 +1,169 @@
+"""Commits of pipelines: the mark that each carries, and what the commit of a write added.
+
+The mark is in the commit's `userMetadata`:
+
+    {"deltaSidecar": {"pipeline": "telemetry", "interval": 10, "write": "5f0c…", "batch": 7}}
+
+`write` is unique, so that a write finds its own commit among those of others; without one nothing was written.
+By `interval` other pipelines know whether this one makes a checkpoint that is due.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from delta_sidecar.errors import ObjectNotFoundError
+from delta_sidecar.log.names import commit_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from delta_sidecar.store import Buffer, Fetched, Store
+
+T = TypeVar("T")
+
+# Delta writes `commitInfo` first.
+_HEAD_BYTES = 64 << 10
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The mark of a pipeline's commit, without the write's own text."""
+
+    pipeline: str  # its app id
+    interval: int | None = None  # versions from one checkpoint it makes to the next; 0: it makes none; None: not said
+    batch: int | None = None
+
+    def looks_after(self, due: int, version: int) -> bool:
+        """True if the pipeline makes the checkpoint of a due version, by its commit of this or a later one."""
+        if self.interval is None:
+            return True
+        return self.interval > 0 and version - version % self.interval == due
+
+
+def pipeline_mark(
+    app_id: str, interval: int | None = None, *, write: str | None = None, batch: int | None = None
+) -> str:
+    """Makes the text that a pipeline puts into its commits as `userMetadata`."""
+    fields = {"pipeline": app_id, "interval": interval, "write": write, "batch": batch}
+    mark = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps({"deltaSidecar": mark}, separators=(",", ":"))
+
+
+def mark_in(store: Store, version: int) -> Mark | None:
+    """Reads the mark in a commit; None where it has none, or is gone."""
+    with suppress(ObjectNotFoundError):
+        return _mark(_head(store, version).data)
+    return None
+
+
+def is_batch_there(store: Store, newest: int, app_id: str, batch: int) -> bool | None:
+    """Looks back from the newest version for a batch whose id is below the highest one.
+
+    Returns:
+        False where it was passed over; None where the log does not reach back far enough to say.
+    """
+    for version in range(newest, -1, -1):
+        try:
+            mark = _mark(_head(store, version).data)
+        except ObjectNotFoundError:
+            return None
+        if mark is not None and mark.pipeline == app_id and mark.batch is not None and mark.batch <= batch:
+            return mark.batch == batch
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The files that a commit added, in figures."""
+
+    version: int
+    rows: int | None  # None where a file has no count
+    files: int
+    bytes: int
+    buckets: int
+    null_bucket_rows: int  # of files with a count
+
+
+def find_commit(store: Store, after: int, mark: str, bucket: str) -> Committed | None:
+    """Finds the commit with a mark after a version; None where there is none. `bucket` is a physical name."""
+    version = after + 1
+    while True:
+        try:
+            head = _head(store, version)
+            if any(info.user_metadata == mark for line in _lines(head.data) if (info := line.commit_info)):
+                is_whole = head.size <= len(head.data)
+                return _added(version, head.data if is_whole else store.get(commit_path(version)).data, bucket)
+        except ObjectNotFoundError:
+            return None
+        version += 1
+
+
+class _CommitInfo(msgspec.Struct, rename="camel"):
+    user_metadata: str | None = None
+
+
+class _Add(msgspec.Struct, rename="camel"):
+    size: int
+    partition_values: dict[str, str | None] | None = None
+    stats: str | None = None
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    commit_info: _CommitInfo | None = None
+    add: _Add | None = None
+
+
+class _UserMetadata(msgspec.Struct, rename="camel"):
+    delta_sidecar: Mark
+
+
+class _Stats(msgspec.Struct, rename="camel"):
+    num_records: int | None = None
+
+
+def _head(store: Store, version: int) -> Fetched:
+    return store.get(commit_path(version), max_bytes=_HEAD_BYTES)
+
+
+def _mark(head: Buffer) -> Mark | None:
+    for line in _lines(head):
+        if line.commit_info is not None:
+            metadata = _decoded(line.commit_info.user_metadata or "", _UserMetadata)
+            if metadata is not None:
+                return metadata.delta_sidecar
+    return None
+
+
+def _added(version: int, data: Buffer, bucket: str) -> Committed:
+    adds = [line.add for line in _lines(data) if line.add is not None]
+    counts = [stats.num_records if (stats := _decoded(add.stats or "{}", _Stats)) else None for add in adds]
+    values = [(add.partition_values or {}).get(bucket) or None for add in adds]
+    known = [count for count in counts if count is not None]
+    return Committed(
+        version,
+        rows=sum(known) if len(known) == len(adds) else None,
+        files=len(adds),
+        bytes=sum(add.size for add in adds),
+        buckets=len(set(values)),
+        null_bucket_rows=sum(count or 0 for count, value in zip(counts, values, strict=True) if value is None),
+    )
+
+
+def _lines(data: Buffer) -> Iterator[_Line]:
+    """The lines of a commit, but for those that are none: the last line of a head may be cut off."""
+    for text in bytes(data).splitlines():
+        line = _decoded(text, _Line)
+        if line is not None:
+            yield line
+
+
+def _decoded(text: bytes | str, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (ValueError, RecursionError):
+        return None

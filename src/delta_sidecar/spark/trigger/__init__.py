@@ -1,1 +1,0 @@
-"""Checkpoints and metadata sidecars every so many commits: `trigger`, and `ownership` of who makes them."""
