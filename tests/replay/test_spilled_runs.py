@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from delta_sidecar.errors import StorageError, TemporaryFileError
 from delta_sidecar.replay.seen import runs as sorted_runs
 from delta_sidecar.replay.seen import runs as spilled_runs
-from delta_sidecar.replay.seen.runs import DigestRun, SpilledRun
+from delta_sidecar.replay.seen.runs import Run, SpilledRun
 from delta_sidecar.replay.seen.seen import SeenSet
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Wanted:
     fingerprints: NDArray[np.uint64]
     digests: NDArray[np.uint64]
 
-    def identities_at(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def digests_at(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
         return self.digests[rows]
 
 
@@ -55,12 +55,12 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilled_runs, "BLOCK_KEYS", 100)
 
 
-def run_of(entries: set[tuple[int, int, int]]) -> DigestRun:
+def run_of(entries: set[tuple[int, int, int]]) -> Run:
     rows = np.array(sorted(entries, key=lambda entry: entry[0]), dtype=np.uint64).reshape(-1, 3)
-    return DigestRun(rows[:, 0].copy(), rows[:, 1:].copy())
+    return Run(rows[:, 0].copy(), rows[:, 1:].copy())
 
 
-def entries_of(runs: Iterator[DigestRun]) -> list[tuple[int, int, int]]:
+def entries_of(runs: Iterator[Run]) -> list[tuple[int, int, int]]:
     return [
         (first, *digest)
         for run in runs
@@ -84,7 +84,7 @@ def test_a_run_on_disk_holds_what_went_into_it(
         runs = [run_of(set(entries[start::parts])) for start in range(parts)]
         spilled = SpilledRun.of([run.blocks() for run in runs])
         again = SpilledRun.of([spilled.blocks()])
-        merged = DigestRun.merged(runs)
+        merged = Run.merged(runs)
     for made in (entries_of(spilled.blocks()), entries_of(again.blocks()), entries_of(iter([merged]))):
         assert sorted(made) == sorted(entries)
         assert [entry[0] for entry in made] == sorted(entry[0] for entry in entries)
@@ -99,7 +99,7 @@ def test_a_run_on_disk_holds_what_went_into_it(
 @pytest.mark.usefixtures("small_blocks")
 def test_little_of_a_run_on_disk_is_in_memory_and_little_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.arange(20_000, dtype=np.uint64) << np.uint64(40)
-    spilled = SpilledRun.of([DigestRun(numbers, np.stack([numbers, numbers], axis=1)).blocks()])
+    spilled = SpilledRun.of([Run(numbers, np.stack([numbers, numbers], axis=1)).blocks()])
     assert spilled.nbytes < 20_000
     reads: list[int] = []
     read = spilled_runs._ScratchFile._read

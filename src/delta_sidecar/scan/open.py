@@ -89,7 +89,7 @@ class TableOpener:
         options = self.options_of(snapshot)
         if options.sidecar_enabled != is_with_sidecars:
             snapshot = opened(options)
-        check_retention(snapshot, options, executor, self.events)
+        check_retention(snapshot, options.retention_guard, executor, self.events)
         return snapshot, options
 
     def options_of(self, snapshot: Snapshot) -> ScanOptions:

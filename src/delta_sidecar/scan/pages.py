@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from delta_sidecar.plan import Flow
     from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
-    from delta_sidecar.scan.request import Decision
 
 FORMAT = 4
 """Grows with every change of what tokens hold, or of the order in which a place's files come."""
@@ -90,7 +89,8 @@ class PageToken(msgspec.Struct, frozen=True):
         cls,
         snapshot: Snapshot,
         choice: BaseChoice,
-        decision: Decision,
+        strategy: str,
+        order: Literal["recent", "any"],
         query: str,
         at: Position,
         emitted: Iterable[Emitted],
@@ -102,8 +102,8 @@ class PageToken(msgspec.Struct, frozen=True):
             snapshot.version,
             choice.segment.e_tag,
             _base(choice),
-            "forward" if decision.strategy.value == "forward" else "reverse",
-            decision.order,
+            "forward" if strategy == "forward" else "reverse",
+            order,
             query,
             (at.place.path, at.place.part, at.rows),
             tuple(map(_emitted_before, emitted)),

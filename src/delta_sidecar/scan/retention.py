@@ -21,7 +21,6 @@ from delta_sidecar.replay.versions import EPOCH, commit_times
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Executor
-    from delta_sidecar.scan.config import ScanOptions
 
 RETENTION = "delta.deletedFileRetentionDuration"
 DEFAULT_RETENTION = timedelta(weeks=1)
@@ -69,7 +68,12 @@ def default_guard(check: RetentionCheck) -> str | None:
     )
 
 
-def check_retention(snapshot: Snapshot, options: ScanOptions, executor: Executor, events: Events) -> None:
+def check_retention(
+    snapshot: Snapshot,
+    guard: RetentionGuard | bool,  # noqa: FBT001 - an option
+    executor: Executor,
+    events: Events,
+) -> None:
     """Lets the retention guard judge the version that is open. The newest one is never refused.
 
     Without a guard nothing is refused, nothing is read, and an event tells where the default guard would refuse. With
@@ -82,7 +86,6 @@ def check_retention(snapshot: Snapshot, options: ScanOptions, executor: Executor
     segment, table = snapshot.choice.segment, snapshot.table
     if snapshot.version >= segment.latest:
         return
-    guard = options.retention_guard
     # A listing that gives no time gives 0.
     newest, superseded = snapshot, segment.superseded or None
     if guard is not False:

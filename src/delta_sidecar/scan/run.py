@@ -200,7 +200,8 @@ class ScanRun:
         choice = self.progress.choice
         if at is None or choice is None or self._scan is not None or self.snapshot is None or self.decision is None:
             return None
-        return PageToken.of(self.snapshot, choice, self.decision, self._query, at, self.progress.emitted).encode()
+        way = self.decision.strategy.value, self.decision.order
+        return PageToken.of(self.snapshot, choice, *way, self._query, at, self.progress.emitted).encode()
 
     @property
     def sidecar_tier(self) -> int | None:

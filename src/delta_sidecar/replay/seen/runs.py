@@ -1,7 +1,8 @@
 """Sorted runs of keys: what a seen-set is made of.
 
-A run never changes. It has fingerprints in ascending order, and beside each the key itself or its digest: fingerprints
-find candidates for a whole batch at once, and what stands beside them decides.
+A run never changes. It has a fingerprint and a digest for each key, in ascending order of the fingerprints. Both depend
+on a secret, so that nobody can choose what collides. Fingerprints are cheap, made for whole batches, and only find
+candidates; digests, of 128 bits by blake2b, decide.
 """
 
 from __future__ import annotations
@@ -12,21 +13,22 @@ import os
 import tempfile
 import threading
 import weakref
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b, shake_128
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, numbers_of
+from delta_sidecar._arrow import booleans, numbers_of
 from delta_sidecar.errors import TemporaryFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Self
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     Mask = NDArray[np.bool_]
@@ -36,30 +38,31 @@ if TYPE_CHECKING:
     Digests = NDArray[np.uint64]
     """A row of two words for each key."""
 
-
 BLOCK_KEYS = 8192
 """About so many keys of a run are handled at once."""
 
 _LARGE = 256 << 10
+_MOST_WORDS = 4096
+_FINGERPRINT_BYTES, _DIGEST_BYTES = 8, 16
 
 
-class Asked(Protocol):
-    """Keys that are looked up."""
+class LookedUp(Protocol):
+    """Keys that are looked up, in ascending order of their fingerprints."""
 
     @property
     def fingerprints(self) -> Fingerprints:
-        """Their fingerprints, in ascending order."""
+        """Their fingerprints."""
 
-    def identities_at(self, rows: Rows) -> Any:  # noqa: ANN401 - Arrow's keys or numpy's digests
-        """What stands beside some of them: keys, or digests where it is asked of digests."""
+    def digests_at(self, rows: Rows) -> Digests:
+        """The digests of some of them."""
 
 
-class Run(ABC):
-    """Some keys, at least one, in ascending order of their fingerprints."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Keys in memory."""
 
     fingerprints: Fingerprints
-
-    __slots__ = ()
+    digests: Digests
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -68,124 +71,67 @@ class Run(ABC):
         return self
 
     @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """The memory it holds."""
-
-    @abstractmethod
-    def identities_at(self, rows: Rows) -> Any:  # noqa: ANN401
-        """What stands beside some of its fingerprints."""
-
-    def find(self, asked: Asked) -> Mask:
-        """Tells, key by key, whether it is here."""
-        wanted = asked.fingerprints
-        found = np.zeros(len(wanted), dtype=np.bool_)
-        place = np.searchsorted(self.fingerprints, wanted)
-        open_ = np.flatnonzero(self._has(place, wanted))
-        # Two keys may share a fingerprint: go along equal fingerprints until the key itself is met.
-        while len(open_):
-            same = self._equal(self.identities_at(place[open_]), asked.identities_at(open_))
-            found[open_[same]] = True
-            open_ = open_[~same]
-            place[open_] += 1
-            open_ = open_[self._has(place[open_], wanted[open_])]
-        return found
-
-    def _has(self, place: Rows, wanted: Fingerprints) -> Mask:
-        """Whether fingerprints stand at these places."""
-        inside = place < len(self.fingerprints)
-        matches: Mask = self.fingerprints[np.where(inside, place, 0)] == wanted
-        return inside & matches
-
-    def _equal(self, some: Digests, others: Digests) -> Mask:
-        equal: Mask = (some == others).all(axis=1)
-        return equal
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRun(Run):
-    """A run of whole keys."""
-
-    fingerprints: Fingerprints
-    keys: pa.BinaryArray
-
-    @classmethod
-    def merged(cls, runs: Sequence[Self]) -> Self:
-        """One run of all their keys."""
-        fingerprints = np.concatenate([run.fingerprints for run in runs])
-        order = np.argsort(fingerprints, kind="stable")
-        return cls(fingerprints[order], pa.concat_arrays([run.keys for run in runs]).take(int64s(order)))
-
-    @property
-    def nbytes(self) -> int:
-        """The memory it holds."""
-        return self.fingerprints.nbytes + int(self.keys.get_total_buffer_size())
-
-    def identities_at(self, rows: Rows) -> pa.BinaryArray:
-        """Some of its keys."""
-        return self.keys.take(int64s(rows))
-
-    def only(self, chosen: Mask) -> KeyRun:
-        """A part of it."""
-        return self if chosen.all() else KeyRun(self.fingerprints[chosen], self.keys.filter(booleans(chosen)))
-
-    def digested(self, hashes: KeyHashes) -> DigestRun:
-        """The same keys as digests."""
-        return DigestRun(self.fingerprints, hashes.digests(self.keys))
-
-    def _equal(self, some: pa.BinaryArray, others: pa.BinaryArray) -> Mask:
-        return bits_of(pc.equal(some, others))
-
-
-@dataclass(frozen=True, slots=True)
-class DigestRun(Run):
-    """A run of digests."""
-
-    fingerprints: Fingerprints
-    digests: Digests
-
-    @classmethod
-    def merged(cls, runs: Sequence[Self]) -> Self:
-        """One run of all their digests, made piece by piece: beside it there is little more than the runs."""
-        count = sum(len(run) for run in runs)
-        fingerprints, digests = _words(count), _words(2 * count).reshape(-1, 2)
-        end = 0
-        for piece in in_order([run.blocks() for run in runs]):
-            start, end = end, end + len(piece)
-            fingerprints[start:end], digests[start:end] = piece.fingerprints, piece.digests
-        return cls(fingerprints, digests)
-
-    @property
     def nbytes(self) -> int:
         """The memory it holds."""
         return self.fingerprints.nbytes + self.digests.nbytes
 
-    def identities_at(self, rows: Rows) -> Digests:
+    def digests_at(self, rows: Rows) -> Digests:
         """Some of its digests."""
         return self.digests[rows]
 
-    def only(self, chosen: Mask) -> DigestRun:
+    def find(self, keys: LookedUp) -> Mask:
+        """Key by key, whether it is here."""
+        return find(self.fingerprints, self.digests_at, keys)
+
+    def only(self, chosen: Mask) -> Run:
         """A part of it."""
-        return self if chosen.all() else DigestRun(self.fingerprints[chosen], self.digests[chosen])
+        return self if chosen.all() else Run(self.fingerprints[chosen], self.digests[chosen])
 
-    def between(self, start: int, end: int) -> DigestRun:
+    def between(self, start: int, end: int) -> Run:
         """A stretch of it; it shares its memory."""
-        return DigestRun(self.fingerprints[start:end], self.digests[start:end])
+        return Run(self.fingerprints[start:end], self.digests[start:end])
 
-    def blocks(self) -> Iterator[DigestRun]:
+    def blocks(self) -> Iterator[Run]:
         """Cuts it into blocks; equal fingerprints stay together."""
         starts = np.unique(np.searchsorted(self.fingerprints, self.fingerprints[::BLOCK_KEYS])).tolist()
         for start, end in itertools.pairwise([*starts, len(self)]):
             yield self.between(start, end)
 
 
-def merged(runs: Sequence[KeyRun | DigestRun]) -> KeyRun | DigestRun:
-    """One run of all that is in runs, which are of one kind."""
-    digests = [run for run in runs if isinstance(run, DigestRun)]
-    return DigestRun.merged(digests) if digests else KeyRun.merged([run for run in runs if isinstance(run, KeyRun)])
+def find(fingerprints: Fingerprints, digests_at: Callable[[Rows], Digests], keys: LookedUp) -> Mask:
+    """Key by key, whether it is in a run; digests are taken for those only whose fingerprint is."""
+    wanted = keys.fingerprints
+    met = np.zeros(len(wanted), dtype=np.bool_)
+    place = np.searchsorted(fingerprints, wanted)
+
+    def candidates(rows: Rows) -> Rows:
+        inside = rows[place[rows] < len(fingerprints)]
+        found: Rows = inside[fingerprints[place[inside]] == wanted[inside]]
+        return found
+
+    left = candidates(np.arange(len(wanted)))
+    # Two keys may share a fingerprint: go along equal fingerprints until the digest is met.
+    while len(left):
+        same = (digests_at(place[left]) == keys.digests_at(left)).all(axis=1)
+        met[left[same]] = True
+        left = left[~same]
+        place[left] += 1
+        left = candidates(left)
+    return met
 
 
-def in_order(streams: Sequence[Iterator[DigestRun]]) -> Iterator[DigestRun]:
+def merged(runs: Sequence[Run]) -> Run:
+    """One run of all that is in runs, made block by block: beside it there is little more than the runs."""
+    count = sum(map(len, runs))
+    fingerprints, digests = _words(count), _words(2 * count).reshape(-1, 2)
+    end = 0
+    for block in in_order([run.blocks() for run in runs]):
+        start, end = end, end + len(block)
+        fingerprints[start:end], digests[start:end] = block.fingerprints, block.digests
+    return Run(fingerprints, digests)
+
+
+def in_order(streams: Sequence[Iterator[Run]]) -> Iterator[Run]:
     """Merges streams of blocks, each of which goes up, into one that does. Equal fingerprints stay together."""
     heads = [(head, stream) for stream in streams if (head := next(stream, None)) is not None]
     while heads:
@@ -199,9 +145,15 @@ def in_order(streams: Sequence[Iterator[DigestRun]]) -> Iterator[DigestRun]:
             if rest is not None:
                 left.append((rest, stream))
         heads = left
-        fingerprints = np.concatenate([piece.fingerprints for piece in pieces])
-        order = np.argsort(fingerprints, kind="stable")
-        yield DigestRun(fingerprints[order], np.concatenate([piece.digests for piece in pieces])[order])
+        both = _joined(pieces)
+        order = np.argsort(both.fingerprints, kind="stable")
+        yield Run(both.fingerprints[order], both.digests[order])
+
+
+def _joined(parts: Sequence[Run]) -> Run:
+    if len(parts) == 1:
+        return parts[0]
+    return Run(np.concatenate([part.fingerprints for part in parts]), np.concatenate([part.digests for part in parts]))
 
 
 def _words(count: int) -> NDArray[np.uint64]:
@@ -211,24 +163,15 @@ def _words(count: int) -> NDArray[np.uint64]:
     return np.frombuffer(mmap.mmap(-1, count * 8), dtype=np.uint64)
 
 
-# Sorted runs of digests in temporary files, for what is too much for memory.
-#
-# A file has no name, or none for long: it is gone when nobody uses it any more, however the process ends. It holds
-# block after block, and each its fingerprints, then its digests. The first fingerprint of each block stays in memory,
-# so that a lookup only reads blocks that may have what is asked for.
-
-
-_FINGERPRINT_BYTES = 8
-_DIGEST_BYTES = 16
-_ENTRY_BYTES = _FINGERPRINT_BYTES + _DIGEST_BYTES
-
-
 @dataclass(frozen=True, slots=True)
 class SpilledRun:
-    """A run of digests in a file. Lookups may come from several threads.
+    """A run in a temporary file. Lookups may come from several threads.
+
+    The file holds block after block, and each its fingerprints, then its digests. The first fingerprint of each block
+    stays in memory, so that a lookup only reads blocks that may have what is asked for.
 
     Attributes:
-        starts: How many digests are before each block, and then how many there are.
+        starts: How many keys are before each block, and then how many there are.
         firsts: The first fingerprint of each block.
     """
 
@@ -237,7 +180,7 @@ class SpilledRun:
     _file: _ScratchFile
 
     @classmethod
-    def of(cls, streams: Sequence[Iterator[DigestRun]]) -> SpilledRun:
+    def of(cls, streams: Sequence[Iterator[Run]]) -> SpilledRun:
         """Writes one run of what streams of blocks hold.
 
         Raises:
@@ -267,43 +210,52 @@ class SpilledRun:
         """The memory it holds."""
         return self.starts.nbytes + self.firsts.nbytes
 
-    def find(self, asked: Asked) -> Mask:
-        """Tells, key by key, whether it is here.
+    def find(self, keys: LookedUp) -> Mask:
+        """Key by key, whether it is here.
 
         Raises:
             TemporaryFileError: The file cannot be read.
         """
-        wanted = asked.fingerprints
+        wanted = keys.fingerprints
         found = np.zeros(len(wanted), dtype=np.bool_)
         blocks = np.searchsorted(self.firsts, wanted, side="right") - 1
         edges = np.flatnonzero(np.diff(blocks, prepend=-1, append=len(self.firsts)))
-        for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            found[start:end] = self._block(int(blocks[start])).find(_Stretch(asked, start, end))
+        for start, end in itertools.pairwise(edges.tolist()):
+            number = int(blocks[start])
+            # The digests of a block are read only if one of its fingerprints is met.
+            found[start:end] = find(
+                self._fingerprints(number), partial(self._digests_at, number), _Stretch(keys, start, end)
+            )
         return found
 
-    def blocks(self) -> Iterator[DigestRun]:
+    def blocks(self) -> Iterator[Run]:
         """Reads it, block by block."""
         for number in range(len(self.firsts)):
-            block = self._block(number)
-            yield DigestRun(block.fingerprints, block.digests())
+            yield Run(self._fingerprints(number), self._digests(number))
 
-    def _block(self, number: int) -> _Block:
+    def _fingerprints(self, number: int) -> Fingerprints:
         start, end = self.starts[number : number + 2].tolist()
-        offset, count = start * _ENTRY_BYTES, end - start
-        fingerprints = self._file.words(offset, count)
-        return _Block(fingerprints, self._file, offset + count * _FINGERPRINT_BYTES)
+        return self._file.words(start * (_FINGERPRINT_BYTES + _DIGEST_BYTES), end - start)
+
+    def _digests_at(self, number: int, rows: Rows) -> Digests:
+        return self._digests(number)[rows]
+
+    def _digests(self, number: int) -> Digests:
+        start, end = self.starts[number : number + 2].tolist()
+        offset = start * (_FINGERPRINT_BYTES + _DIGEST_BYTES) + (end - start) * _FINGERPRINT_BYTES
+        return self._file.words(offset, 2 * (end - start)).reshape(-1, 2)
 
 
-def _restored(blocks: list[DigestRun]) -> SpilledRun:
+def _restored(blocks: list[Run]) -> SpilledRun:
     return SpilledRun.of([iter(blocks)])
 
 
-def _even(pieces: Iterable[DigestRun]) -> Iterator[DigestRun]:
+def _even(pieces: Iterable[Run]) -> Iterator[Run]:
     """Cuts and joins pieces that follow each other, so that blocks stay small however often they are merged."""
-    waiting: list[DigestRun] = []
+    waiting: list[Run] = []
     for piece in pieces:
         waiting.append(piece)
-        if sum(len(part) for part in waiting) > BLOCK_KEYS:
+        if sum(map(len, waiting)) > BLOCK_KEYS:
             *blocks, last = _joined(waiting).blocks()
             yield from blocks
             waiting = [last]
@@ -311,51 +263,27 @@ def _even(pieces: Iterable[DigestRun]) -> Iterator[DigestRun]:
         yield _joined(waiting)
 
 
-def _joined(parts: list[DigestRun]) -> DigestRun:
-    if len(parts) == 1:
-        return parts[0]
-    return DigestRun(
-        np.concatenate([part.fingerprints for part in parts]), np.concatenate([part.digests for part in parts])
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Block(Run):
-    """A block of a file; its digests are read once they are needed."""
-
-    fingerprints: Fingerprints
-    file: _ScratchFile
-    offset: int
-
-    @property
-    def nbytes(self) -> int:
-        return self.fingerprints.nbytes
-
-    def identities_at(self, rows: Rows) -> Digests:
-        return self.digests()[rows]
-
-    def digests(self) -> Digests:
-        return self.file.words(self.offset, 2 * len(self)).reshape(-1, 2)
-
-
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A part of what is asked for."""
+    """A part of the keys that are looked up."""
 
-    asked: Asked
+    keys: LookedUp
     start: int
     end: int
 
     @property
     def fingerprints(self) -> Fingerprints:
-        return self.asked.fingerprints[self.start : self.end]
+        return self.keys.fingerprints[self.start : self.end]
 
-    def identities_at(self, rows: Rows) -> Any:  # noqa: ANN401 - as what it is a part of
-        return self.asked.identities_at(rows + self.start)
+    def digests_at(self, rows: Rows) -> Digests:
+        return self.keys.digests_at(rows + self.start)
 
 
 class _ScratchFile:
-    """A temporary file that is written once, from its beginning to its end, and then only read."""
+    """A temporary file that is written once, from its beginning to its end, and then only read.
+
+    It has no name, or none for long: it is gone when nobody uses it any more, however the process ends.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -402,16 +330,6 @@ def _unwritable(error: OSError) -> TemporaryFileError:
     return TemporaryFileError(msg)
 
 
-# Fingerprints and digests of keys: short stand-ins that depend on a secret, so that nobody can choose what collides.
-#
-# A fingerprint is cheap, made for whole batches at once, and only finds candidates. A digest decides.
-
-
-DIGEST_BYTES = 16
-
-_MOST_WORDS = 4096
-
-
 @dataclass(frozen=True, slots=True)
 class KeyHashes:
     """Makes fingerprints and digests; those of two instances have nothing to do with each other."""
@@ -425,8 +343,9 @@ class KeyHashes:
         for length in np.flatnonzero(np.bincount(lengths)):
             where = lengths == length
             same = keys if where.all() else keys.filter(booleans(where))
-            words = _words_of_key_hashes(same, int(length))
-            out[where] = words @ self._weights(words.shape[1]) + np.uint64(length)
+            words = _key_words(same, int(length))
+            weights = np.frombuffer(shake_128(self.secret).digest(words.shape[1] * 8), dtype=np.uint64) | np.uint64(1)
+            out[where] = words @ weights + np.uint64(length)
         return out
 
     def digests(self, keys: pa.BinaryArray) -> Digests:
@@ -438,14 +357,11 @@ class KeyHashes:
         view = memoryview(b"" if data is None else data)
         out = bytearray()
         for start, end in itertools.pairwise(bounds):
-            out += blake2b(view[start:end], digest_size=DIGEST_BYTES, key=self.secret).digest()
+            out += blake2b(view[start:end], digest_size=_DIGEST_BYTES, key=self.secret).digest()
         return np.frombuffer(out, dtype=np.uint64).reshape(-1, 2)
 
-    def _weights(self, count: int) -> NDArray[np.uint64]:
-        return np.frombuffer(shake_128(self.secret).digest(count * 8), dtype=np.uint64) | np.uint64(1)
 
-
-def _words_of_key_hashes(keys: pa.BinaryArray, length: int) -> NDArray[np.uint64]:
+def _key_words(keys: pa.BinaryArray, length: int) -> NDArray[np.uint64]:
     """Keys of one length as a matrix of words. Of a very long key only the beginning counts."""
     used = min(length, _MOST_WORDS * 8)
     padded = np.zeros((len(keys), max(8, -(-used // 8) * 8)), dtype=np.uint8)

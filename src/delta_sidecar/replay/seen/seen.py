@@ -1,34 +1,32 @@
-"""The seen-set: the keys of the files that newer commits spoke of.
+"""The seen-set: the keys of the files that newer commits have.
 
-It is exact, and it keeps to a limit of memory. Few keys are kept whole. More than that are kept as digests of 128 bits
-that depend on a secret, and what is too much for memory even so goes to temporary files. Whole batches of keys are
+It is exact, and it keeps to a limit of memory: keys are kept as digests that depend on a secret, and what is too much
+for memory goes to temporary files. As long as the keys are few they are kept whole besides. Whole batches of keys are
 looked up at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import int64s
-from delta_sidecar.replay.seen.runs import DigestRun, KeyHashes, KeyRun, SpilledRun, merged
+from delta_sidecar._arrow import booleans, int64s
+from delta_sidecar.replay.seen.runs import KeyHashes, Run, SpilledRun, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
-    from delta_sidecar.replay.seen.runs import Asked, Fingerprints, Mask, Rows
-
+    from delta_sidecar.replay.seen.runs import Digests, Fingerprints, LookedUp, Mask, Rows
 
 Tier = Literal["keys", "digests", "disk"]
 
 MEMORY_LIMIT = 16 << 20
-"""The memory that a seen-set may take, if nothing else is said."""
+"""The memory that a seen-set may take by default."""
 
-_MOST_KEY_BYTES = 32 << 20
 _FEW_RUNS = 6
 
 
@@ -47,9 +45,9 @@ class SeenSet:
         """
         self._limit = memory_limit
         self._hashes = KeyHashes()
-        self._digested = False
         self._seen = _Layer()
         self._later = _Layer()
+        self._whole: list[pa.BinaryArray] | None = []
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -57,14 +55,14 @@ class SeenSet:
     @property
     def nbytes(self) -> int:
         """The memory it holds."""
-        return self._seen.nbytes + self._later.nbytes
+        return self._seen.nbytes + self._later.nbytes + self._whole_bytes()
 
     @property
     def tier(self) -> Tier:
         """What the keys have become."""
         if self._seen.spilled or self._later.spilled:
             return "disk"
-        return "digests" if self._digested else "keys"
+        return "digests" if self._whole is None else "keys"
 
     def freeze(self) -> SeenSet:
         """Lays it out for lookups, from several threads too; nothing may be inserted any more."""
@@ -72,19 +70,21 @@ class SeenSet:
         return self
 
     def few(self, most: int) -> pa.BinaryArray | None:
-        """All keys, where they are few and kept whole; else None."""
-        return None if self._digested or len(self) > most else self._seen.keys()
+        """All keys, with those that are held back, while they are few and kept whole; else None."""
+        if self._whole is None or len(self._seen) + len(self._later) > most:
+            return None
+        return pa.concat_arrays([pa.nulls(0, pa.binary()), *self._whole])
 
     def contains(self, keys: pa.BinaryArray) -> Mask:
-        """Tells, key by key, whether it is in the set.
+        """Key by key, whether it is in the set.
 
         Raises:
             TemporaryFileError: It is in a temporary file that cannot be read.
         """
         if not len(self) or not len(keys):
             return np.zeros(len(keys), dtype=np.bool_)
-        batch = self._batch(keys)
-        return batch.as_given(self._seen.find(batch))
+        batch = KeyBatch.of(keys, self._hashes)
+        return batch.in_first_order(self._seen.find(batch))
 
     def insert(self, keys: pa.BinaryArray) -> Mask:
         """Puts keys into the set.
@@ -103,6 +103,8 @@ class SeenSet:
 
     def release(self) -> None:
         """Puts the keys that were held back into the set. Raises as `insert` does."""
+        if not len(self._later):
+            return
         if len(self._seen) < len(self._later):
             self._seen, self._later = self._later, self._seen
         for run in self._later.drained():
@@ -110,29 +112,28 @@ class SeenSet:
             self._keep_to_limit()
 
     def _insert(self, layer: _Layer, keys: pa.BinaryArray) -> Mask:
-        batch = self._batch(keys)
+        if not len(keys):
+            return np.zeros(0, dtype=np.bool_)
+        batch = KeyBatch.of(keys, self._hashes)
         fresh = batch.first_of_equals()
         fresh &= ~layer.find(batch)
         layer.add(batch.run(fresh))
+        new = batch.in_first_order(fresh)
+        if self._whole is not None:
+            self._whole.append(keys.filter(booleans(new)))
         self._keep_to_limit()
-        return batch.as_given(fresh)
-
-    def _batch(self, keys: pa.BinaryArray) -> KeyBatch:
-        return KeyBatch.of(keys, self._hashes, digested=self._digested)
+        return new
 
     def _keep_to_limit(self) -> None:
-        # Merging makes copies: of keys two, of digests one.
-        layers = (self._seen, self._later)
-        if not self._digested and self._in_memory() > min(self._limit // 3, _MOST_KEY_BYTES):
-            self._digested = True
-            for layer in layers:
-                layer.digest(self._hashes)
-        for layer in sorted(layers, key=lambda layer: layer.in_memory, reverse=True):
-            if self._in_memory() > self._limit // 2:
+        if self._whole is not None and self.nbytes > self._limit // 3:
+            self._whole = None
+        # Merging makes a copy.
+        for layer in sorted((self._seen, self._later), key=lambda layer: layer.in_memory, reverse=True):
+            if self._seen.in_memory + self._later.in_memory > self._limit // 2:
                 layer.spill()
 
-    def _in_memory(self) -> int:
-        return self._seen.in_memory + self._later.in_memory
+    def _whole_bytes(self) -> int:
+        return sum(keys.nbytes for keys in self._whole or ())
 
 
 class _Layer:
@@ -140,38 +141,32 @@ class _Layer:
 
     def __init__(self) -> None:
         self.spilled: list[SpilledRun] = []
-        self._runs: list[KeyRun | DigestRun] = []
+        self.in_memory = 0
+        self._count = 0
+        self._runs: list[Run] = []
 
     def __len__(self) -> int:
-        return sum(len(run) for run in (*self.spilled, *self._runs))
+        return self._count
 
     @property
     def nbytes(self) -> int:
         return self.in_memory + sum(run.nbytes for run in self.spilled)
 
-    @property
-    def in_memory(self) -> int:
-        """The memory of the runs that are not in files."""
-        return sum(run.nbytes for run in self._runs)
-
-    def keys(self) -> pa.BinaryArray:
-        """The keys that are kept whole."""
-        return pa.concat_arrays(
-            [pa.nulls(0, pa.binary()), *(run.keys for run in self._runs if isinstance(run, KeyRun))]
-        )
-
-    def find(self, asked: Asked) -> Mask:
-        found = np.zeros(len(asked.fingerprints), dtype=np.bool_)
-        for run in (*self._runs, *self.spilled):
-            found |= run.find(asked)
+    def find(self, keys: LookedUp) -> Mask:
+        found = np.zeros(len(keys.fingerprints), dtype=np.bool_)
+        runs: list[Run | SpilledRun] = [*self._runs, *self.spilled]
+        for run in runs:
+            found |= run.find(keys)
         return found
 
-    def add(self, run: KeyRun | DigestRun) -> None:
+    def add(self, run: Run) -> None:
         """Adds keys that are not here yet."""
         if not len(run):
             return
-        self._runs.append(run)
         runs = self._runs
+        runs.append(run)
+        self._count += len(run)
+        self.in_memory += run.nbytes
         while len(runs) > 1 and (len(runs) > _FEW_RUNS or len(runs[-2]) <= 2 * len(runs[-1])):
             self.merge(2)
 
@@ -181,82 +176,73 @@ class _Layer:
         if len(some) > 1:
             self._runs[-len(some) :] = [merged(some)]
 
-    def digest(self, hashes: KeyHashes) -> None:
-        """Keeps digests instead of keys."""
-        for number, run in enumerate(self._runs):
-            if isinstance(run, KeyRun):
-                self._runs[number] = run.digested(hashes)
-
     def spill(self) -> None:
-        """Moves the digests in memory to a file, together with files that are not much larger."""
+        """Moves the runs in memory to a file, together with files that are not much larger."""
         if not self._runs:
             return
-        count = sum(len(run) for run in self._runs)
-        streams = [run.blocks() for run in self._runs if isinstance(run, DigestRun)]
+        count = sum(map(len, self._runs))
+        streams = [run.blocks() for run in self._runs]
         keep = len(self.spilled)
         while keep and len(self.spilled[keep - 1]) <= 2 * count:
             keep -= 1
             count += len(self.spilled[keep])
             streams.append(self.spilled[keep].blocks())
-        written = SpilledRun.of(streams)
-        self.spilled[keep:] = [written]
+        self.spilled[keep:] = [SpilledRun.of(streams)]
         self._runs.clear()
+        self.in_memory = 0
 
-    def drained(self) -> Iterator[KeyRun | DigestRun]:
+    def drained(self) -> Iterator[Run]:
         """Gives all keys away, run by run."""
         while self._runs:
-            yield self._runs.pop()
+            run = self._runs.pop()
+            self._count -= len(run)
+            self.in_memory -= run.nbytes
+            yield run
         while self.spilled:
-            yield from self.spilled.pop().blocks()
-
-
-# A batch of keys, on its way into a seen-set or looked up in one.
+            spilled = self.spilled.pop()
+            self._count -= len(spilled)
+            yield from spilled.blocks()
 
 
 @dataclass(frozen=True, slots=True)
 class KeyBatch:
-    """Keys as they came, with their fingerprints in order.
+    """A batch of keys, on its way into a seen-set or looked up in one.
 
     Attributes:
         keys: The keys.
         fingerprints: Their fingerprints, in ascending order.
         order: Which key each fingerprint is of; of equal ones the first comes first.
-        digested: Makes digests of keys, where those are compared; None where the keys themselves are.
+        hashes: Makes digests of keys.
     """
 
     keys: pa.BinaryArray
     fingerprints: Fingerprints
     order: Rows
-    digested: KeyHashes | None
+    hashes: KeyHashes
 
     @classmethod
-    def of(cls, keys: pa.BinaryArray, hashes: KeyHashes, *, digested: bool) -> Self:
-        """Sorts keys."""
+    def of(cls, keys: pa.BinaryArray, hashes: KeyHashes) -> Self:
+        """Sorts keys by their fingerprints."""
         fingerprints = hashes.fingerprints(keys)
         order = np.argsort(fingerprints, kind="stable")
-        return cls(keys, fingerprints[order], order, hashes if digested else None)
+        return cls(keys, fingerprints[order], order, hashes)
 
-    def __len__(self) -> int:
-        return len(self.order)
+    def digests_at(self, rows: Rows) -> Digests:
+        """The digests of some fingerprints' keys."""
+        return self.hashes.digests(self.keys.take(int64s(self.order[rows])))
 
-    def identities_at(self, rows: Rows) -> Any:  # noqa: ANN401 - Arrow's keys or numpy's digests
-        """Keys or digests of some fingerprints."""
-        keys = self.keys.take(int64s(self.order[rows]))
-        return keys if self.digested is None else self.digested.digests(keys)
-
-    def run(self, chosen: Mask) -> KeyRun | DigestRun:
+    def run(self, chosen: Mask) -> Run:
         """Makes a run of some of them."""
         rows = np.flatnonzero(chosen)
-        kind = KeyRun if self.digested is None else DigestRun
-        return kind(self.fingerprints[rows], self.identities_at(rows))
+        return Run(self.fingerprints[rows], self.digests_at(rows))
 
     def first_of_equals(self) -> Mask:
-        """Which fingerprint is of a key that did not come before in this batch."""
-        first = np.ones(len(self), dtype=np.bool_)
+        """Whether each fingerprint is of a key that did not come before in this batch."""
+        first = np.ones(len(self.order), dtype=np.bool_)
         repeats = self.fingerprints[1:] == self.fingerprints[:-1]
         if not repeats.any():
             return first
-        twins = np.zeros(len(self), dtype=np.bool_)
+        twins = np.zeros(len(self.order), dtype=np.bool_)
         twins[1:] |= repeats
         twins[:-1] |= repeats
         rows = np.flatnonzero(twins)
@@ -266,8 +252,8 @@ class KeyBatch:
             met.add(key)
         return first
 
-    def as_given(self, mask: Mask) -> Mask:
-        """Turns what is known of each fingerprint into the order in which the keys came."""
+    def in_first_order(self, mask: Mask) -> Mask:
+        """Turns a mask of the fingerprints into one of the keys as they came."""
         out = np.empty_like(mask)
         out[self.order] = mask
         return out
