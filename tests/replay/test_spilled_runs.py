@@ -84,7 +84,7 @@ def test_a_run_on_disk_holds_what_went_into_it(
         runs = [run_of(set(entries[start::parts])) for start in range(parts)]
         spilled = SpilledRun.of([run.blocks() for run in runs])
         again = SpilledRun.of([spilled.blocks()])
-        merged = Run.merged(runs)
+        merged = spilled_runs.merged(runs)
     for made in (entries_of(spilled.blocks()), entries_of(again.blocks()), entries_of(iter([merged]))):
         assert sorted(made) == sorted(entries)
         assert [entry[0] for entry in made] == sorted(entry[0] for entry in entries)
