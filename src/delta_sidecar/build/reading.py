@@ -19,7 +19,7 @@ from delta_sidecar.build.rows import AddActions, RowMaker, read_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, choose_stats_format
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.request import ScanRequest
-from delta_sidecar.replay.scan import scan
+from delta_sidecar.replay.snapshot import scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -40,10 +40,11 @@ from delta_sidecar.log.segment import LogSegmentBuilder
 from delta_sidecar.plan import Consume, ListFiles, ReadFooters, run_flow
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase, is_torn
+from delta_sidecar.replay.bases.choice import BaseChoice
 from delta_sidecar.replay.estimate import estimate
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.open import NO_HINT, Opening, cut, read_hint
-from delta_sidecar.replay.snapshot import BaseChoice, Snapshot, open_snapshot
+from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.estimate import ScanEstimate
 from delta_sidecar.scan.open import pinned

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from delta_sidecar.health.report import SidecarReport, SidecarsReport
 from delta_sidecar.predicate import tree
 from delta_sidecar.replay.bases.base import Torn
+from delta_sidecar.replay.bases.choice import passed_over
 from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.snapshot import passed_over
 from delta_sidecar.sidecar.layout import collected_columns
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.log.segment import ListedFile
     from delta_sidecar.plan import Flow
-    from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
+    from delta_sidecar.replay.bases.choice import BaseChoice
+    from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.sidecar.layout import SidecarLayout
     from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
 

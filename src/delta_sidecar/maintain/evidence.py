@@ -26,11 +26,11 @@ from delta_sidecar.execute.parquet.footer import read_footer_within
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, LogFileKind, parse_log_name
 from delta_sidecar.plan import FILE_LABEL, FileRef, ScanJson, ScanParquet
 from delta_sidecar.replay.bases.checkpoint import is_torn
+from delta_sidecar.replay.bases.choice import distrust
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.open import ListedSidecar
-from delta_sidecar.replay.snapshot import distrust
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, decode_manifest
 from delta_sidecar.sidecar.names import HIGHEST_VERSION, SidecarFileKind, parse_sidecar_name

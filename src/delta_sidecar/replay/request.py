@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from delta_sidecar.events import Events
 from delta_sidecar.log.names import LogFileKind, parse_log_name
@@ -18,10 +18,45 @@ if TYPE_CHECKING:
     from delta_sidecar.log.schema import TableSchema
     from delta_sidecar.plan import Place
     from delta_sidecar.predicate import Predicate
-    from delta_sidecar.replay.bases.base import Emitted
     from delta_sidecar.replay.pruning import Pruning
     from delta_sidecar.replay.seen.seen import SeenSet
-    from delta_sidecar.replay.snapshot import BaseChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """The part of a metadata sidecar that was emitted before it failed.
+
+    Attributes:
+        base: Its name.
+        version: Its version.
+        identity: An e_tag, or else a size: it tells its contents from others under the same name.
+        index: The row group where it failed, or the first one of the segment; what came before can be read again.
+        of_segment: Whether it was the segment.
+        reach: The version that the tail was above then: its commits have the last word on what was emitted.
+    """
+
+    base: str
+    version: int
+    identity: str
+    index: int
+    of_segment: bool = False
+    reach: int = -1
+
+
+class BaseMark(NamedTuple):
+    """Which base a replay ends on or tries next; the first one is that of the start of the log.
+
+    Attributes:
+        name: Its name.
+        version: Its version.
+        reach: The version that the tail is above: the base's, or less.
+        identity: What tells its contents from others, by file name.
+    """
+
+    name: str = ""
+    version: int = -1
+    reach: int = -1
+    identity: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +167,12 @@ class ReplayProgress:
     """Where one replay is, and what it met, counted from any thread. It pickles empty: it belongs to a process.
 
     Attributes:
-        choice: The log, and the base that the replay ends on or tries next; None before it began.
+        base: The base that the replay ends on or tries next; None before it began.
         emitted: What was emitted of bases that failed.
     """
 
     def __init__(self) -> None:
-        self.choice: BaseChoice | None = None
+        self.base: BaseMark | None = None
         self.emitted: tuple[Emitted, ...] = ()
         self._lock = threading.Lock()
         self._counts = dict.fromkeys((field.name for field in fields(EntryCounts)), 0)

@@ -12,84 +12,50 @@ later is followed by the next base as well: the keys that it emitted are read ag
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import PageTokenExpiredError, StrictModeError, UnreadableFileError
 from delta_sidecar.events import BaseChosen, FallbackTriggered
 from delta_sidecar.plan import Consume, FilterOrdered, PartialResult
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
+from delta_sidecar.replay.bases.choice import passed_over
+from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import raise_commit_failure
+from delta_sidecar.replay.open import ListedSidecar
 from delta_sidecar.replay.seen.seen import SeenSet
-from delta_sidecar.replay.snapshot import passed_over
 from delta_sidecar.replay.tail import LiveAdds, StrictMode, TailKeys, live_adds_plan, tail_keys_plan
+from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from delta_sidecar.log.segment import Tail
     from delta_sidecar.plan import Flow
-    from delta_sidecar.predicate import Predicate
-    from delta_sidecar.replay.bases.base import Emitted
-    from delta_sidecar.replay.request import ScanRequest
-    from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
+    from delta_sidecar.replay.bases.base import Base
+    from delta_sidecar.replay.bases.choice import BaseChoice
+    from delta_sidecar.replay.request import Emitted, ScanRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """A scan that came to its end.
-
-    Attributes:
-        snapshot: The table at its version.
-        predicate: The physical predicate that files were pruned by; None for all files.
-        base_version: Version of the base that the replay ended on; -1 where it went down to version 0.
-        unusable: Names of the bases that were passed over.
-        seen_keys: How many keys of the tail were remembered.
-    """
-
-    snapshot: Snapshot
-    predicate: Predicate | None
-    base_version: int
-    unusable: frozenset[str]
-    seen_keys: int
-
-    @property
-    def logical_schema(self) -> pa.Schema:
-        """The table's columns, under the names that users see."""
-        return self.snapshot.columns.logical
-
-    @property
-    def physical_schema(self) -> pa.Schema:
-        """The same columns, under the names that data files have."""
-        return self.snapshot.columns.physical
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """Logical names of the partition columns, in order."""
-        return self.snapshot.partition_columns
-
-
-def scan(snapshot: Snapshot, request: ScanRequest) -> Flow[Scan]:
-    """Emits the live files of a table that may match, in the direction that is asked for."""
-    replay = _Replay(snapshot, request)
+def emit_files(choice: BaseChoice, request: ScanRequest) -> Flow[BaseChoice]:
+    """Emits the live files of a log that may match; gives the bases from the one down that it ended on."""
+    replay = _Replay(choice, request)
     return (yield from replay.forward() if request.forward else replay.reverse())
 
 
 class _Replay:
     """A scan under way."""
 
-    def __init__(self, snapshot: Snapshot, request: ScanRequest) -> None:
-        self._snapshot = snapshot
+    def __init__(self, choice: BaseChoice, request: ScanRequest) -> None:
         self._request = request
         self._strict = StrictMode(request.strict, request.fallback)
         self._progress = request.progress
-        self._progress.choice, self._progress.emitted = snapshot.choice, request.emitted
-        self._choice = snapshot.choice
+        self._progress.emitted = request.emitted
+        self._failed: dict[str, Base] = {}
+        self._set(choice)
         self._seen: SeenSet
         self._uncounted: list[Emitted]
         self._forget()
 
-    def reverse(self) -> Flow[Scan]:
+    def reverse(self) -> Flow[BaseChoice]:
         """The newest commits first, then the base."""
         commits = self._choice.tail()
         if self._request.start is not None:
@@ -110,9 +76,9 @@ class _Replay:
                 self._set(replace(self._choice, reach=reach))
                 commits = self._choice.tail(reach)
                 continue
-            return self._end()
+            return self._choice
 
-    def forward(self) -> Flow[Scan]:
+    def forward(self) -> Flow[BaseChoice]:
         """The base first, then the commits after it: which adds are live is found from the newest commit down."""
         version = self._request.start_version
         while version is None:
@@ -133,7 +99,7 @@ class _Replay:
             yield from self._remember(commits.above(version))
             commits = commits.up_to(version)
         yield from self._replay(commits)
-        return self._end()
+        return self._choice
 
     def _replay(self, commits: Tail) -> Flow[None]:
         """Emits the live adds of commits, newest first."""
@@ -182,7 +148,32 @@ class _Replay:
         """Counts what failed bases emitted as seen, of those whose tail ended above a version."""
         while self._uncounted and self._uncounted[0].reach >= reach:
             emitted = self._uncounted.pop(0)
-            yield from emitted.base.emitted_keys(emitted, self._request, self._seen)
+            base = self._failed.get(emitted.base) or (yield from self._base_of_earlier_page(emitted))
+            yield from base.emitted_keys(emitted, self._request, self._seen)
+
+    def _base_of_earlier_page(self, emitted: Emitted) -> Flow[Base]:
+        """A metadata sidecar that failed on an earlier page.
+
+        Raises:
+            PageTokenExpiredError: It is gone, or another one.
+        """
+        tiers = {manifest_name(emitted.version): 1, sidecar_name(emitted.version): 2}
+        if emitted.base not in tiers or emitted.base not in self._choice.segment.sidecars:
+            raise self._gone(emitted, "it is gone")
+        base = SidecarBase.of(ListedSidecar(emitted.version, tiers[emitted.base]), self._choice.segment)
+        if emitted.identity not in base.identity.values():
+            raise self._gone(emitted, "it was replaced")
+        try:
+            return (yield from base.trust(with_table=False))
+        except Torn as torn:
+            raise self._gone(emitted, str(torn)) from torn.reason
+
+    def _gone(self, emitted: Emitted, reason: str) -> PageTokenExpiredError:
+        msg = (
+            f"{self._request.table}: {emitted.base}, which files of earlier pages came from, cannot be read again "
+            f"({reason}): begin at the first page"
+        )
+        return PageTokenExpiredError(msg)
 
     def _emit_base(self) -> Flow[None]:
         request = self._request
@@ -200,6 +191,7 @@ class _Replay:
         if torn.emitted is not None:
             emitted = replace(torn.emitted, reach=self._choice.tail_base)
             self._progress.emitted += (emitted,)
+            self._failed[base.name] = base
             if not request.forward:
                 # Lookups in the frozen set may still be under way; more keys go into another one.
                 self._seen = self._progress.watch(deepcopy(self._seen))
@@ -216,15 +208,9 @@ class _Replay:
         self._request.events(FallbackTriggered(table=table, action=error.action, version=error.version))
 
     def _set(self, choice: BaseChoice) -> None:
-        self._choice = self._progress.choice = choice
+        self._choice, self._progress.base = choice, choice.mark
 
     def _forget(self) -> None:
         """Begins with no key again."""
         self._seen = self._progress.watch(SeenSet(self._request.seen_memory))
         self._uncounted = sorted(self._progress.emitted, key=lambda each: -each.reach)
-
-    def _end(self) -> Scan:
-        choice, pruning = self._choice, self._request.pruning
-        predicate = None if pruning is None else pruning.predicate
-        snapshot = replace(self._snapshot, choice=choice)
-        return Scan(snapshot, predicate, choice.base_version, choice.unusable, len(self._seen))

@@ -10,7 +10,7 @@ asks for more than this library can do is refused here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,128 +24,25 @@ from delta_sidecar.errors import (
 from delta_sidecar.log.actions import TABLE_SCHEMA, Metadata, Protocol, line_action
 from delta_sidecar.log.names import Checksum, checksum_path, commit_path, read_checksum
 from delta_sidecar.log.schema import TableSchema, check_readable, read_schema
-from delta_sidecar.plan import FILE_LABEL, LINE, Ahead, Consume, ReadFiles, ScanJson, run_flow
-from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Base, Torn, tell_passed_over
-from delta_sidecar.replay.bases.checkpoint import CheckpointBase
-from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.failures import no_base_left, raise_commit_failure
-from delta_sidecar.replay.open import Opening, last_checkpoint, list_log, listed_sidecars
+from delta_sidecar.plan import FILE_LABEL, LINE, Ahead, Consume, ReadFiles, ScanJson, StateMachinePhase
+from delta_sidecar.predicate import parse
+from delta_sidecar.replay.bases.base import Torn
+from delta_sidecar.replay.bases.choice import BaseChoice, passed_over
+from delta_sidecar.replay.failures import raise_commit_failure
+from delta_sidecar.replay.files import FILE_SCHEMA
+from delta_sidecar.replay.open import Opening, last_checkpoint, list_log
+from delta_sidecar.replay.request import ScanRequest
+from delta_sidecar.replay.scan import emit_files
 from delta_sidecar.replay.tail import files_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
-    from delta_sidecar.events import Events
-    from delta_sidecar.log.segment import LogSegment, Tail
-    from delta_sidecar.plan import Executor, FileRef, Flow
-    from delta_sidecar.replay.builders import ScanBuilder, SnapshotBuilder
-
-
-def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
-    """The bases that a listed log offers, in the order in which they are tried.
-
-    The newest metadata sidecar comes first, even where a checkpoint is newer: it is read as its own version, and the
-    commits after it are few. Then comes the newest checkpoint.
-
-    Args:
-        segment: The listed log.
-        sidecars: Whether metadata sidecars count.
-    """
-    checkpoints = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
-    reachable = segment.commits.first - 1
-    listed = listed_sidecars(segment.sidecars, segment.version) if sidecars else []
-    found = (SidecarBase.of(sidecar, segment) for sidecar in listed if sidecar.version >= reachable)
-    return (*found, *checkpoints)
-
-
-@dataclass(frozen=True, slots=True)
-class BaseChoice:
-    """A listed log, and the bases that its replay can end on.
-
-    Attributes:
-        segment: The listed log.
-        bases: Those that are left, the first to be tried first; what was learned of one stays with it.
-        unusable: Names of those that proved unusable.
-        sidecars: Whether metadata sidecars count.
-        reach: The commits above this version count as the tail even where the first base is newer: a replay went
-            through them before the base was known. None where that is not so.
-    """
-
-    segment: LogSegment
-    bases: tuple[Base, ...]
-    unusable: frozenset[str] = frozenset()
-    sidecars: bool = True
-    reach: int | None = None
-
-    @classmethod
-    def of(cls, segment: LogSegment, *, sidecars: bool = True) -> BaseChoice:
-        """All that a log offers."""
-        return cls(segment, bases_of(segment, sidecars=sidecars), sidecars=sidecars)
-
-    @property
-    def base_version(self) -> int:
-        """The version of the first base; -1 where replay starts at version 0."""
-        return self.bases[0].version if self.bases else -1
-
-    @property
-    def tail_base(self) -> int:
-        """The version that the tail is above: that of the first base, or less."""
-        return self.base_version if self.reach is None else min(self.base_version, self.reach)
-
-    @property
-    def tail_bytes(self) -> int:
-        """Size of the commits after the first base."""
-        return self.tail().nbytes
-
-    @property
-    def base_bytes(self) -> int:
-        """Size of the first base, as far as the listing tells; 0 where replay starts at version 0."""
-        return self.bases[0].nbytes if self.bases else 0
-
-    @property
-    def is_sorted(self) -> bool:
-        """Whether the first base is a metadata sidecar, whose files are in order."""
-        return bool(self.bases) and isinstance(self.bases[0], SidecarBase)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is something to end on: a base, or the start of the log."""
-        return bool(self.bases) or self.segment.from_start
-
-    def tail(self, up_to: int | None = None) -> Tail:
-        """The commits after the first base, newest first; only those up to a version where one is given."""
-        commits = self.segment.tail(self.tail_base)
-        return commits if up_to is None else commits.up_to(up_to)
-
-    def learned(self, base: Base) -> BaseChoice:
-        """Keeps what was learned of the first base."""
-        return replace(self, bases=(base, *self.bases[1:]))
-
-    def without(self, base: Base) -> BaseChoice:
-        """Leaves a base out, and those that are made of the same files."""
-        unusable = {base.name, *base.others}
-        left = tuple(other for other in self.bases if other.name not in unusable)
-        return replace(self, bases=left, unusable=self.unusable | unusable)
-
-    def down_from(self, name: str) -> BaseChoice | None:
-        """Begins with the base of a name; None where there is none."""
-        names = [base.name for base in self.bases]
-        return replace(self, bases=self.bases[names.index(name) :]) if name in names else None
-
-    def reaching(self, version: int) -> BaseChoice | None:
-        """Takes the commits above a version for the tail; None where there is a gap in them."""
-        return replace(self, reach=version) if self.segment.commits.first <= version + 1 else None
-
-    def from_start(self) -> BaseChoice | None:
-        """Does without bases; None where the log does not reach down to version 0."""
-        return replace(self, bases=()) if self.segment.from_start else None
-
-    def listed(self, segment: LogSegment) -> BaseChoice:
-        """What another listing of the same log offers."""
-        offered = bases_of(segment, sidecars=self.sidecars)
-        offered = tuple(base for base in offered if base.name not in self.unusable)
-        return replace(self, segment=segment, bases=offered)
-
+    from delta_sidecar.log.segment import Tail
+    from delta_sidecar.plan import FileRef, Flow
+    from delta_sidecar.predicate import Predicate
 
 CHECKSUM_BYTES = 4 << 20
 """A larger checksum file is not read."""
@@ -176,14 +73,10 @@ class Snapshot:
     @staticmethod
     def builder(table: str) -> SnapshotBuilder:
         """Opens a table by an executor of the caller's; `table` is its address, for messages."""
-        from delta_sidecar.replay.builders import SnapshotBuilder
-
         return SnapshotBuilder(Opening(table))
 
     def scan_builder(self) -> ScanBuilder:
         """Scans the table by an executor of the caller's."""
-        from delta_sidecar.replay.builders import ScanBuilder
-
         return ScanBuilder(self)
 
     @property
@@ -197,6 +90,104 @@ class Snapshot:
         return self.columns.partition_columns
 
 
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A scan that came to its end.
+
+    Attributes:
+        snapshot: The table at its version.
+        predicate: The physical predicate that files were pruned by; None for all files.
+        base_version: Version of the base that the replay ended on; -1 where it went down to version 0.
+        unusable: Names of the bases that were passed over.
+        seen_keys: How many keys of the tail were remembered.
+    """
+
+    snapshot: Snapshot
+    predicate: Predicate | None
+    base_version: int
+    unusable: frozenset[str]
+    seen_keys: int
+
+    @property
+    def logical_schema(self) -> pa.Schema:
+        """The table's columns, under the names that users see."""
+        return self.snapshot.columns.logical
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The same columns, under the names that data files have."""
+        return self.snapshot.columns.physical
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Logical names of the partition columns, in order."""
+        return self.snapshot.partition_columns
+
+
+def scan(snapshot: Snapshot, request: ScanRequest) -> Flow[Scan]:
+    """Emits the live files of a table that may match, in the direction that is asked for."""
+    choice = yield from emit_files(snapshot.choice, request)
+    predicate = None if request.pruning is None else request.pruning.predicate
+    keys = request.progress.seen
+    snapshot = replace(snapshot, choice=choice)
+    return Scan(snapshot, predicate, choice.base_version, choice.unusable, 0 if keys is None else keys[0])
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotBuilder:
+    """Says which version of a table is opened, and how."""
+
+    opening: Opening
+
+    def at_version(self, version: int | None) -> SnapshotBuilder:
+        """Opens a version; None for the newest."""
+        return replace(self, opening=replace(self.opening, version=version))
+
+    def with_sidecars(self, *, enabled: bool) -> SnapshotBuilder:
+        """Says whether metadata sidecars count as bases; they do by default."""
+        return replace(self, opening=replace(self.opening, sidecars=enabled))
+
+    def build(self) -> StateMachinePhase[Snapshot]:
+        """The first phase of opening it; nothing is read yet."""
+        return StateMachinePhase(open_snapshot(self.opening))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanBuilder:
+    """Says which files of a snapshot are wanted, and what of them."""
+
+    snapshot: Snapshot
+    predicate: Predicate | None = None
+    columns: tuple[str, ...] = tuple(FILE_SCHEMA.names)
+    limit: int | None = None
+    forward: bool = False
+
+    def with_predicate(self, predicate: Any) -> ScanBuilder:  # noqa: ANN401 - every notation of a predicate
+        """Only files that may hold a matching row: SQL text, DNF tuples or a mapping; None for all."""
+        return replace(self, predicate=None if predicate is None else parse(predicate))
+
+    def with_columns(self, columns: Sequence[str]) -> ScanBuilder:
+        """Only these columns of a batch of files; the others come as nulls."""
+        return replace(self, columns=tuple(columns))
+
+    def with_limit(self, limit: int | None) -> ScanBuilder:
+        """About how many files are wanted: no more of the log is asked for than is likely to hold them."""
+        return replace(self, limit=limit)
+
+    def oldest_first(self, *, forward: bool = True) -> ScanBuilder:
+        """Begins with the base, then the commits after it; by default it is the other way round."""
+        return replace(self, forward=forward)
+
+    def build(self) -> StateMachinePhase[Scan]:
+        """The first phase of the scan; nothing is read yet.
+
+        Raises:
+            PredicateError: The predicate names an unknown column, or compares one with a value of another type.
+        """
+        request = ScanRequest.bind(self.snapshot.table, self.snapshot.columns, self.predicate, self.columns)
+        return StateMachinePhase(scan(self.snapshot, replace(request, limit=self.limit, forward=self.forward)))
+
+
 def open_snapshot(opening: Opening) -> Flow[Snapshot]:
     """Opens a table: finds its version, its bases, and the protocol and metadata in force."""
     segment = opening.segment
@@ -207,49 +198,6 @@ def open_snapshot(opening: Opening) -> Flow[Snapshot]:
         segment = yield from list_log(opening, hint)
     choice = BaseChoice.of(segment, sidecars=opening.sidecars)
     return (yield from _protocol_and_metadata(opening, choice))
-
-
-def passed_over(table: str, choice: BaseChoice, error: Exception, events: Events) -> Flow[BaseChoice]:
-    """The bases that are left where the first one proved unusable.
-
-    Where none is left, a log of which only the end was listed is listed again, all of it.
-
-    Raises:
-        CorruptCheckpointError: There is none.
-    """
-    base = choice.bases[0]
-    tell_passed_over(table, base, error, events)
-    left = choice.without(base)
-    if left.is_open:
-        return left
-    failure = no_base_left(table, base.name, error)
-    # Commits that a listing skipped were not asked for by name where a metadata sidecar seemed to make up for them.
-    if left.segment.complete and base.tier == CHECKPOINT_TIER:
-        raise failure from error
-    pinned = Opening(table, left.segment.version, sidecars=left.sidecars)
-    segment = yield from list_log(pinned, None, excluded=left.unusable, otherwise=failure)
-    return left.listed(segment)
-
-
-def trusted_choice(table: str, choice: BaseChoice, events: Events) -> Flow[BaseChoice]:
-    """The bases from the first one down that can be trusted."""
-    while choice.bases:
-        try:
-            base = yield from choice.bases[0].trust(with_table=False)
-        except Torn as torn:
-            choice = yield from passed_over(table, choice, torn.reason, events)
-        else:
-            return choice.learned(base)
-    return choice
-
-
-def distrust(base: Base, executor: Executor) -> str | None:
-    """Why a base cannot be trusted; None where it can."""
-    try:
-        run_flow(base.trust(with_table=False), executor)
-    except Torn as torn:
-        return str(torn.reason)
-    return None
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.predicate import tree
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, START_OF_LOG, BaseSummary
+from delta_sidecar.replay.bases.choice import trusted_choice
 from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.request import ScanRequest
-from delta_sidecar.replay.snapshot import trusted_choice
 from delta_sidecar.store.interface import CLOSE, merge
 
 if TYPE_CHECKING:

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from hashlib import blake2b
+from itertools import starmap
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import msgspec
 
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
-from delta_sidecar.replay.bases.base import Emitted, Torn
-from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.open import ListedSidecar
-from delta_sidecar.sidecar.names import HIGHEST_VERSION, manifest_name, sidecar_name
+from delta_sidecar.replay.request import Emitted
+from delta_sidecar.sidecar.names import HIGHEST_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pyarrow as pa
 
-    from delta_sidecar.plan import Flow
-    from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
+    from delta_sidecar.replay.bases.choice import BaseChoice
+    from delta_sidecar.replay.request import BaseMark
+    from delta_sidecar.replay.snapshot import Snapshot
 
 FORMAT = 4
 """Grows with every change of what tokens hold, or of the order in which a place's files come."""
@@ -45,15 +45,7 @@ class _Header(msgspec.Struct, frozen=True):
     f: int
 
 
-class EmittedBefore(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What earlier pages emitted of a metadata sidecar before it failed, as in `Emitted`."""
-
-    base: str
-    version: Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_VERSION)]
-    identity: str
-    index: _Count
-    of_segment: bool
-    reach: _BaseVersion
+_Emitted = tuple[str, Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_VERSION)], str, _Count, bool, _BaseVersion]
 
 
 class PageToken(msgspec.Struct, frozen=True):
@@ -82,13 +74,13 @@ class PageToken(msgspec.Struct, frozen=True):
     order: Literal["recent", "any"] = msgspec.field(name="o")
     query: str = msgspec.field(name="q")
     place: tuple[str, _Count, _Count] = msgspec.field(name="p")
-    emitted: tuple[EmittedBefore, ...] = msgspec.field(name="d")
+    emitted: tuple[_Emitted, ...] = msgspec.field(name="d")
 
     @classmethod
     def of(
         cls,
         snapshot: Snapshot,
-        choice: BaseChoice,
+        base: BaseMark,
         strategy: str,
         order: Literal["recent", "any"],
         query: str,
@@ -100,13 +92,13 @@ class PageToken(msgspec.Struct, frozen=True):
             FORMAT,
             snapshot.metadata.id,
             snapshot.version,
-            choice.segment.e_tag,
-            _base(choice),
+            snapshot.choice.segment.e_tag,
+            _base(base),
             "forward" if strategy == "forward" else "reverse",
             order,
             query,
             (at.place.path, at.place.part, at.rows),
-            tuple(map(_emitted_before, emitted)),
+            tuple(map(astuple, emitted)),
         )
 
     def encode(self) -> str:
@@ -145,6 +137,11 @@ class PageToken(msgspec.Struct, frozen=True):
         return Position(Place(path, part), rows)
 
     @property
+    def emitted_before(self) -> tuple[Emitted, ...]:
+        """What earlier pages emitted of metadata sidecars before those failed."""
+        return tuple(starmap(Emitted, self.emitted))
+
+    @property
     def base_version(self) -> int:
         """Version of the base, or that of an older one which commits were read down to."""
         return self.base[1]
@@ -173,7 +170,7 @@ class PageToken(msgspec.Struct, frozen=True):
         found = choice.down_from(name) if name else choice.from_start()
         if found is not None and version < found.base_version:
             found = found.reaching(version)
-        if found is None or _base(found)[2] != digest:
+        if found is None or _base(found.mark)[2] != digest:
             base = name or "the start of the log"
             msg = (
                 f"{snapshot.table}: {base}, which the page token is a place after, is gone or was replaced: begin at "
@@ -183,53 +180,13 @@ class PageToken(msgspec.Struct, frozen=True):
         return found
 
 
-def emitted_before(token: PageToken, snapshot: Snapshot) -> Flow[tuple[Emitted, ...]]:
-    """What earlier pages emitted of metadata sidecars before those failed.
-
-    Raises:
-        PageTokenExpiredError: One is gone, or another one.
-    """
-    found = []
-    for each in token.emitted:
-        tiers = {manifest_name(each.version): 1, sidecar_name(each.version): 2}
-        segment = snapshot.choice.segment
-        if each.base not in tiers or each.base not in segment.sidecars:
-            raise _gone(snapshot.table, each.base, "it is gone")
-        base = SidecarBase.of(ListedSidecar(each.version, tiers[each.base]), segment)
-        if each.identity not in base.identity.values():
-            raise _gone(snapshot.table, each.base, "it was replaced")
-        try:
-            base = yield from base.trust(with_table=False)
-        except Torn as torn:
-            raise _gone(snapshot.table, each.base, str(torn)) from torn.reason
-        found.append(Emitted(base, each.index, each.of_segment, each.reach))
-    return tuple(found)
-
-
-def _emitted_before(emitted: Emitted) -> EmittedBefore:
-    base = emitted.base
-    (identity,) = base.identity.values()
-    return EmittedBefore(base.name, base.version, identity, emitted.index, emitted.of_segment, emitted.reach)
-
-
-def _gone(table: str, base: str, reason: str) -> PageTokenExpiredError:
-    msg = (
-        f"{table}: {base}, which files of earlier pages came from, cannot be read again ({reason}): begin at the first "
-        f"page"
-    )
-    return PageTokenExpiredError(msg)
-
-
 def query_digest(*parts: object) -> str:
     """A digest of what a query asks for."""
     return blake2b("\n".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
-def _base(choice: BaseChoice) -> tuple[str, int, str]:
-    if not choice.bases:
-        return "", -1, ""
-    base = choice.bases[0]
-    return base.name, choice.tail_base, query_digest(*sorted(base.identity.items()))
+def _base(mark: BaseMark) -> tuple[str, int, str]:
+    return mark.name, mark.reach, query_digest(*mark.identity) if mark.name else ""
 
 
 def _check(content: bytes) -> bytes:

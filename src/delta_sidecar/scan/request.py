@@ -86,6 +86,7 @@ def bind_request(
         forward=decision.strategy is ScanStrategy.FORWARD,
         recent=decision.order == "recent",
         start=None if at is None else at.place,
+        emitted=() if config.token is None else config.token.emitted_before,
         strict=options.strict,
         fallback=options.enable_fallback,
         seen_memory=options.remove_set_memory_limit,

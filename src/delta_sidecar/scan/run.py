@@ -25,11 +25,11 @@ from delta_sidecar.replay.bases.base import CHECKPOINT_TIER
 from delta_sidecar.replay.estimate import files_in_base
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.request import ReplayProgress
-from delta_sidecar.replay.scan import Scan, scan
+from delta_sidecar.replay.snapshot import Scan, scan
 from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
 from delta_sidecar.scan.files import ScanMetrics
 from delta_sidecar.scan.open import TableOpener
-from delta_sidecar.scan.pages import Cursor, EarlierFiles, PageToken, emitted_before, query_digest
+from delta_sidecar.scan.pages import Cursor, EarlierFiles, PageToken, query_digest
 from delta_sidecar.scan.request import Decision, bind_request, decide
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.store import RequestLog
@@ -197,11 +197,11 @@ class ScanRun:
     def page_token(self) -> str | None:
         """Where the scan stands; None before its first file, and at its end."""
         at = None if self._cursor is None else self._cursor.position()
-        choice = self.progress.choice
-        if at is None or choice is None or self._scan is not None or self.snapshot is None or self.decision is None:
+        base = self.progress.base
+        if at is None or base is None or self._scan is not None or self.snapshot is None or self.decision is None:
             return None
         way = self.decision.strategy.value, self.decision.order
-        return PageToken.of(self.snapshot, choice, *way, self._query, at, self.progress.emitted).encode()
+        return PageToken.of(self.snapshot, base, *way, self._query, at, self.progress.emitted).encode()
 
     @property
     def sidecar_tier(self) -> int | None:
@@ -223,7 +223,7 @@ class ScanRun:
 
     def metrics(self) -> ScanMetrics:
         """What the run has done so far."""
-        choice, seen = self.progress.choice, self.progress.seen
+        base, seen = self.progress.base, self.progress.seen
         return ScanMetrics(
             requests=self.requests.snapshot(),
             trips_to_first_file=self._trips_to_first_file,
@@ -237,7 +237,7 @@ class ScanRun:
             seen_tier="keys" if seen is None else seen[1],
             fallbacks=self._fallbacks,
             version=None if self.snapshot is None else self.snapshot.version,
-            base_version=None if choice is None else choice.base_version,
+            base_version=None if base is None else base.version,
             is_complete=self._scan is not None,
         )
 
@@ -295,10 +295,9 @@ class ScanRun:
     def _start(self, begun: _Begun, schema: pa.Schema) -> Flow[Scan]:
         snapshot, options, token = begun.snapshot, begun.options, self.config.token
         decision = self._decide(snapshot, options, begun.executor)
-        emitted = () if token is None else run_flow(emitted_before(token, snapshot), begun.executor)
         self._cursor = Cursor(None if token is None else token.position)
         request = bind_request(self.config, options, snapshot, decision, schema.names)
-        return scan(snapshot, replace(request, emitted=emitted, progress=self.progress, events=self.events))
+        return scan(snapshot, replace(request, progress=self.progress, events=self.events))
 
     def _sliced(
         self, machine: StateMachineIterator[Scan], executor: Executor, batch_size: int

@@ -34,7 +34,7 @@ from delta_sidecar.events import CheckpointTriggered, Events
 from delta_sidecar.execute import open_executor
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_path, last_checkpoint_version, listing_start
 from delta_sidecar.log.segment import ListedFile, LogSegmentBuilder
-from delta_sidecar.replay.snapshot import bases_of, distrust
+from delta_sidecar.replay.bases.choice import bases_of, distrust
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.build.driver import build_sidecar
 from delta_sidecar.spark.commits import Mark, mark_in

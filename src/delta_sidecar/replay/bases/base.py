@@ -11,17 +11,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import SidecarError
-from delta_sidecar.events import BasePassedOver
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from delta_sidecar.events import Events
     from delta_sidecar.log.actions import Metadata, Protocol
     from delta_sidecar.log.schema import TableSchema
     from delta_sidecar.plan import FileRef, Flow, Piece
-    from delta_sidecar.replay.request import ScanRequest
+    from delta_sidecar.replay.request import Emitted, ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
 
 CHECKPOINT_TIER = 3
@@ -40,23 +36,6 @@ class Torn(Exception):  # noqa: N818 - it never reaches a user
         super().__init__(str(reason))
         self.reason = reason
         self.emitted = emitted
-
-
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """The part of a base that was emitted before it failed.
-
-    Attributes:
-        base: The base.
-        index: The place where it failed, which the base can read up to again.
-        of_segment: Whether not even the row groups there are known.
-        reach: The version that the tail was above then: its commits have the last word on what was emitted.
-    """
-
-    base: Base
-    index: int
-    of_segment: bool = False
-    reach: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +135,6 @@ class Base(ABC):
         del request
         return BaseSummary(self.name, self.version, self.tier, bytes=self.nbytes)
         yield
-
-
-def tell_passed_over(table: str, base: Base, error: Exception, events: Events) -> None:
-    """Tells listeners that a base proved unusable."""
-    code = error.code if isinstance(error, SidecarError) else "damaged"
-    reason, version, tier = str(error), base.version, base.tier
-    events(BasePassedOver(table=table, base=base.name, version=version, tier=tier, reason=reason, code=code))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from delta_sidecar.plan import (
     ReadRanges,
     ScanPieces,
 )
-from delta_sidecar.replay.bases.base import Base, BaseSummary, Emitted, Torn
+from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn
 from delta_sidecar.replay.bases.checkpoint import raise_if_torn
 from delta_sidecar.replay.bases.pieces import (
     VECTOR_COLUMNS,
@@ -51,6 +51,7 @@ from delta_sidecar.replay.bases.pieces import (
     row_keys,
 )
 from delta_sidecar.replay.failures import raise_sidecar_failure
+from delta_sidecar.replay.request import Emitted
 from delta_sidecar.replay.witnesses import ProofFiles, by_path
 from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.layout import SidecarLayout
@@ -192,7 +193,7 @@ class SidecarBase(Base):
             try:
                 groups = yield from self._read_segment(segment)
             except (SidecarError, UnreadableFileError) as error:
-                self._fail(error, Emitted(self, segment.first_index, of_segment=True), request)
+                self._fail(error, request, segment.first_index, of_segment=True)
                 raise
             yield from self._emit_groups(groups, request, seen)
             request = replace(request, start=None)
@@ -232,7 +233,7 @@ class SidecarBase(Base):
             yield PartialResult(plan, parallel=not request.recent)
         except UnreadableFileError as error:
             if any(group.index == error.label for group in found):
-                self._fail(error, Emitted(self, error.label), request)
+                self._fail(error, request, error.label)
             raise
 
     def _from(self, found: tuple[RowGroup, ...], start: Place) -> tuple[RowGroup, ...]:
@@ -247,12 +248,13 @@ class SidecarBase(Base):
         )
         raise PageTokenExpiredError(msg)
 
-    def _fail(self, error: Exception, emitted: Emitted, request: ScanRequest) -> None:
+    def _fail(self, error: Exception, request: ScanRequest, index: int, *, of_segment: bool = False) -> None:
         """Raises `Torn` where a file is torn; the store being out of reach is another matter."""
+        (identity,) = self.identity.values()
         try:
             raise_if_torn(request.table, error)
         except Torn as torn:
-            raise Torn(torn.reason, emitted) from error
+            raise Torn(torn.reason, Emitted(self.name, self.version, identity, index, of_segment)) from error
 
     def _read_segment(self, segment: Segment) -> Flow[RowGroups]:
         """Reads one segment of a large manifest: the row groups in it."""
