@@ -102,6 +102,27 @@ def test_the_examples_of_paging_and_strategies_run(
         assert capsys.readouterr().out == "reverse since a limit is soon reached from the newest commits on\n"
 
 
+def test_the_examples_of_the_engine_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from delta_sidecar.synth import TelemetryLog
+
+    TelemetryLog(files=3_000, tail_commits=2).write(tmp_path / "telemetry")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in examples(ROOT / "docs" / "reference" / "engine.md"):
+        exec(code, names)  # noqa: S102 - the examples
+    files = [file.path for file in delta_sidecar.LazyDeltaScanner("./telemetry").scan_files()]
+    assert sorted(path for batch in names["batches"] for path in batch.column("path").to_pylist()) == sorted(files)
+    config = delta_sidecar.LazyScanConfig(predicate="_event_hour >= '2025010101'")
+    chosen = [file.path for file in delta_sidecar.LazyDeltaScanner("./telemetry", config).scan_files()]
+    assert names["paths"] == chosen
+    assert len(chosen) < len(files)
+    scan, snapshot = names["ended"], names["latest"]
+    assert capsys.readouterr().out == f"{snapshot.version} {scan.predicate} ('_event_hour',)\n"
+    assert scan.logical_schema == scan.physical_schema == snapshot.schema
+
+
 def test_the_examples_of_building_and_cleaning_up_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

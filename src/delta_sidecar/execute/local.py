@@ -19,14 +19,13 @@ from delta_sidecar.execute.json import AHEAD_BYTES, scan_json, within
 from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, read_footer
 from delta_sidecar.execute.parquet.scan import ParquetScan
 from delta_sidecar.execute.piece_scan import PieceScan
-from delta_sidecar.execute.work import Work, unreadable
+from delta_sidecar.execute.work import Work, WorkCounter, unreadable
 from delta_sidecar.plan import (
     HEAD_BYTES,
     NOTHING_AHEAD,
     TAIL_BYTES,
     Ahead,
     Batches,
-    ExecutionCounts,
     Filter,
     FilterOrdered,
     ListFiles,
@@ -73,7 +72,7 @@ class LocalExecutor:
         pool = _threads(file_parallelism)
         self._pools = [pool]
         queue = TripQueue(_most_requests(file_parallelism))
-        self._work = Work(store, pool, TripClock(), ExecutionCounts(), file_parallelism, queue)
+        self._work = Work(store, pool, TripClock(), WorkCounter(), file_parallelism, queue)
         self._fetcher = Fetcher(store, pool, self._work.clock, queue)
         self._parquet = ParquetScan(self._work, row_groups_ahead)
         self._pieces = PieceScan(self._work)
@@ -81,7 +80,7 @@ class LocalExecutor:
     @property
     def progress(self) -> Progress:
         """How far it is."""
-        return Progress(self._work.output.place, self._work.clock.depth, self._work.counts)
+        return Progress(self._work.output.place, self._work.clock.depth, self._work.counts.counts)
 
     def execute(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
         """Runs a plan; batches come in the plan's order."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
 from delta_sidecar.errors import NotEnoughMemoryError, UnreadableFileError
+from delta_sidecar.plan import ExecutionCounts
 from delta_sidecar.store import TripClock, TripQueue, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from delta_sidecar.plan import ExecutionCounts, FileRef, Place
+    from delta_sidecar.plan import FileRef, Place
     from delta_sidecar.store import Store
 
 T = TypeVar("T")
@@ -31,6 +33,34 @@ def decoders() -> int:
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(_MOST_DECODERS, cores)
+
+
+class WorkCounter:
+    """Counts what running plans comes to, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = ExecutionCounts()
+
+    def add(
+        self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0, of_pieces: bool = False
+    ) -> None:
+        """Counts files of JSON lines, row groups that were read or skipped, and batches."""
+        with self._lock:
+            so_far = self._counts
+            self._counts = ExecutionCounts(
+                so_far.files_read + files,
+                so_far.row_groups_read + read,
+                so_far.row_groups_skipped + skipped,
+                so_far.piece_groups_read + read * of_pieces,
+                so_far.piece_groups_skipped + skipped * of_pieces,
+                so_far.batches_decoded + batches,
+            )
+
+    @property
+    def counts(self) -> ExecutionCounts:
+        """What it came to so far."""
+        return self._counts
 
 
 @dataclass(slots=True)
@@ -63,7 +93,7 @@ class Work:
     store: Store
     pool: ThreadPoolExecutor
     clock: TripClock
-    counts: ExecutionCounts
+    counts: WorkCounter
     file_parallelism: int
     queue: TripQueue
     output: Output = field(default_factory=Output)

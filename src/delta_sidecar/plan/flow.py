@@ -15,10 +15,9 @@ A failure to read is raised in the flow, where it asked for the batches.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -86,7 +85,7 @@ Flow: TypeAlias = Generator[Consume | PartialResult, Any, T]
 """Is sent an iterator of batches for each `Consume`, and None for each `PartialResult`."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ExecutionCounts:
     """What running plans came to, beyond the requests.
 
@@ -105,20 +104,6 @@ class ExecutionCounts:
     piece_groups_read: int = 0
     piece_groups_skipped: int = 0
     batches_decoded: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def add(
-        self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0, of_pieces: bool = False
-    ) -> None:
-        """Counts, from any thread."""
-        with self._lock:
-            if of_pieces:
-                self.piece_groups_read += read
-                self.piece_groups_skipped += skipped
-            self.files_read += files
-            self.row_groups_read += read
-            self.row_groups_skipped += skipped
-            self.batches_decoded += batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +113,7 @@ class Progress:
     Attributes:
         place: Where the last batch comes from; None where it is not from a file.
         trips: Round trips, one after another, that the batches so far took.
-        counts: What was read so far; it goes on counting.
+        counts: What was read so far.
     """
 
     place: Place | None

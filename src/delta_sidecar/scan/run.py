@@ -97,7 +97,7 @@ class ScanRun:
         self._opener = TableOpener(store.url, config, self.events, self._opened, segment)
         self._given = snapshot
         self._begun: _Begun | None = None
-        self._counts = ExecutionCounts()
+        self._ran_by: Executor | None = None
         self._cursor: Cursor | None = None
         self._query = ""
         self._scan: Scan | None = None
@@ -221,17 +221,22 @@ class ScanRun:
         is_there = any(name is not None and name.version <= self.snapshot.version for name in parsed)
         return "too_old" if is_there else "none"
 
+    @property
+    def _counts(self) -> ExecutionCounts:
+        return ExecutionCounts() if self._ran_by is None else self._ran_by.progress.counts
+
     def metrics(self) -> ScanMetrics:
         """What the run has done so far."""
+        counts = self._counts
         base, seen = self.progress.base, self.progress.seen
         return ScanMetrics(
             requests=self.requests.snapshot(),
             trips_to_first_file=self._trips_to_first_file,
             files_emitted=self._files,
             batches_emitted=self._batches,
-            commits_read=self._counts.files_read,
-            row_groups_read=self._counts.row_groups_read,
-            row_groups_skipped=self._counts.row_groups_skipped,
+            commits_read=counts.files_read,
+            row_groups_read=counts.row_groups_read,
+            row_groups_skipped=counts.row_groups_skipped,
             entries=self.progress.counts(),
             seen_keys=None if seen is None else seen[0],
             seen_tier="keys" if seen is None else seen[1],
@@ -327,7 +332,7 @@ class ScanRun:
             file_parallelism=options.commit_read_parallelism,
             row_groups_ahead=options.checkpoint_row_groups_per_batch,
         )
-        self._counts = executor.progress.counts
+        self._ran_by = executor
         return executor
 
     def _count(self, event: Event) -> None:
