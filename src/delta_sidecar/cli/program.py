@@ -24,8 +24,8 @@ from delta_sidecar.cli.commands.inspect import inspect
 from delta_sidecar.cli.commands.sql import sql
 from delta_sidecar.cli.commands.stats import stats
 from delta_sidecar.cli.commands.vacuum import vacuum
-from delta_sidecar.cli.output import printable
 from delta_sidecar.cli.process import INTERRUPTED
+from delta_sidecar.cli.text import printable
 from delta_sidecar.events import Event, JsonLines, event_of, logger
 
 if TYPE_CHECKING:
