@@ -83,7 +83,7 @@ def report(message: str, *, hint: str | None = None) -> None:
 
 
 def is_colourless() -> bool:
-    """Says whether colours are switched off, for a terminal too."""
+    """True where colours are switched off, for a terminal too."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 

@@ -67,7 +67,7 @@ class Reporter:
 
     @property
     def is_shown(self) -> bool:
-        """Says whether stderr is a terminal that can redraw a line."""
+        """True where stderr is a terminal that can redraw a line."""
         return self._live is not None
 
     @property
@@ -189,9 +189,9 @@ def build_progress() -> Iterator[ProgressListener | None]:
         now = progress
 
     def line(_: float) -> RenderableType:
-        # How far these are cannot be known: the bar only swings.
+        # Of these stages nothing says how far they are: the bar only swings.
         total = None if now.stage in {"opening", "sorting", "publishing"} else now.total
-        return progress_bar(now.stage, _done(now), time.monotonic() - since, now.files, total)
+        return progress_bar(f"{now.stage:<10}", _done(now), time.monotonic() - since, now.files, total)
 
     with Reporter(line) as reporter:
         yield listen if reporter.is_shown else None
@@ -217,5 +217,5 @@ def progress_bar(label: str, text: str, seconds: float, completed: int = 0, tota
     for _ in range(4):
         grid.add_column(no_wrap=True)
     elapsed = Text(str(timedelta(seconds=int(seconds))), "progress.elapsed")
-    grid.add_row(Text(f"{label:<14}", "bold"), ProgressBar(total, completed, width=32), Text(text), elapsed)
+    grid.add_row(Text(label, "bold"), ProgressBar(total, completed, width=32), Text(text), elapsed)
     return grid

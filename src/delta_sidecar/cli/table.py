@@ -21,7 +21,18 @@ import pyarrow as pa
 
 from delta_sidecar.cli.output import ArrowStream, Rendering
 from delta_sidecar.cli.process import is_colourless
-from delta_sidecar.cli.text import GAP, NARROW, TYPE_NAMES, Column, cells, counted, cut, fit, printable, terminal_width
+from delta_sidecar.cli.text import (
+    GAP,
+    NARROW,
+    TYPE_NAMES,
+    TextColumn,
+    cells,
+    counted,
+    cut,
+    fit,
+    printable,
+    terminal_width,
+)
 from delta_sidecar.errors import OptionError, UnreadableFileError
 
 if TYPE_CHECKING:
@@ -63,7 +74,7 @@ class TextTable(Rendering):
     def start(self, schema: pa.Schema) -> bytes:
         """Nothing yet: the widths of the columns are those of the first rows."""
         self._fields = list(schema)
-        self._columns = [Column(printable(field.name), _is_number(field.type)) for field in schema]
+        self._columns = [TextColumn(printable(field.name), _is_number(field.type)) for field in schema]
         return b""
 
     def batch(self, batch: pa.RecordBatch) -> bytes:
@@ -168,7 +179,7 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def _stays_whole(kind: pa.DataType) -> bool:
-    """Whether a piece of a value would say something else: numbers and times."""
+    """True for numbers and times, of which a piece would be another value."""
     return _is_number(kind) or bool(pa.types.is_temporal(kind) or pa.types.is_boolean(kind))
 
 
@@ -340,7 +351,7 @@ def json_objects(names: list[str], columns: Iterable[list[str]]) -> Iterator[str
 
 
 def _maps(column: pa.MapArray) -> list[str]:
-    # Keys are texts in JSON, whatever they are here.
+    # In JSON every key is a text.
     entries = column.cast(pa.list_(pa.struct([("k", column.type.key_type), ("v", column.type.item_type)])))
     keys, items = (entries.flatten().field(at) for at in range(2))
     pairs = (f"{json_string(key or '')}:{item}" for key, item in zip(plain_texts(keys), json_texts(items), strict=True))

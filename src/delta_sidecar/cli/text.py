@@ -133,7 +133,7 @@ NARROW = 12
 
 
 @dataclass(slots=True)
-class Column:
+class TextColumn:
     """A column of a text table."""
 
     name: str
@@ -157,7 +157,7 @@ class Column:
         return room + text if self.to_right else text + room
 
 
-def fit(columns: Sequence[Column], width: int) -> list[Column]:
+def fit(columns: Sequence[TextColumn], width: int) -> list[TextColumn]:
     """Sets the widths of columns that go into a line, and returns these.
 
     The widest give way first, down to what they need; where that is not enough, the last columns are left out.

@@ -10,7 +10,7 @@ import click
 
 from delta_sidecar.cli import options
 from delta_sidecar.cli.process import Command
-from delta_sidecar.cli.text import GAP, Column, counted, echo, human_size, labelled, requests_text
+from delta_sidecar.cli.text import GAP, TextColumn, counted, echo, human_size, labelled, requests_text, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from delta_sidecar.scan.files import ScanMetrics
 
 _LABEL = 10
+_CELL = 11
+_WIDE = _LABEL + 5 * (_CELL + len(GAP))
 
 # The mark keeps the lines as they are.
 _EXAMPLES = """\b
@@ -68,8 +70,8 @@ _line = partial(labelled, indent=_LABEL)
 
 def _lines(plan: Explanation) -> Iterator[str]:
     yield _line("table", f"{plan.table}, version {plan.version}")
-    wanted = plan.predicate or "all files"
-    yield _line("wanted", wanted if plan.limit is None else f"{wanted}, at most {plan.limit:,}")
+    limit = "" if plan.limit is None else f", at most {plan.limit:,}"
+    yield _line("wanted", f"{plan.predicate or 'all files'}{limit}")
     yield _line("strategy", f"{plan.strategy}: {plan.reason}")
     yield _line("order", _order(plan))
     for name, reason in plan.passed_over:
@@ -172,9 +174,10 @@ def _actual(plan: Explanation, actual: ScanMetrics) -> Iterator[str]:
         ("tail", *map(_number, (entries.commit_adds, entries.commit_hidden, None, entries.commit_pruned, tail))),
         ("base", *map(_number, (entries.base_adds, entries.base_hidden, early, late, base))),
     ]
-    columns = [Column("", to_right=True, width=max(map(len, texts))) for texts in zip(*rows, strict=True)]
+    least = _CELL if (terminal_width() or _WIDE) >= _WIDE else 0
+    columns = [TextColumn("", to_right=True, width=max(least, *map(len, texts))) for texts in zip(*rows, strict=True)]
     for label, *texts in rows:
-        line = f"{label:<{_LABEL}}{GAP.join(map(Column.place, columns[1:], texts))}"
+        line = f"{label:<{_LABEL}}{GAP}{GAP.join(map(TextColumn.place, columns[1:], texts))}"
         yield line if label else click.style(line, bold=True)
     yield ""
     trips = actual.trips_to_first_file

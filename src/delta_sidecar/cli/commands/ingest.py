@@ -112,7 +112,7 @@ class _IngestCommand(Command):
 @click.option("--master", metavar="URL", help="Where Spark runs. [default: on this machine]")
 @options.output
 @options.storage
-def ingest(*, source: str, table: str, output: str, **flags: Any) -> None:  # noqa: ANN401 - the other flags of the command
+def ingest(*, source: str, table: str, output: str, **flags: Any) -> None:  # noqa: ANN401 - the flags
     """Write the files at SOURCE into the Delta table at TABLE, with Spark.
 
     SOURCE is a file, a folder or a pattern. The table is made where it is missing, partitioned by the time bucket of
@@ -187,7 +187,7 @@ class IngestCounts:
         """The progress line, which counts where there are several batches."""
         from delta_sidecar.cli.progress import progress_bar
 
-        return progress_bar(self.stage, self.text() if self.batches else "", seconds)
+        return progress_bar(f"{self.stage:<15}", self.text() if self.batches else "", seconds)
 
 
 def _write(source: str, table: str, output: str, flags: dict[str, Any]) -> None:

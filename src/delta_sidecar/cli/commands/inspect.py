@@ -12,7 +12,7 @@ from delta_sidecar.cli.process import FAILED, Command
 from delta_sidecar.cli.text import counted, echo_report, human_size, labelled, requests_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from delta_sidecar.health.report import BaseReport, SidecarsReport, TableReport
     from delta_sidecar.replay.footer_facts import Range
@@ -63,9 +63,9 @@ def inspect(
 def _is_at_least(report: TableReport, severity: str) -> bool:
     from delta_sidecar.health.report import SEVERITIES
 
-    ranks = {name: rank for rank, name in enumerate(SEVERITIES)}
+    severities: tuple[str, ...] = SEVERITIES
     worst = report.worst()
-    return worst is not None and ranks[worst] >= ranks[severity]  # type: ignore[index]
+    return worst is not None and severities.index(worst) >= severities.index(severity)
 
 
 # Lines for people: facts by name, then findings with what to do.
@@ -98,10 +98,12 @@ def _facts(report: TableReport) -> Iterator[tuple[str, str]]:
         yield "scanned", "no, see below"
     yield from _metadata(report)
     if report.estimate is not None:
-        found = report.estimate
-        yield "files", _range(found.files)
-        yield "size", _sizes(report)
-        yield "rows", _range(found.rows)
+        files, size = report.estimate.files, report.estimate.bytes
+        yield "files", _range(files)
+        is_known = size.is_exact and files.is_exact and files.lower
+        average = f"; {human_size(size.lower // files.lower)} a file" if is_known else ""
+        yield "size", _range(size, human_size) + average
+        yield "rows", _range(report.estimate.rows)
     yield from _log(report)
 
 
@@ -194,21 +196,9 @@ def _sidecar(sidecars: SidecarsReport) -> str:
     return f"version {base.version}{how}, {human_size(base.bytes)}: {', '.join(inside)}{after}"
 
 
-def _sizes(report: TableReport) -> str:
-    if report.estimate is None:
-        return ""
-    files, size = report.estimate.files, report.estimate.bytes
-    if size.is_exact:
-        average = f"; {human_size(size.lower // files.lower)} a file" if files.is_exact and files.lower else ""
-        return human_size(size.lower) + average
-    if size.upper is None:
-        return f"{human_size(size.lower)} or more" if size.lower else "not known"
-    return f"{human_size(size.lower)} to {human_size(size.upper)}"
-
-
-def _range(number: Range) -> str:
+def _range(number: Range, form: Callable[[int], str] = "{:,}".format) -> str:
     if number.is_exact:
-        return f"{number.lower:,}"
+        return form(number.lower)
     if number.upper is None:
-        return f"{number.lower:,} or more" if number.lower else "not known"
-    return f"{number.lower:,} to {number.upper:,}"
+        return f"{form(number.lower)} or more" if number.lower else "not known"
+    return f"{form(number.lower)} to {form(number.upper)}"

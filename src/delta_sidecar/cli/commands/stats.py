@@ -1,4 +1,4 @@
-"""`delta-sidecar stats`: what the statistics of a table's files tell of its columns."""
+"""`delta-sidecar stats`: bounds and nulls of a table's columns, by the statistics of its files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from delta_sidecar.cli.process import Command
 from delta_sidecar.cli.text import (
     GAP,
     TYPE_NAMES,
-    Column,
+    TextColumn,
     cells,
     counted,
     cut,
     echo,
     fit,
-    folded,
     human_size,
     labelled,
     printable,
@@ -118,8 +117,9 @@ def _text_lines(table: str, summary: TableSummary) -> Iterator[str]:
     notes = [note for is_needed, note in _notes(summary) if is_needed]
     if notes:
         yield ""
-        width = terminal_width()
-        yield from (click.style(line, dim=True) for note in notes for line in folded(note, width))
+    for note in notes:
+        mark, gap, text = note.rpartition(GAP)
+        yield click.style(labelled(mark, text, len(mark + gap)), dim=True)
 
 
 def _rows(summary: TableSummary) -> str:
@@ -172,18 +172,18 @@ def _cells(column: ColumnSummary, summary: TableSummary) -> dict[str, _Cell]:
     }
 
 
-def _measured(name: str, rows: list[dict[str, _Cell]], width: int | None) -> Column:
-    column = Column(name)
+def _measured(name: str, rows: list[dict[str, _Cell]], width: int | None) -> TextColumn:
+    column = TextColumn(name)
     column.measure(cells(name), is_whole=True)
     for row in rows:
         text, is_whole = row[name]
         column.measure(min(cells(text), _WIDEST_TEXT) if width and not is_whole else cells(text), is_whole=is_whole)
-    # Where nothing has to fit.
+    # For lines that may be of any length; `fit` sets another.
     column.width = column.natural
     return column
 
 
-def _table(columns: list[Column], rows: list[dict[str, _Cell]]) -> Iterator[str]:
+def _table(columns: list[TextColumn], rows: list[dict[str, _Cell]]) -> Iterator[str]:
     yield click.style(GAP.join(column.place(column.name) for column in columns).rstrip(), bold=True)
     yield click.style(GAP.join("─" * column.width for column in columns), dim=True)
     for row in rows:
@@ -301,17 +301,12 @@ def _json(value: Any, indent: str = "") -> str:  # noqa: ANN401 - anything that 
 
 def value_text(value: Any, kind: str = "") -> str:  # noqa: ANN401 - of any column
     """A bound of a column of some type as text, as rows have it."""
-    if kind == "float":
-        import numpy as np
+    import pyarrow as pa
 
-        # As few digits as 32 bits need.
-        return str(np.float32(value))
-    if isinstance(value, dt.datetime):
-        text = value.replace(tzinfo=None).isoformat()
-        return text if value.tzinfo is None else f"{text}Z"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+    from delta_sidecar.cli.table import plain_texts
+
+    # Of 32 bits, a number has fewer digits.
+    return plain_texts(pa.array([value], pa.float32() if kind == "float" else None))[0] or ""
 
 
 def type_text(arrow: str) -> str:
