@@ -1,41 +1,25 @@
-"""The arguments and options that commands share: which table, which version of it, and how to reach its store."""
+"""Arguments and options that commands share: the table, its version, and how to reach its store."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from delta_sidecar.table.pinned import TableHandle
 
-
-# Too many arguments are counted by the command and not by click, which would show them: one may be half of a split
-# secret.
-ONE_TABLE = {"allow_extra_args": True}
-"""Settings of a command that calls `only_one_table`."""
+_F = TypeVar("_F", bound="Callable[..., Any]")
 
 
-def only_one_table() -> click.Context:
-    """Refuses more arguments than the table, without a word of what they are.
-
-    Raises:
-        click.UsageError: There are more.
-    """
-    ctx = click.get_current_context()
-    if ctx.args:
-        msg = f"one TABLE is expected, and {len(ctx.args)} more arguments were given"
-        raise click.UsageError(msg, ctx)
-    return ctx
-
-
-def _storage_options(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+def _storage_options(ctx: click.Context, param: click.Parameter, pairs: Sequence[str]) -> dict[str, str]:
     """Splits each `KEY=VALUE`. No message repeats a value, or a key that looks like one: that may be a secret."""
     options: dict[str, str] = {}
-    for pair in given:
+    for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
             msg = "KEY=VALUE is expected (what was given is not shown: it may be a secret)"
@@ -48,71 +32,74 @@ def _storage_options(ctx: click.Context, param: click.Parameter, given: Sequence
     return options
 
 
-def column_names(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[str, ...]:
-    """Splits names at commas; a comma in back-quotes is part of a name. Nothing given is no name."""
+def column_names(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """Splits names at commas; a comma in back-quotes is part of a name. Without a text there is no name."""
+    if text is None:
+        return ()
     names: list[str] = []
-    for part in (given or "").split(","):
+    for part in text.split(","):
         if names and names[-1].count("`") % 2:
             names[-1] += f",{part}"
         else:
             names.append(part)
     found = tuple(name.strip() for name in names)
-    if given is not None and not all(found):
+    if not all(found):
         msg = "names of columns are expected, with commas between"
         raise click.BadParameter(msg, ctx, param)
-    return found if given is not None else ()
+    return found
 
 
-def _plain_names(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[str, ...] | None:
-    """Names without their back-quotes; None where none is given."""
-    found = column_names(ctx, param, given)
-    return (
-        tuple(re.sub(r"^`((?:[^`]|``)*)`$", lambda quoted: quoted[1].replace("``", "`"), name) for name in found)
-        or None
-    )
+def _plain_names(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    """Names without their back-quotes; None where there is no name."""
+    names = column_names(ctx, param, text)
+    plain = (re.sub(r"^`((?:[^`]|``)*)`$", lambda quoted: quoted[1].replace("``", "`"), name) for name in names)
+    return tuple(plain) or None
 
 
-table_argument = click.argument("table")
+table = click.argument("table")
 
-columns_option = click.option(
+columns = click.option(
     "--columns",
     metavar="COLUMN,...",
     callback=_plain_names,
     help="Only these columns, in this order; a name with a comma goes in back-quotes.",
 )
 
-where_option = click.option(
-    "--where", metavar="PREDICATE", help="Leave out files that cannot hold a matching row: SQL text or JSON."
+where = click.option(
+    "--where",
+    "predicate",
+    metavar="PREDICATE",
+    help="Leave out files that cannot hold a matching row: SQL text or JSON.",
 )
 
-rows_where_option = click.option("--where", metavar="PREDICATE", help="Only rows that match: SQL text or JSON.")
+rows_where = click.option("--where", "predicate", metavar="PREDICATE", help="Only rows that match: SQL text or JSON.")
 
-limit_option = click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N files.")
+limit = click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N files.")
 
-strategy_option = click.option(
+strategy = click.option(
     "--strategy",
     type=click.Choice(["auto", "reverse", "forward"]),
     help="Newest commits first, or the checkpoint first. [default: auto]",
 )
 
-order_option = click.option(
+order = click.option(
     "--order",
     type=click.Choice(["recent", "any"]),
     help="Newest commits first and then a metadata sidecar from its newest end, or as is cheapest. "
     "[default: recent with --limit]",
 )
 
-version_option = click.option(
+version = click.option(
     "--version", type=click.IntRange(min=0), metavar="N", help="The table at version N; the newest if left out."
 )
 
-timestamp_option = click.option(
+timestamp = click.option(
     "--timestamp",
     metavar="TIME",
     help="The table as of a time in ISO 8601, in UTC where it names no zone; not together with --version.",
 )
 
-output_option = click.option(
+output = click.option(
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
@@ -120,19 +107,36 @@ output_option = click.option(
     help="Lines for people, or one JSON object.",
 )
 
-rows_output_option = click.option(
-    "--output",
-    type=click.Choice(["text", "json", "arrow", "csv"]),
-    default="text",
-    show_default=True,
-    help="A table for people, a JSON object per row, an Arrow IPC stream, or CSV.",
-)
 
-summary_option = click.option(
+def _batch_output(text: str) -> Callable[[_F], _F]:
+    return click.option(
+        "--output",
+        type=click.Choice(["text", "json", "arrow", "csv"]),
+        default="text",
+        show_default=True,
+        callback=_refuse_binary_on_terminal,
+        help=text,
+    )
+
+
+def _refuse_binary_on_terminal(ctx: click.Context, _: click.Parameter, output: str) -> str:
+    if output == "arrow" and sys.stdout.isatty():
+        msg = (
+            f"Arrow output is binary: redirect it to a file or a program, as in --output arrow > {ctx.info_name}.arrow"
+        )
+        raise click.UsageError(msg, ctx)
+    return output
+
+
+files_output = _batch_output("Lines for people, a JSON object per line, an Arrow IPC stream, or CSV.")
+
+rows_output = _batch_output("A table for people, a JSON object per row, an Arrow IPC stream, or CSV.")
+
+summary = click.option(
     "--summary/--no-summary", default=None, help="What was read, on stderr at the end. [default: on a terminal]"
 )
 
-storage_option = click.option(
+storage = click.option(
     "--storage-option",
     "storage_options",
     metavar="KEY=VALUE",
@@ -142,25 +146,19 @@ storage_option = click.option(
 )
 
 
-# A table by what a call says of it.
-
-
 def open_table(
-    address: str,
-    version: int | None,
-    timestamp: str | None,
-    storage_options: Mapping[str, str],
+    address: str, version: int | None, timestamp: str | None, storage_options: Mapping[str, str]
 ) -> TableHandle:
     """A table at a version, at a time, or as it is at its first use. Only a time is looked up at once.
 
     Raises:
-        OptionError: A version and a time are given, or what is no time.
+        OptionError: Both a version and a time are set, or the time cannot be read.
     """
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.table.pinned import TableHandle
 
-    wanted = LazyScanConfig(version=version, timestamp=timestamp)
-    table = TableHandle.of(address, version, storage_options)
-    if wanted.timestamp is not None:
-        table.pin(timestamp=wanted.timestamp)
-    return table
+    config = LazyScanConfig(version=version, timestamp=timestamp)
+    handle = TableHandle.of(address, version, storage_options)
+    if config.timestamp is not None:
+        handle.pin(timestamp=config.timestamp)
+    return handle

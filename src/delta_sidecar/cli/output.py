@@ -1,7 +1,4 @@
-"""What a batch of files looks like on stdout: lines for people, JSON lines, or Arrow's stream format.
-
-Each rendering is told of the start, of every batch and of the end, and gives bytes; these hold no batch back.
-"""
+"""Batches on stdout, written as they come: files as lines or JSON, and anything in Arrow's stream format."""
 
 from __future__ import annotations
 
@@ -10,75 +7,100 @@ import json
 import os
 import struct
 import sys
+from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+from delta_sidecar.cli.text import human_size, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import pyarrow as pa
 
+    from delta_sidecar.cli.progress import Reporter
+    from delta_sidecar.log.deletion_vectors import DeletionVector
     from delta_sidecar.scan.files import DeltaFile
 
 
-class Rendering(Protocol):
-    """A form of output."""
+class Batches(Protocol):
+    """Batches of one schema."""
 
-    def start(self, schema: pa.Schema) -> bytes:
-        """What comes before the first batch."""
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of each of them."""
 
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Iterates over them."""
+
+
+class Rendering(ABC):
+    """A form of output: bytes for every batch, and before and after them where the form has a head and an end."""
+
+    def start(self, schema: pa.Schema) -> bytes:  # noqa: ARG002 - most forms have no head
+        """Bytes before the first batch."""
+        return b""
+
+    @abstractmethod
     def batch(self, batch: pa.RecordBatch) -> bytes | memoryview:
-        """A batch of files or rows."""
+        """Bytes of a batch of files or rows."""
 
     def end(self) -> bytes:
-        """What comes after the last batch of a whole answer."""
+        """Bytes after the last batch of a whole answer."""
+        return b""
 
     def broken_off(self) -> bytes:
-        """What comes instead of the end where the answer is not whole."""
-
-
-class TextLines:
-    """A line per file: size, modification time, records, whether rows are deleted, path.
-
-    The widths are fixed, since later rows are not known yet; a longer value pushes its own line to the right.
-    """
-
-    def start(self, schema: pa.Schema) -> bytes:  # noqa: ARG002 - the lines need no head
-        """Nothing: every line is a file."""
+        """Bytes instead of the end, where the answer is not whole."""
         return b""
+
+
+def write_batches(batches: Batches, rendering: Rendering, reporter: Reporter) -> None:
+    """Writes each batch to stdout when it comes; where that breaks off, the output is marked as not whole."""
+    stdout = sys.stdout.buffer
+
+    def write(chunk: bytes | memoryview) -> None:
+        if chunk:
+            with reporter.aside():
+                stdout.write(chunk)
+                stdout.flush()
+
+    try:
+        write(rendering.start(batches.schema))
+        for batch in batches:
+            write(rendering.batch(batch))
+        write(rendering.end())
+    except BaseException:
+        _break_off(stdout, rendering.broken_off())
+        raise
+
+
+def _break_off(stdout: BinaryIO, mark: bytes) -> None:
+    """Marks the output as not whole, without waiting for a reader that may not read any more."""
+    if not mark:
+        return
+    with suppress(OSError):
+        os.set_blocking(stdout.fileno(), False)
+        try:
+            stdout.write(mark)
+            stdout.flush()
+        finally:
+            os.set_blocking(stdout.fileno(), True)
+
+
+class FileLines(Rendering):
+    """A line per file: `file_text` or `file_json`."""
+
+    def __init__(self, line: Callable[[DeltaFile], str]) -> None:
+        self._line = line
 
     def batch(self, batch: pa.RecordBatch) -> bytes:
         """The lines of a batch."""
         from delta_sidecar.scan.files import delta_files
 
-        return "".join(map(_text_line, delta_files(batch))).encode()
-
-    def end(self) -> bytes:
-        """Nothing."""
-        return b""
-
-    broken_off = end
+        return "".join(f"{self._line(file)}\n" for file in delta_files(batch)).encode()
 
 
-class JsonLines:
-    """A JSON object per line, with the fields of `DeltaFile`; statistics and tags as objects."""
-
-    def start(self, schema: pa.Schema) -> bytes:  # noqa: ARG002 - the lines need no head
-        """Nothing: every line is a file."""
-        return b""
-
-    def batch(self, batch: pa.RecordBatch) -> bytes:
-        """The lines of a batch."""
-        from delta_sidecar.scan.files import delta_files
-
-        return "".join(map(_json_line, delta_files(batch))).encode()
-
-    def end(self) -> bytes:
-        """Nothing."""
-        return b""
-
-    broken_off = end
-
-
-class ArrowStream:
+class ArrowStream(Rendering):
     """The batches in Arrow's IPC stream format."""
 
     def start(self, schema: pa.Schema) -> bytes:
@@ -101,80 +123,11 @@ class ArrowStream:
 _CONTINUATION = b"\xff\xff\xff\xff"
 
 
-def human_size(size: int | None) -> str:
-    """A size in bytes for people, without a space: `840B`, `1.2MB`, or `-` where there is none."""
-    if size is None:
-        return "-"
-    value, unit = float(size), 0
-    while abs(value) >= _STEP and unit < len(_UNITS) - 1:
-        value, unit = value / _STEP, unit + 1
-    return f"{size}B" if unit == 0 else f"{value:.1f}{_UNITS[unit]}"
+def file_text(file: DeltaFile) -> str:
+    """A file for people: size, modification time, records, `dv` where rows are deleted, path.
 
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural where that is right."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def printable(text: str) -> str:
-    """A path or another text of a log that stays on its line and cannot steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def terminal_width(*, err: bool = False) -> int | None:
-    """How wide the terminal is that stdout, or stderr, goes to; None where that is a file or a pipe."""
-    stream = sys.stderr if err else sys.stdout
-    if not stream.isatty():
-        return None
-    with suppress(ValueError, OSError):
-        return int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(stream.fileno()).columns or _USUAL_WIDTH
-    return _USUAL_WIDTH
-
-
-def labelled(label: str, text: str, indent: int) -> str:
-    """A fact with its name in front; on a terminal in lines that end between words, below each other."""
-    lines = folded(printable(text), terminal_width(), indent)
-    return f"{label:<{indent}}" + ("\n" + " " * indent).join(lines)
-
-
-def folded(text: str, width: int | None, indent: int = 0) -> list[str]:
-    """A text in lines that end between words; a word is whole, however long it is.
-
-    Args:
-        text: The text, of one line.
-        width: How wide the terminal is; None for one line.
-        indent: How much of each line is taken already.
+    The widths are fixed, since later files are not known yet; a longer value pushes its own line to the right.
     """
-    if width is None:
-        return [text]
-    lines, room = [""], -1
-    for word in text.split(" "):
-        room -= 1 + cells(word)
-        if room >= 0:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-            room = width - indent - cells(word)
-    return lines[1:]
-
-
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-_USUAL_WIDTH = 80
-_STEP = 1000
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
-
-
-def _text_line(file: DeltaFile) -> str:
     records = file.num_records
     columns = (
         f"{human_size(file.size):>8}",
@@ -183,7 +136,7 @@ def _text_line(file: DeltaFile) -> str:
         "dv" if file.deletion_vector is not None else "- ",
         printable(file.path),
     )
-    return "  ".join(columns) + "\n"
+    return "  ".join(columns)
 
 
 def _iso_time(milliseconds: int | None) -> str:
@@ -196,34 +149,21 @@ def _iso_time(milliseconds: int | None) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _json_line(file: DeltaFile) -> str:
-    vector = file.deletion_vector
-    fields: dict[str, Any] = {
-        "path": file.path,
-        "raw_path": file.raw_path,
-        "size": file.size,
-        "modification_time": file.modification_time,
-        "partition_values": file.partition_values,
-        "deletion_vector": None
-        if vector is None
-        else {
-            "storage_type": vector.storage_type,
-            "path_or_inline_dv": vector.path_or_inline_dv,
-            "offset": vector.offset,
-            "size_in_bytes": vector.size_in_bytes,
-            "cardinality": vector.cardinality,
-            "unique_id": vector.unique_id,
-        },
-        "tags": file.tags,
-        "base_row_id": file.base_row_id,
-        "default_row_commit_version": file.default_row_commit_version,
-        "clustering_provider": file.clustering_provider,
-    }
-    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return f'{text[:-1]},"stats":{_statistics(file.stats)}}}\n'
+def file_json(file: DeltaFile) -> str:
+    """A file as a JSON object with the fields of `DeltaFile`; statistics and tags as objects."""
+    values = _fields(file)
+    stats, vector = values.pop("stats"), file.deletion_vector
+    if vector is not None:
+        values["deletion_vector"] = {**_fields(vector), "unique_id": vector.unique_id}
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return f'{text[:-1]},"stats":{_stats_json(stats)}}}'
 
 
-def _statistics(text: str | None) -> str:
+def _fields(value: DeltaFile | DeletionVector) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__match_args__}
+
+
+def _stats_json(text: str | None) -> str:
     """The statistics as the writer wrote them, so that no digit of a number is lost."""
     if text is None:
         return "null"

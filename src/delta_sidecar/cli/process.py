@@ -1,4 +1,4 @@
-"""How a command ends when it does not end well: one message, one exit code, never a traceback."""
+"""The process of a command: a failure is one message and one exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -25,6 +25,29 @@ if TYPE_CHECKING:
 FAILED = 1
 INTERRUPTED = 130
 READER_GONE = 141
+
+
+class Command(click.Command):
+    """A command that ends as `ending` says, and refuses arguments that are too many without showing them.
+
+    click would show them, and one may be half of a split secret.
+    """
+
+    allow_extra_args = True
+    expected, hint = "one TABLE is expected", ""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Runs the command.
+
+        Raises:
+            click.UsageError: There are too many arguments.
+        """
+        if ctx.args:
+            more = f"{len(ctx.args)} more argument{'s were' if len(ctx.args) > 1 else ' was'} given"
+            msg = f"{self.expected}, and {more}{self.hint}"
+            raise click.UsageError(msg, ctx)
+        with ending():
+            return super().invoke(ctx)
 
 
 @contextmanager
@@ -60,11 +83,11 @@ def report(message: str, *, hint: str | None = None) -> None:
 
 
 def is_colourless() -> bool:
-    """Whether the user wants no colours, on a terminal either."""
+    """True where colours are switched off, for a terminal too."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
-# What the message itself cannot say, since the library does not know of the command's own options.
+# Parts of messages that the library cannot have, since they are about options of the command.
 _HINTS: dict[type[DeltaSidecarError], str] = {
     AuthenticationError: "credentials go into --storage-option KEY=VALUE or the AZURE_*, AWS_* and GOOGLE_* "
     "environment variables",
@@ -80,7 +103,7 @@ def _harmless(text: str) -> str:
 
 
 def _forget_stdout() -> None:
-    """Lets what is left in stdout's buffer go nowhere, so that Python does not trip over it at its end."""
+    """Sends the rest of stdout's buffer nowhere, so that Python does not fail on it at its end."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -92,7 +115,7 @@ def _forget_stdout() -> None:
 # Work on a JVM, done apart from the main thread.
 #
 # Python takes Ctrl-C in its main thread alone. A main thread that waits for an answer of the JVM would take it in the
-# middle of Py4J, which tells of that at length; and a Spark that is started there takes Ctrl-C for itself.
+# middle of Py4J, which prints a long traceback; and a Spark that is started there takes Ctrl-C for itself.
 
 
 T = TypeVar("T")
@@ -103,7 +126,7 @@ def in_background(work: Callable[[], T]) -> T:
 
     Raises:
         KeyboardInterrupt: It was interrupted. The work goes on until the process ends, which does not wait for it.
-        Exception: What the work raised.
+        Exception: The work raised it.
     """
     pool = ThreadPoolExecutor(1, "delta-sidecar-work")
     try:

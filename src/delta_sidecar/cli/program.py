@@ -24,8 +24,8 @@ from delta_sidecar.cli.commands.inspect import inspect
 from delta_sidecar.cli.commands.sql import sql
 from delta_sidecar.cli.commands.stats import stats
 from delta_sidecar.cli.commands.vacuum import vacuum
-from delta_sidecar.cli.output import printable
 from delta_sidecar.cli.process import INTERRUPTED
+from delta_sidecar.cli.text import printable
 from delta_sidecar.events import Event, JsonLines, event_of, logger
 
 if TYPE_CHECKING:
@@ -68,15 +68,8 @@ def main(ctx: click.Context, *, log: str | None) -> None:
         ctx.with_resource(logging_to_stderr(as_json=log == "json"))
 
 
-main.add_command(files)
-main.add_command(head)
-main.add_command(sql)
-main.add_command(stats)
-main.add_command(explain)
-main.add_command(inspect)
-main.add_command(build)
-main.add_command(ingest)
-main.add_command(vacuum)
+for command in (files, head, sql, stats, explain, inspect, build, ingest, vacuum):
+    main.add_command(command)
 
 
 def _leave(ending: SystemExit) -> None:
@@ -91,12 +84,9 @@ def _leave(ending: SystemExit) -> None:
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-# What happens, event by event, on stderr.
-
-
 @contextmanager
 def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
-    """Has every event written to stderr, as a line of text or of JSON."""
+    """Writes every event to stderr, as a line of text or of JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else _TextLines())
     level = logger.level
@@ -112,19 +102,16 @@ def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         event = event_of(record)
-        text = record.getMessage() if event is None else _told(event)
+        text = record.getMessage() if event is None else _event_text(event)
         return f"{record.levelname.lower():<8}{printable(text)}"
 
 
-def _told(event: Event) -> str:
+def _event_text(event: Event) -> str:
     fields = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in event.fields().items())
     return f"{event.name:<18} {' '.join(fields)}"
 
 
-# Ctrl-C that works in the middle of a native call too.
-
-
-# How long Python has to take notice, and then to clean up and end the program by itself.
+# Seconds that Python has to take notice of Ctrl-C, and then to clean up and end the program by itself.
 _GRACE = 0.5
 _CLEAN_UP = 5.0
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from delta_sidecar.cli.options import (
-    ONE_TABLE,
-    column_names,
-    only_one_table,
-    output_option,
-    storage_option,
-    table_argument,
-    version_option,
-)
-from delta_sidecar.cli.output import counted, human_size, labelled
-from delta_sidecar.cli.process import ending, in_background, is_colourless
+from delta_sidecar.cli import options
+from delta_sidecar.cli.process import Command, in_background
+from delta_sidecar.cli.text import counted, echo_report, human_size, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from delta_sidecar.build import BuildSummary
-
-_LABEL = 12
 
 # The mark keeps the lines as they are.
 _EXAMPLES = """\b
@@ -37,9 +27,9 @@ Examples:
 """
 
 
-@click.command(context_settings=ONE_TABLE, epilog=_EXAMPLES, short_help="Build the metadata sidecar of a Delta table.")
-@table_argument
-@version_option
+@click.command(cls=Command, epilog=_EXAMPLES, short_help="Build the metadata sidecar of a Delta table.")
+@options.table
+@options.version
 @click.option(
     "--bucket-column",
     metavar="COLUMN",
@@ -53,7 +43,7 @@ Examples:
 @click.option(
     "--summaries",
     metavar="COLUMN,...",
-    callback=column_names,
+    callback=options.column_names,
     help="Other columns whose bounds every row group tells, so that predicates on them skip row groups.",
 )
 @click.option(
@@ -91,92 +81,59 @@ Examples:
     metavar="URL",
     help="spark: where it runs, such as local[4] or yarn. [default: as Spark is configured, else this machine]",
 )
-@output_option
-@storage_option
-def build(  # noqa: PLR0913 - the flags of the command
-    *,
-    table: str,
-    version: int | None,
-    bucket_column: str | None,
-    sort: str | None,
-    summaries: tuple[str, ...],
-    rows_per_group: int | None,
-    engine: str,
-    memory_limit: str | None,
-    temp_directory: str | None,
-    rows_per_part: int | None,
-    master: str | None,
-    output: str,
-    storage_options: dict[str, str],
-) -> None:
+@options.output
+@options.storage
+def build(*, table: str, engine: str, output: str, **flags: Any) -> None:  # noqa: ANN401 - the flags of the command
     """Build the metadata sidecar of the Delta table at TABLE, and put it into its _delta_log/_sidecars.
 
     Readers with a sidecar find the files of a query without reading the checkpoint. The table itself does not change;
     one that is there already and good is not built again.
     """
-    only_one_table()
-    local: dict[str, Any] = {"memory_limit": memory_limit, "temp_directory": temp_directory}
-    distributed: dict[str, Any] = {"rows_per_part": rows_per_part, "master": master}
-    _refuse(distributed if engine == "local" else local, engine)
-    asked: dict[str, Any] = {"version": version, "bucket_column": bucket_column, "sort": sort, "summaries": summaries}
-    asked["rows_per_group"] = rows_per_group
-    with ending():
-        from delta_sidecar.cli.progress import build_progress
+    from delta_sidecar.cli.progress import build_progress
 
-        build = _build_on_spark if engine == "spark" else _build_here
-        chosen = distributed if engine == "spark" else local
-        with build_progress() as progress:
-            given = {name: value for name, value in chosen.items() if value is not None}
-            summary = build(table, storage_options=storage_options, progress=progress, **asked, **given)
-        if output == "json":
-            # Whatever is no ASCII letter is escaped: nothing in a name can steer a terminal.
-            click.echo(json.dumps(summary.as_dict(), indent=2))
-            return
-        for line in summary_lines(summary):
-            click.echo(line, color=False if is_colourless() else None)
-
-
-def _refuse(others: dict[str, Any], engine: str) -> None:
-    """Refuses options of the other engine: silence would be a wish unfulfilled."""
-    for name, value in others.items():
-        if value is not None:
-            other = "spark" if engine == "local" else "local"
+    other = "spark" if engine == "local" else "local"
+    for name in _FLAGS_OF[other]:
+        if flags.pop(name) is not None:
             msg = f"--{name.replace('_', '-')} is for --engine {other}"
             raise click.UsageError(msg)
+    chosen = {name: value for name, value in flags.items() if value is not None}
+    with build_progress() as progress:
+        build = _build_on_spark if engine == "spark" else _build_here
+        summary = build(table, progress=progress, **chosen)
+    echo_report(output, summary_lines(summary), summary.as_dict())
 
 
-def _build_here(table: str, **options: Any) -> BuildSummary:  # noqa: ANN401 - options of the build
+_FLAGS_OF = {"local": ("memory_limit", "temp_directory"), "spark": ("rows_per_part", "master")}
+
+
+def _build_here(table: str, **flags: Any) -> BuildSummary:  # noqa: ANN401 - options of the build
     from delta_sidecar.build import build_sidecar
 
-    return build_sidecar(table, **{"memory_limit": "1GB", **options})
+    return build_sidecar(table, **{"memory_limit": "1GB", **flags})
 
 
-def _build_on_spark(
-    table: str,
-    *,
-    master: str | None = None,
-    storage_options: dict[str, str],
-    **options: Any,  # noqa: ANN401
-) -> BuildSummary:
+def _build_on_spark(table: str, *, master: str | None = None, **flags: Any) -> BuildSummary:  # noqa: ANN401 - as above
     from delta_sidecar.spark import build_sidecar, spark_session
 
     def build() -> BuildSummary:
-        # The session ends with the process.
+        # The session ends with the process. A failure is one line of the command's own.
         spark = spark_session(
             table,
             name="delta-sidecar build",
             master=master,
-            storage_options=storage_options,
-            # What goes wrong is told in a line.
+            storage_options=flags["storage_options"],
             settings={"spark.log.level": "FATAL"},
         )
-        return build_sidecar(spark, table, storage_options=storage_options, **options)
+        return build_sidecar(spark, table, **flags)
 
     return in_background(build)
 
 
+_line = partial(labelled, indent=12)
+
+
 def summary_lines(summary: BuildSummary) -> Iterator[str]:
-    """What a build made, or found."""
+    """The metadata sidecar that a build made, or found."""
     yield _line("table", f"{summary.table}, version {summary.version}")
     yield _line("sidecar", f"_delta_log/_sidecars/{summary.file}, {human_size(summary.bytes)}")
     pieces = f"index {human_size(summary.index_bytes)}, statistics {human_size(summary.stats_bytes)}"
@@ -198,7 +155,3 @@ def _statistics(summary: BuildSummary) -> str:
     if summary.kept_texts:
         return f"{text}; beside them the text of {counted(summary.kept_texts, 'file')}, which cannot be rebuilt"
     return text
-
-
-def _line(label: str, text: str) -> str:
-    return labelled(label, text, _LABEL)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from delta_sidecar.cli.options import output_option, storage_option, table_argument
-from delta_sidecar.cli.output import counted, human_size, labelled
-from delta_sidecar.cli.process import ending, in_background, is_colourless
-from delta_sidecar.cli.progress import Tally, ingest_progress
+from delta_sidecar.cli import options
+from delta_sidecar.cli.process import Command, in_background
+from delta_sidecar.cli.text import counted, echo_report, human_size, labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from rich.console import RenderableType
+
+    from delta_sidecar.events import Event
     from delta_sidecar.spark.ingest.buckets import TimeBucket
     from delta_sidecar.spark.ingest.pipeline import IngestPipeline, WriteSummary
     from delta_sidecar.spark.ingest.sources import Source
     from delta_sidecar.store import Store
-
-_LABEL = 12
 
 # The mark keeps the lines as they are.
 _EXAMPLES = """\b
@@ -36,13 +36,17 @@ Examples:
 _FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet"}
 
 
+class _IngestCommand(Command):
+    expected, hint = "SOURCE and TABLE are expected", ": put a pattern in quotes"
+
+
 @click.command(
-    context_settings={"allow_extra_args": True},
+    cls=_IngestCommand,
     epilog=_EXAMPLES,
     short_help="Write files into a Delta table, one time bucket a data file.",
 )
 @click.argument("source")
-@table_argument
+@options.table
 @click.option("--timestamp-column", metavar="COLUMN", required=True, help="The column that time buckets come from.")
 @click.option(
     "--timestamp-format",
@@ -106,35 +110,205 @@ _FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv",
     help="With --stream: where it is kept how far it has come; the same again goes on from there.",
 )
 @click.option("--master", metavar="URL", help="Where Spark runs. [default: on this machine]")
-@output_option
-@storage_option
-def ingest(*, source: str, table: str, output: str, **given: Any) -> None:  # noqa: ANN401 - the flags of the command
+@options.output
+@options.storage
+def ingest(*, source: str, table: str, output: str, **flags: Any) -> None:  # noqa: ANN401 - the flags
     """Write the files at SOURCE into the Delta table at TABLE, with Spark.
 
     SOURCE is a file, a folder or a pattern. The table is made where it is missing, partitioned by the time bucket of
     each row, so that a data file holds rows of one bucket alone. Nothing is written of files that cannot be read.
     """
     ctx = click.get_current_context()
-    if ctx.args:
-        more = len(ctx.args)
-        msg = (
-            f"SOURCE and TABLE are expected, and {more} more argument{'s were' if more > 1 else ' was'} given: put a "
-            "pattern in quotes"
-        )
+    _check_stream(ctx, **flags)
+    flags["source_format"] = flags["source_format"] or _format_of(ctx, source)
+    if flags["as_stream"]:
+        _stream(source, table, output, flags)
+    else:
+        _write(source, table, output, flags)
+
+
+def _check_stream(ctx: click.Context, *, as_stream: bool, checkpoint_location: str | None, **others: Any) -> None:  # noqa: ANN401
+    if as_stream and not checkpoint_location:
+        msg = "--stream needs --checkpoint-location FOLDER, where it is kept how far it has come"
         raise click.UsageError(msg, ctx)
-    _check_stream(ctx, **given)
-    given["source_format"] = given["source_format"] or _format_of(ctx, source)
-    tally = Tally()
-    with ending():
-        if given["as_stream"]:
-            _stream(source, table, tally, output, given)
-            return
-        summary = _written(source, table, tally, given)
-        _show(output, summary_lines(summary, given["granularity"]), summary.as_dict())
+    if as_stream and others["batch_id"] is not None:
+        msg = "--batch-id is for one batch; those of a stream have ids by themselves"
+        raise click.UsageError(msg, ctx)
+    if not as_stream and (others["once"] or checkpoint_location):
+        msg = "--once and --checkpoint-location belong to --stream"
+        raise click.UsageError(msg, ctx)
+
+
+def _format_of(ctx: click.Context, source: str) -> str:
+    suffixes = PurePosixPath(source.rstrip("/")).suffixes
+    found = next((_FORMATS[each.lower()] for each in reversed(suffixes) if each.lower() in _FORMATS), None)
+    if found is None:
+        msg = "--format is needed: the name of SOURCE does not tell what its files are"
+        raise click.UsageError(msg, ctx)
+    return found
+
+
+@dataclass(slots=True)
+class IngestCounts:
+    """Numbers of what a pipeline has written so far, by its events."""
+
+    batches: int = 0  # with rows
+    skipped: int = 0  # batches that were written before
+    rows: int = 0
+    null_bucket_rows: int = 0  # rows among them without a time bucket
+    files: int = 0
+    bytes: int = 0
+    version: int | None = None  # the newest; None before the first
+    sidecar_version: int | None = None  # the newest that got a metadata sidecar
+    sidecar_failures: int = 0
+    stage: str = "starting Spark"  # of the progress line
+
+    def __call__(self, event: Event) -> None:
+        """Counts an event."""
+        from delta_sidecar.events import BatchWritten, CheckpointTriggered
+
+        if isinstance(event, BatchWritten):
+            self.batches += event.outcome == "complete"
+            self.skipped += event.outcome == "skipped"
+            self.rows += event.rows
+            self.null_bucket_rows += event.null_bucket_rows
+            self.files += event.files
+            self.bytes += event.bytes
+            self.version = self.version if event.version is None else event.version
+        elif isinstance(event, CheckpointTriggered):
+            self.sidecar_version = event.version if event.built_sidecar else self.sidecar_version
+            self.sidecar_failures += event.outcome == "failed"
+
+    def text(self) -> str:
+        """Rows, files and bytes."""
+        return _size(self.rows, self.files, self.bytes)
+
+    def line(self, seconds: float) -> RenderableType:
+        """The progress line, which counts where there are several batches."""
+        from delta_sidecar.cli.progress import progress_bar
+
+        return progress_bar(f"{self.stage:<15}", self.text() if self.batches else "", seconds)
+
+
+def _write(source: str, table: str, output: str, flags: dict[str, Any]) -> None:
+    from delta_sidecar.cli.progress import Reporter
+
+    counts = IngestCounts()
+
+    def write() -> WriteSummary:
+        spark, pipeline, files, store = _opened(source, table, counts, flags)
+        counts.stage = "reading"
+        rows = files.rows(spark, store)
+        counts.stage = "writing"
+        return pipeline.write(rows, batch_id=flags["batch_id"])
+
+    with Reporter(counts.line):
+        summary = in_background(write)
+    echo_report(output, summary_lines(summary, flags["granularity"]), summary.as_dict())
+
+
+def _stream(source: str, table: str, output: str, flags: dict[str, Any]) -> None:
+    from delta_sidecar.cli.progress import Reporter
+    from delta_sidecar.store.address import parse_address
+
+    counts = IngestCounts()
+
+    def stream() -> None:
+        from delta_sidecar.spark.ingest.pipeline import wait_for
+
+        spark, pipeline, files, store = _opened(source, table, counts, flags)
+        counts.stage = "streaming"
+        query = pipeline.write_stream(
+            files.stream(spark),
+            checkpoint_location=flags["checkpoint_location"],
+            trigger={"availableNow": True} if flags["once"] else None,
+            transform=lambda batch: files.arrived(batch, store),
+        )
+        wait_for(query)
+
+    def show() -> None:
+        # An address may hold a signature.
+        shown = parse_address(table).url
+        values = {"table": shown, **asdict(counts)}
+        del values["stage"]
+        echo_report(output, stream_lines(shown, counts), values)
+
+    try:
+        with Reporter(counts.line):
+            in_background(stream)
+    except KeyboardInterrupt:
+        # The usual end of a stream. There are a few seconds to say what it did.
+        show()
+        raise
+    except Exception:
+        if counts.batches:
+            show()
+        raise
+    show()
+
+
+def _opened(
+    source: str, table: str, counts: IngestCounts, flags: dict[str, Any]
+) -> tuple[Any, IngestPipeline, Source, Any]:
+    """The session, the pipeline, the files and the table's store."""
+    from delta_sidecar.spark import IngestPipeline, spark_session
+    from delta_sidecar.spark.ingest.sources import Source
+    from delta_sidecar.spark.session.access import spark_path
+    from delta_sidecar.store import open_store
+
+    options = flags["storage_options"]
+    files = Source(
+        spark_path(source, options), flags["source_format"], flags["timestamp_column"], flags["timestamp_format"]
+    )
+    store = open_store(table, options)
+    bucket = _bucket(store, flags)
+    flags["granularity"] = bucket.granularity
+    spark = spark_session(
+        table,
+        master=flags["master"],
+        storage_options=options,
+        # Timestamps that name no zone are in UTC. A failure is one line of the command's own.
+        settings={"spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"},
+        others=[source, *filter(None, [flags["checkpoint_location"]])],
+    )
+    pipeline = IngestPipeline(
+        spark,
+        table,
+        bucket=bucket,
+        checkpoint_interval=flags["interval"],
+        target_file_size=flags["target_size"],
+        app_id=flags["app_id"],
+        bad_timestamps=flags["bad_timestamps"].replace("-", "_"),
+        merge_schema=flags["merge_schema"],
+        sidecars=not flags["no_sidecars"],
+        storage_options=options,
+        listeners=[counts],
+    )
+    return spark, pipeline, files, store
+
+
+def _bucket(store: Store, flags: dict[str, Any]) -> TimeBucket:
+    """The time bucket by the flags, and for the rest as the table has it."""
+    from delta_sidecar.spark import TimeBucket
+    from delta_sidecar.spark.ingest.tables import read_table
+
+    snapshot = read_table(store)
+    declared = None if snapshot is None else TimeBucket.from_properties(snapshot.metadata.configuration)
+    granularity = flags["granularity"] or (declared.granularity if declared else "hour")
+    if declared is None or granularity != declared.granularity:
+        return TimeBucket(granularity, flags["bucket_column"] or f"_event_{granularity}", flags["timestamp_column"])
+    return replace(
+        declared,
+        column=flags["bucket_column"] or declared.column,
+        timestamp_column=flags["timestamp_column"],
+    )
+
+
+_line = partial(labelled, indent=12)
 
 
 def summary_lines(summary: WriteSummary, granularity: str) -> Iterator[str]:
-    """What became of a batch."""
+    """The result of one batch."""
     taken = f"{summary.seconds:.1f} s"
     if summary.version is None:
         yield _line("table", summary.table)
@@ -143,8 +317,7 @@ def summary_lines(summary: WriteSummary, granularity: str) -> Iterator[str]:
         yield click.style(f"{why}: nothing was written ({taken}).", bold=True)
         return
     yield _line("table", f"{summary.table}, version {summary.version}")
-    files = f"{counted(summary.rows, 'row')} in {counted(summary.files, 'file')}, {human_size(summary.bytes)}"
-    yield _line("written", files)
+    yield _line("written", _size(summary.rows, summary.files, summary.bytes))
     named = summary.buckets - bool(summary.null_bucket_rows)
     yield _line("buckets", counted(named, granularity))
     if summary.null_bucket_rows:
@@ -154,17 +327,17 @@ def summary_lines(summary: WriteSummary, granularity: str) -> Iterator[str]:
     yield click.style(f"Written in {taken}.", bold=True)
 
 
-def stream_lines(table: str, tally: Tally) -> Iterator[str]:
-    """What became of a stream."""
-    yield _line("table", table if tally.version is None else f"{table}, version {tally.version}")
-    yield _line("written", f"{tally.text()}, in {tally.batches:,} {'batch' if tally.batches == 1 else 'batches'}")
-    if tally.skipped:
-        yield _line("", f"{tally.skipped:,} more had been written before")
-    if tally.null_bucket_rows:
-        yield _line("", f"{counted(tally.null_bucket_rows, 'row')} in no time bucket, for want of a timestamp")
-    sidecar = "none was due" if tally.sidecar_version is None else f"of version {tally.sidecar_version}"
-    if tally.sidecar_failures:
-        sidecar += f"; failed {counted(tally.sidecar_failures, 'time')} (--log text says why)"
+def stream_lines(table: str, counts: IngestCounts) -> Iterator[str]:
+    """The result of a stream."""
+    yield _line("table", table if counts.version is None else f"{table}, version {counts.version}")
+    yield _line("written", f"{counts.text()}, in {counts.batches:,} {'batch' if counts.batches == 1 else 'batches'}")
+    if counts.skipped:
+        yield _line("", f"{counts.skipped:,} more had been written before")
+    if counts.null_bucket_rows:
+        yield _line("", f"{counted(counts.null_bucket_rows, 'row')} in no time bucket, for want of a timestamp")
+    sidecar = "none was due" if counts.sidecar_version is None else f"of version {counts.sidecar_version}"
+    if counts.sidecar_failures:
+        sidecar += f"; failed {counted(counts.sidecar_failures, 'time')} (--log text says why)"
     yield _line("sidecar", sidecar)
 
 
@@ -182,143 +355,5 @@ def _sidecar(outcome: Any) -> str:  # noqa: ANN401 - of a room that is not impor
     }.get(outcome.outcome, f"none of {at} is needed")
 
 
-def _check_stream(ctx: click.Context, *, as_stream: bool, checkpoint_location: str | None, **others: Any) -> None:  # noqa: ANN401
-    if as_stream and not checkpoint_location:
-        msg = "--stream needs --checkpoint-location FOLDER, where it is kept how far it has come"
-        raise click.UsageError(msg, ctx)
-    if as_stream and others["batch_id"] is not None:
-        msg = "--batch-id is for one batch; those of a stream have ids by themselves"
-        raise click.UsageError(msg, ctx)
-    if not as_stream and (others["once"] or checkpoint_location):
-        msg = "--once and --checkpoint-location belong to --stream"
-        raise click.UsageError(msg, ctx)
-
-
-def _format_of(ctx: click.Context, source: str) -> str:
-    """What files are by their name."""
-    suffixes = PurePosixPath(source.rstrip("/")).suffixes
-    found = next((_FORMATS[each.lower()] for each in reversed(suffixes) if each.lower() in _FORMATS), None)
-    if found is None:
-        msg = "--format is needed: the name of SOURCE does not tell what its files are"
-        raise click.UsageError(msg, ctx)
-    return found
-
-
-def _written(source: str, table: str, tally: Tally, given: dict[str, Any]) -> WriteSummary:
-    with ingest_progress(tally) as stage:
-
-        def write() -> WriteSummary:
-            spark, pipeline, files, store = _opened(source, table, tally, given)
-            stage("reading")
-            rows = files.rows(spark, store)
-            stage("writing")
-            return pipeline.write(rows, batch_id=given["batch_id"])
-
-        return in_background(write)
-
-
-def _stream(source: str, table: str, tally: Tally, output: str, given: dict[str, Any]) -> None:
-    from delta_sidecar.store.address import parse_address
-
-    def show() -> None:
-        told = {name: getattr(tally, name) for name in Tally.__slots__ if name != "changed"}
-        # An address may hold a signature.
-        shown = parse_address(table).url
-        _show(output, stream_lines(shown, tally), {"table": shown, **told})
-
-    try:
-        with ingest_progress(tally) as stage:
-
-            def stream() -> None:
-                from delta_sidecar.spark.ingest.pipeline import wait_for
-
-                spark, pipeline, files, store = _opened(source, table, tally, given)
-                stage("streaming")
-                query = pipeline.write_stream(
-                    files.stream(spark),
-                    checkpoint_location=given["checkpoint_location"],
-                    trigger={"availableNow": True} if given["once"] else None,
-                    transform=lambda batch: files.arrived(batch, store),
-                )
-                wait_for(query)
-
-            in_background(stream)
-    except KeyboardInterrupt:
-        # The usual end of a stream. There are a few seconds to say what it did.
-        show()
-        raise
-    except Exception:
-        if tally.batches:
-            show()
-        raise
-    show()
-
-
-def _opened(
-    source: str, table: str, tally: Callable[[Any], None], given: dict[str, Any]
-) -> tuple[Any, IngestPipeline, Source, Any]:
-    """The session, the pipeline, the files and the table's store."""
-    from delta_sidecar.spark import IngestPipeline, spark_session
-    from delta_sidecar.spark.ingest.sources import Source
-    from delta_sidecar.spark.session.access import spark_path
-    from delta_sidecar.store import open_store
-
-    options = given["storage_options"]
-    files = Source(
-        spark_path(source, options), given["source_format"], given["timestamp_column"], given["timestamp_format"]
-    )
-    store = open_store(table, options)
-    bucket = _bucket(store, given)
-    given["granularity"] = bucket.granularity
-    spark = spark_session(
-        table,
-        master=given["master"],
-        storage_options=options,
-        # Timestamps that name no zone are in UTC. What goes wrong is told in a line.
-        settings={"spark.sql.session.timeZone": "UTC", "spark.log.level": "FATAL"},
-        others=[source, *filter(None, [given["checkpoint_location"]])],
-    )
-    pipeline = IngestPipeline(
-        spark,
-        table,
-        bucket=bucket,
-        checkpoint_interval=given["interval"],
-        target_file_size=given["target_size"],
-        app_id=given["app_id"],
-        bad_timestamps=given["bad_timestamps"].replace("-", "_"),
-        merge_schema=given["merge_schema"],
-        sidecars=not given["no_sidecars"],
-        storage_options=options,
-        listeners=[tally],
-    )
-    return spark, pipeline, files, store
-
-
-def _bucket(store: Store, given: dict[str, Any]) -> TimeBucket:
-    """The time bucket as the flags say, and for the rest as the table that is there has it."""
-    from delta_sidecar.spark import TimeBucket
-    from delta_sidecar.spark.ingest.tables import read_table
-
-    snapshot = read_table(store)
-    declared = None if snapshot is None else TimeBucket.from_properties(snapshot.metadata.configuration)
-    granularity = given["granularity"] or (declared.granularity if declared else "hour")
-    if declared is None or granularity != declared.granularity:
-        return TimeBucket(granularity, given["bucket_column"] or f"_event_{granularity}", given["timestamp_column"])
-    return replace(
-        declared,
-        column=given["bucket_column"] or declared.column,
-        timestamp_column=given["timestamp_column"],
-    )
-
-
-def _show(output: str, lines: Iterator[str], told: dict[str, Any]) -> None:
-    if output == "json":
-        # Whatever is no ASCII letter is escaped: nothing in a name can steer a terminal.
-        click.echo(json.dumps(told, indent=2))
-        return
-    for line in lines:
-        click.echo(line, color=False if is_colourless() else None)
-
-
-def _line(label: str, text: str) -> str:
-    return labelled(label, text, _LABEL)
+def _size(rows: int, files: int, size: int) -> str:
+    return f"{counted(rows, 'row')} in {counted(files, 'file')}, {human_size(size)}"

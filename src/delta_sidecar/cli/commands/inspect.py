@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import textwrap
 from typing import TYPE_CHECKING
 
 import click
 
-from delta_sidecar.cli.options import (
-    ONE_TABLE,
-    only_one_table,
-    output_option,
-    storage_option,
-    table_argument,
-    timestamp_option,
-    version_option,
-)
-from delta_sidecar.cli.output import counted, human_size, printable
-from delta_sidecar.cli.process import FAILED, ending, is_colourless
+from delta_sidecar.cli import options
+from delta_sidecar.cli.process import FAILED, Command
+from delta_sidecar.cli.text import counted, echo_report, human_size, labelled, requests_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from delta_sidecar.health.report import BaseReport, Finding, SidecarsReport, TableReport
+    from delta_sidecar.health.report import BaseReport, SidecarsReport, TableReport
     from delta_sidecar.replay.estimate import Range
 
 
@@ -37,19 +27,17 @@ Examples:
 """
 
 
-@click.command(
-    context_settings=ONE_TABLE, epilog=_EXAMPLES, short_help="Show the state of a Delta table's log, and what to do."
-)
-@table_argument
-@version_option
-@timestamp_option
-@output_option
+@click.command(cls=Command, epilog=_EXAMPLES, short_help="Show the state of a Delta table's log, and what to do.")
+@options.table
+@options.version
+@options.timestamp
+@options.output
 @click.option(
     "--fail-on",
     type=click.Choice(["warning", "problem"]),
     help="Exit code 1 if there is such a finding, or a graver one.",
 )
-@storage_option
+@options.storage
 def inspect(
     *,
     table: str,
@@ -64,59 +52,43 @@ def inspect(
     Versions, checkpoints, commits since the newest one, files, and findings: what would slow a reader down, or stop
     it, and what to do. A few requests are made, and the file list is not read.
     """
-    ctx = only_one_table()
-    with ending():
-        from delta_sidecar.health import inspect_table
+    from delta_sidecar.health import inspect_table
 
-        report = inspect_table(table, version=version, timestamp=timestamp, storage_options=storage_options)
-        click.echo(_rendered(report, output), color=False if is_colourless() else None)
+    report = inspect_table(table, version=version, timestamp=timestamp, storage_options=storage_options)
+    echo_report(output, _lines(report), report.as_dict())
     if fail_on is not None and _is_at_least(report, fail_on):
-        ctx.exit(FAILED)
-
-
-def _rendered(report: TableReport, output: str) -> str:
-    if output == "json":
-        # Whatever is no ASCII letter is escaped: nothing in a name can steer a terminal.
-        return json.dumps(report.as_dict(), indent=2)
-
-    return report_text(report)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _is_at_least(report: TableReport, severity: str) -> bool:
     from delta_sidecar.health.report import SEVERITIES
 
-    ranks = {name: rank for rank, name in enumerate(SEVERITIES)}
+    severities: tuple[str, ...] = SEVERITIES
     worst = report.worst()
-    return worst is not None and ranks[worst] >= ranks[severity]  # type: ignore[index]
+    return worst is not None and severities.index(worst) >= severities.index(severity)
 
 
-# A report of an inspection as lines for people: facts by name, then findings with what to do.
-
+# Lines for people: facts by name, then findings with what to do.
 
 _COLOURS = {"problem": "red", "warning": "yellow", "info": "cyan"}
-_NAME = 18
-_WIDEST = 110
-_NARROWEST = 60
+_LABEL = 18
+_NARROWEST, _WIDEST = 60, 110
 _MOST_SHOWN = 3
 
 
-def report_text(report: TableReport) -> str:
-    """The lines, with the colours of a terminal."""
+def _lines(report: TableReport) -> Iterator[str]:
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
-    lines: list[str] = []
     for name, text in _facts(report):
-        wrapped = textwrap.wrap(printable(text), width - _NAME, break_long_words=False, break_on_hyphens=False) or [""]
-        lines.append(f"{click.style(f'{name:<{_NAME}}', bold=True)}{wrapped[0]}")
-        lines += [" " * _NAME + more for more in wrapped[1:]]
-    lines.append("")
+        yield click.style(f"{name:<{_LABEL}}", bold=True) + labelled("", text, _LABEL, width)[_LABEL:]
+    yield ""
     for finding in report.findings:
-        lines += _finding(finding, width)
+        yield f"{click.style(finding.severity, fg=_COLOURS[finding.severity], bold=True)}: {finding.code}"
+        yield labelled("", finding.message, 2, width)
+        yield labelled("  ->", finding.advice, 5, width)
+        yield ""
     if not report.findings:
-        lines.append(click.style("Nothing to report.", fg="green"))
-    asked = report.requests
-    cost = f"{counted(asked.requests, 'request')}, {human_size(asked.bytes)}, {counted(asked.trips, 'trip')}"
-    lines.append(click.style(f"read by {cost}", dim=True))
-    return "\n".join(lines)
+        yield click.style("Nothing to report.", fg="green")
+    yield click.style(f"read by {requests_text(report.requests)}", dim=True)
 
 
 def _facts(report: TableReport) -> Iterator[tuple[str, str]]:
@@ -126,10 +98,12 @@ def _facts(report: TableReport) -> Iterator[tuple[str, str]]:
         yield "scanned", "no, see below"
     yield from _metadata(report)
     if report.estimate is not None:
-        found = report.estimate
-        yield "files", _range(found.files)
-        yield "size", _sizes(report)
-        yield "rows", _range(found.rows)
+        files, size = report.estimate.files, report.estimate.bytes
+        yield "files", _range(files)
+        is_known = size.is_exact and files.is_exact and files.lower
+        average = f"; {human_size(size.lower // files.lower)} a file" if is_known else ""
+        yield "size", _range(size, human_size) + average
+        yield "rows", _range(report.estimate.rows)
     yield from _log(report)
 
 
@@ -222,36 +196,9 @@ def _sidecar(sidecars: SidecarsReport) -> str:
     return f"version {base.version}{how}, {human_size(base.bytes)}: {', '.join(inside)}{after}"
 
 
-def _sizes(report: TableReport) -> str:
-    if report.estimate is None:
-        return ""
-    files, size = report.estimate.files, report.estimate.bytes
-    if size.is_exact:
-        average = f"; {human_size(size.lower // files.lower)} a file" if files.is_exact and files.lower else ""
-        return human_size(size.lower) + average
-    if size.upper is None:
-        return f"{human_size(size.lower)} or more" if size.lower else "not known"
-    return f"{human_size(size.lower)} to {human_size(size.upper)}"
-
-
-def _range(number: Range) -> str:
+def _range(number: Range, form: Callable[[int], str] = "{:,}".format) -> str:
     if number.is_exact:
-        return f"{number.lower:,}"
+        return form(number.lower)
     if number.upper is None:
-        return f"{number.lower:,} or more" if number.lower else "not known"
-    return f"{number.lower:,} to {number.upper:,}"
-
-
-def _finding(finding: Finding, width: int) -> Iterator[str]:
-    head = click.style(finding.severity, fg=_COLOURS[finding.severity], bold=True)
-    yield f"{head}: {finding.code}"
-    for text, first in ((finding.message, "  "), (finding.advice, "  -> ")):
-        yield from textwrap.wrap(
-            printable(text),
-            width,
-            initial_indent=first,
-            subsequent_indent=" " * len(first),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    yield ""
+        return f"{form(number.lower)} or more" if number.lower else "not known"
+    return f"{form(number.lower)} to {form(number.upper)}"

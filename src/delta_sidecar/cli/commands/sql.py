@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from delta_sidecar.cli.options import rows_output_option, storage_option, summary_option
-from delta_sidecar.cli.process import FAILED, ending, report
-from delta_sidecar.cli.progress import refuse_binary_on_terminal, write_batches
+from delta_sidecar.cli import options
+from delta_sidecar.cli.output import write_batches
+from delta_sidecar.cli.process import FAILED, Command, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    import pyarrow as pa
-
-    from delta_sidecar.cli.output import Rendering
     from delta_sidecar.connect.duckdb_query import QueryRows
     from delta_sidecar.table.pinned import TableHandle
 
@@ -36,10 +33,10 @@ Examples:
 _NAME = re.compile(r"[A-Za-z_]\w{0,62}", re.ASCII)
 
 
-def _named(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Splits each `NAME=VALUE`. No message repeats what was given: it may hold a secret."""
+def _named(ctx: click.Context, param: click.Parameter, pairs: Sequence[str]) -> dict[str, str]:
+    """Splits each `NAME=VALUE`. No message repeats them: they may hold a secret."""
     found: dict[str, str] = {}
-    for pair in given:
+    for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not _NAME.fullmatch(name) or not value:
             msg = f"{param.metavar} is expected, with a plain word for NAME (what was given is not shown)"
@@ -52,16 +49,18 @@ def _named(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> 
     return found
 
 
-def _versions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, int]:
-    found = _named(ctx, param, given)
+def _versions(ctx: click.Context, param: click.Parameter, pairs: Sequence[str]) -> dict[str, int]:
+    found = _named(ctx, param, pairs)
     if not all(value.isascii() and value.isdigit() for value in found.values()):
         msg = "a version is a whole number from 0 on"
         raise click.BadParameter(msg, ctx, param)
     return {name: int(value) for name, value in found.items()}
 
 
-class _SqlCommand(click.Command):
+class _SqlCommand(Command):
     """A command whose argument may begin with a comment of SQL, which is no option."""
+
+    expected, hint = "one QUERY is expected", ": put it in quotes"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [f"\n{arg}" if re.match(r"--[^=\s]*\s", arg) else arg for arg in args])
@@ -69,7 +68,6 @@ class _SqlCommand(click.Command):
 
 @click.command(
     cls=_SqlCommand,
-    context_settings={"allow_extra_args": True},
     epilog=_EXAMPLES,
     short_help="Query Delta tables in SQL, with DuckDB.",
 )
@@ -99,9 +97,9 @@ class _SqlCommand(click.Command):
     callback=_named,
     help="That table as of a time in ISO 8601, in UTC where it names no zone.",
 )
-@rows_output_option
-@storage_option
-@summary_option
+@options.rows_output
+@options.storage
+@options.summary
 def sql(
     *,
     query: str,
@@ -118,57 +116,33 @@ def sql(
     query sees its tables and nothing else, no file of this machine and no extension. The options of the store are for
     all tables.
     """
-    ctx = click.get_current_context()
-    _check(ctx, tables, {**versions, **timestamps})
-    stdout = sys.stdout.buffer
-    refuse_binary_on_terminal(output, stdout, ctx)
-    with ending():
-        running = _duckdb()
-        from delta_sidecar.cli.options import open_table
-        from delta_sidecar.cli.progress import QueryTold, progress_of
-
-        text = sys.stdin.read() if query == "-" else query
-        opened = {
-            name: open_table(address, versions.get(name), timestamps.get(name), storage_options)
-            for name, address in tables.items()
-        }
-        with (
-            # Leaving it stops the query and the requests, however this ends.
-            running(text, opened) as rows,
-            progress_of(QueryTold(rows), summary=summary, beside_data=stdout.isatty()) as progress,
-        ):
-            write_batches(rows, _rendering(output, rows.schema), stdout, progress)
-
-
-def _check(ctx: click.Context, tables: Mapping[str, str], named: Mapping[str, object]) -> None:
-    if ctx.args:
-        msg = f"one QUERY is expected, and {len(ctx.args)} more arguments were given: put it in quotes"
-        raise click.UsageError(msg, ctx)
-    unknown = [name for name in named if name not in tables]
+    unknown = [name for name in (*versions, *timestamps) if name not in tables]
     if unknown:
         msg = f"--version and --timestamp name tables of --table, and {unknown[0]!r} is none of them"
-        raise click.UsageError(msg, ctx)
+        raise click.UsageError(msg)
+    running = _duckdb()
+    from delta_sidecar.cli.progress import query_status, scan_progress
+    from delta_sidecar.cli.table import PlanText, row_rendering
+
+    text = sys.stdin.read() if query == "-" else query
+    opened = {
+        name: options.open_table(address, versions.get(name), timestamps.get(name), storage_options)
+        for name, address in tables.items()
+    }
+    with (
+        # Leaving it stops the query and the requests, however this ends.
+        running(text, opened) as rows,
+        scan_progress(lambda: query_status(rows), summary=summary) as reporter,
+    ):
+        # A plan is a drawing of many lines, and no value to be cut.
+        is_plan = output == "text" and rows.schema.names == ["explain_key", "explain_value"]
+        write_batches(rows, PlanText() if is_plan else row_rendering(output), reporter)
 
 
 def _duckdb() -> Callable[[str, Mapping[str, TableHandle]], AbstractContextManager[QueryRows]]:
-    """What runs queries.
-
-    Raises:
-        click.exceptions.Exit: DuckDB is not installed.
-    """
     try:
         from delta_sidecar.connect.duckdb_query import running
     except ImportError as error:
         report(str(error))
         raise click.exceptions.Exit(FAILED) from None
     return running
-
-
-def _rendering(output: str, schema: pa.Schema) -> Rendering:
-    from delta_sidecar.cli.commands.head import row_rendering
-    from delta_sidecar.cli.table import PlanText
-
-    # A plan is a drawing of many lines, and no value to be cut.
-    return (
-        PlanText() if output == "text" and schema.names == ["explain_key", "explain_value"] else row_rendering(output)
-    )
