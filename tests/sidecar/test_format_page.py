@@ -12,10 +12,10 @@ from tests.sidecar.test_segments import segmented
 from tests.sidecar.worked_example import COMMIT, PAGE, PLACE, SCHEMA, blocks, example, rows
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.footer import footer_value
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
+    LARGEST_DOCUMENT,
     MOST_ROW_GROUPS,
     SEGMENT_ROW_GROUPS,
     decode_footer_body,

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tests.sidecar.made import INSTANT, DataFile, data_file
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups
+from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, StatsFooter
 from delta_sidecar.sidecar.manifest import (
     CommitMark,
     Manifest,
@@ -118,12 +118,13 @@ def group_of(number: int, file: DataFile) -> RowGroup:
         stats_offset=stats_at,
         stats_length=len(stats),
         stats_digest=xxh3_128(stats),
-        stats_footer_length=len(footer),
-        stats_footer_digest=xxh3_128(footer),
+        stats_footer=StatsFooter(len(footer), xxh3_128(footer)),
         first_key=(1, hour, part[0]["path"], ""),
         last_key=(1, hour, part[-1]["path"], ""),
         event_hour_min=hour,
         event_hour_max=hour,
+        null_buckets=0,
+        odd_buckets=0,
         columns={"event_time": Bounds(*(_instant(part[0][f"{side}.event_time"]) for side in ("min", "max")))},
     )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from tests.build.reading_back import read_back
 from tests.builder import TableBuilder, add
 

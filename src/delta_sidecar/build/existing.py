@@ -15,8 +15,7 @@ from delta_sidecar.build.publish import publish_manifest
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, SidecarError
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.replay.witnesses import VersionProof
-from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
-from delta_sidecar.sidecar.manifest import decode_manifest, decode_segment
+from delta_sidecar.sidecar.manifest import LARGEST_DOCUMENT, decode_manifest, decode_segment
 from delta_sidecar.sidecar.names import manifest_name
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.write import unwritable, write_footer
 from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, Segment, Segments
 from delta_sidecar.sidecar.manifest import (
+    LARGEST_DOCUMENT,
     MOST_ROW_GROUPS,
     SEGMENT_ROW_GROUPS,
     SidecarFile,

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.groups import GroupFacts, facts_of
 from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.sidecar.footer import MAGIC
-from delta_sidecar.sidecar.groups import RowGroup
-from delta_sidecar.sidecar.manifest import FOOTER_KEY, Totals
+from delta_sidecar.sidecar.groups import RowGroup, StatsFooter
+from delta_sidecar.sidecar.manifest import FOOTER_KEY, NO_FILES, Totals
 from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 
 if TYPE_CHECKING:
@@ -207,7 +209,7 @@ class _Spool:
         self._index, self._statistics = index, statistics
         self._index_footers: list[int] = []
         self._index_bytes = self._stats_bytes = self._kept_texts = 0
-        self._totals = Totals()
+        self._totals = NO_FILES
 
     def add(self, made: _Made) -> None:
         self._index.write(made.index)
@@ -224,8 +226,7 @@ class _Spool:
                 stats_offset=self._stats_bytes,
                 stats_length=len(made.statistics),
                 stats_digest=xxh3_128(made.statistics),
-                stats_footer_length=len(footer),
-                stats_footer_digest=xxh3_128(footer),
+                stats_footer=StatsFooter(len(footer), xxh3_128(footer)),
                 first_key=facts.first_key,
                 last_key=facts.last_key,
                 event_hour_min=facts.event_hour_min,

@@ -49,9 +49,15 @@ from delta_sidecar.replay.pruning import bind_predicate
 from delta_sidecar.replay.resume import broken_at, given_keys, holds, in_order, is_one_run, is_told_alike
 from delta_sidecar.replay.seen.seen import SeenSet
 from delta_sidecar.replay.witnesses import ProofFiles, by_path
-from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.layout import SidecarLayout
-from delta_sidecar.sidecar.manifest import FOOTER_KEY, Manifest, Totals, decode_footer_body, decode_manifest
+from delta_sidecar.sidecar.manifest import (
+    FOOTER_KEY,
+    LARGEST_DOCUMENT,
+    Manifest,
+    Totals,
+    decode_footer_body,
+    decode_manifest,
+)
 from delta_sidecar.sidecar.names import sidecar_name
 
 if TYPE_CHECKING:

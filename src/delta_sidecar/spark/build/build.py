@@ -36,7 +36,7 @@ from delta_sidecar.errors import (
 from delta_sidecar.events import Events
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
-from delta_sidecar.sidecar.manifest import Totals
+from delta_sidecar.sidecar.manifest import NO_FILES
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.build.parts import RECORD, PartWriter, joined_records, with_keys
 from delta_sidecar.spark.failures import SPARK_ERRORS, error_line
@@ -229,7 +229,7 @@ class _Build(Course):
     def _nothing(self, plan: Plan) -> Made:
         """The sidecar of a table without files: one file, as the local build makes it."""
         maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), DEFAULT_STATS_FORMAT)
-        facts = replace(plan.facts, totals=Totals(), stats_format=DEFAULT_STATS_FORMAT)
+        facts = replace(plan.facts, totals=NO_FILES, stats_format=DEFAULT_STATS_FORMAT)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             pieces = write_pieces((), maker, plan.layout, Path(folder))
             self._check_unchanged(plan)

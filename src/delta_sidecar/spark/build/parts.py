@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import asdict, replace
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
@@ -31,9 +32,7 @@ from delta_sidecar.errors import BuildError, TemporaryFileError
 from delta_sidecar.log.actions import DELETION_VECTOR
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.stats import parse_statistics
-from delta_sidecar.sidecar.canonical import parse, seal
-from delta_sidecar.sidecar.groups import read_row_groups
-from delta_sidecar.sidecar.manifest import SidecarFile, Totals, encode_segment
+from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
 from delta_sidecar.sidecar.names import part_name
 from delta_sidecar.sidecar.order import key_scalars, typed, without_nan
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
@@ -284,9 +283,7 @@ def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Par
     files = tuple(SidecarFile(record["name"], record["size"]) for record in ordered)
     found: list[RowGroup] = []
     for number, record in enumerate(ordered):
-        groups = read_row_groups(
-            parse(bytes(record["groups"])), first_index=0, sizes=[record["size"]], form=facts.key_form()
-        )
+        groups = decode_groups(bytes(record["groups"]), first_index=0, sizes=[record["size"]], form=facts.key_form())
         found.extend(replace(group, file=number) for group in groups)
     # Every part has its incomplete files in front; here all of those come before all others.
     found.sort(key=lambda group: bool(group.first_key[0]))
@@ -298,7 +295,7 @@ def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Par
         sum(record["kept_texts"] for record in ordered),
         sum(record["index_bytes"] for record in ordered),
         sum(record["stats_bytes"] for record in ordered),
-        sum((_totals(record) for record in ordered), Totals()),
+        sum((_totals(record) for record in ordered), NO_FILES),
     )
 
 
