@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.sidecar.made import VALUES, batches, schemas
 
 from delta_sidecar._arrow import xxh3_128
+from delta_sidecar._thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct, write_struct
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.footer import FILE_GROUPS, FILE_KEYS, footer_value, key_value, read_footer, sealed
 from delta_sidecar.sidecar.pieces import (
@@ -20,7 +21,6 @@ from delta_sidecar.sidecar.pieces import (
     piece_footer,
     read_piece_footer,
 )
-from delta_sidecar.sidecar.thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct, write_struct
 
 if TYPE_CHECKING:
     from delta_sidecar.sidecar.schema import SidecarSchema

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections import deque
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,7 +17,7 @@ from delta_sidecar.sidecar.groups import LARGEST, Bounds
 from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.order import partition_column
-from delta_sidecar.sidecar.row_stats import bound_column
+from delta_sidecar.sidecar.rows import bound_column, untold_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -192,7 +191,7 @@ def _buckets(group: pa.RecordBatch, layout: PlannedLayout) -> tuple[str | None, 
 def _untold(column: pa.StringArray, physical: str) -> np.ndarray:
     if column.null_count == len(column):
         return np.zeros(len(column), dtype=np.bool_)
-    return np.array([text is not None and physical in json.loads(text) for text in column.to_pylist()], dtype=np.bool_)
+    return np.array([physical in untold_names(text) for text in column.to_pylist()], dtype=np.bool_)
 
 
 def _summaries(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, Bounds]:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from delta_sidecar.build.rows import AddActions, RowMaker, read_statistics
+from delta_sidecar.build.rows import ActionColumns, RowMaker
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, choose_stats_format
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.scan import Manner, forward_scan
+from delta_sidecar.sidecar.rows import read_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +56,7 @@ def live_rows(
         events: Is told what happens.
         threads: How many threads make rows.
     """
-    actions_as_they_are = AddActions(partition_columns(snapshot))
+    actions_as_they_are = ActionColumns(partition_columns(snapshot))
     chain = forward_scan(snapshot, None, manner=Manner(columns=actions_as_they_are, events=events))
     waiting: deque[Future[pa.RecordBatch]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="delta-sidecar-rows")
@@ -137,7 +138,7 @@ def _sample_rows(layout: PlannedLayout) -> int:
 
 
 def _first_actions(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> pa.RecordBatch | None:
-    columns = AddActions(partition_columns(snapshot))
+    columns = ActionColumns(partition_columns(snapshot))
     most = _sample_rows(layout)
     chain = forward_scan(snapshot, None, manner=Manner(columns=columns))
     found: list[pa.RecordBatch] = []

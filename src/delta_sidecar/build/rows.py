@@ -1,11 +1,7 @@
-"""Rows of a metadata sidecar, straight from `add` actions.
-
-The text of statistics becomes native columns; where they do not say all of it, it is kept.
-"""
+"""Rows of a metadata sidecar as a build sorts them: with the columns of their order, made of `add` actions."""
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from dataclasses import dataclass
@@ -13,63 +9,46 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, scalar, strings, valid_mask
+from delta_sidecar._arrow import int64s, strings
 from delta_sidecar.errors import TemporaryFileError
-from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, guess_statistics, parse_statistics
-from delta_sidecar.log.stats_text import say_the_same
-from delta_sidecar.replay.files import FileColumns, partition_texts, struct_fields
-from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.row_stats import rebuilt_texts
+from delta_sidecar.replay.files import FileColumns, partition_texts
+from delta_sidecar.sidecar.rows import file_columns, partition_columns, statistics_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from delta_sidecar.build.layout import PlannedLayout
-    from delta_sidecar.log.schema import ColumnPath
-
-    Kinds = Mapping[ColumnPath, pa.DataType | None]
 
 
 MOST_CELLS = 2 << 20
 """Most values in one batch of rows: a wide table has few rows in it."""
 
 
-class AddActions(FileColumns):
-    """Lets the fields of `add` actions through as they are, for `RowMaker` to make rows of."""
+class ActionColumns(FileColumns):
+    """Passes the fields of `add` actions on as they are, for `RowMaker` to make rows of."""
 
     __slots__ = ()
 
-    def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:  # noqa: ARG002 - they tell it themselves
+    def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:  # noqa: ARG002 - the columns have it
         """Makes a batch of the fields; arguments as for `FileColumns.batch`."""
         return pa.RecordBatch.from_arrays(list(add.values()), names=list(add))
 
 
 @dataclass(frozen=True, slots=True)
 class RowMaker:
-    """Makes rows of a sidecar from `add` actions.
-
-    Attributes:
-        layout: The layout of the sidecar.
-        instants: Physical paths of the timestamps that are moments in time, not readings of a clock.
-        stats_format: The layout that texts of statistics are rebuilt in.
-        guess: Whether texts of statistics are worth guessing at.
-    """
+    """Makes rows of a sidecar from `add` actions."""
 
     layout: PlannedLayout
-    instants: frozenset[tuple[str, ...]]
-    stats_format: str
-    guess: bool = True
+    instants: frozenset[tuple[str, ...]]  # physical paths of timestamps that are moments in time
+    stats_format: str  # the layout that texts of statistics are rebuilt in
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns of a row: the index, the statistics, and what the order takes besides."""
+        """All columns of a row: the index, the statistics, and those of the order."""
         schema = self.layout.schema
-        return pa.schema([*schema.index, *schema.statistics_schema, *key_fields(self.layout)])
+        return pa.schema([*schema.index, *schema.statistics_schema, *_key_fields(self.layout)])
 
     @property
     def most_rows(self) -> int:
@@ -77,13 +56,13 @@ class RowMaker:
         return max(1, MOST_CELLS // len(self.schema))
 
     def rows(self, actions: pa.RecordBatch) -> pa.RecordBatch:
-        """Makes rows of a batch that `AddActions` made."""
-        schema, order = self.layout.schema, self.layout.order
+        """Makes rows of a batch that `ActionColumns` made."""
+        schema = self.layout.schema
         columns, texts = self.without_statistics(actions)
         columns |= self.statistics(texts)
         fields = [*schema.index, *schema.statistics_schema]
         batch = pa.RecordBatch.from_arrays([columns[field.name] for field in fields], schema=pa.schema(fields))
-        complete, *values, _, vectors = order.of_rows(batch, schema)
+        complete, *values, _, vectors = self.layout.order.of_rows(batch, schema)
         return pa.RecordBatch.from_arrays([*batch.columns, complete, *values, vectors], schema=self.schema)
 
     def finished(self, group: pa.RecordBatch) -> pa.RecordBatch:
@@ -92,74 +71,23 @@ class RowMaker:
 
     def without_statistics(self, actions: pa.RecordBatch) -> tuple[dict[str, pa.Array], pa.StringArray]:
         """The columns of rows that are not from the statistics, and the statistics' texts."""
-        rows = actions.num_rows
+        schema, rows = self.layout.schema, actions.num_rows
         add = dict(zip(actions.schema.names, actions.columns, strict=True))
         # Partition values are taken apart here, by their physical names.
         rest = {name: column for name, column in add.items() if not name.startswith("partitionValues")}
         files = FileColumns((), self.instants).batch(rest, rows)
-        columns = {name: files.column(name) for name in _AS_THEY_ARE}
-        columns["path"] = files.column("raw_path")
-        for name, column in struct_fields(files.column("deletion_vector")).items():
-            columns[f"dv.{name}"] = column
-        columns |= self._partitions(add, rows)
-        return columns, files.column("stats")
+        partitions = {physical: partition_texts(add, physical, rows) for physical in partition_columns(schema)}
+        return file_columns(files, partitions, schema), files.column("stats")
 
     def statistics(self, texts: pa.StringArray) -> dict[str, pa.Array]:
         """The columns of rows that are from the statistics."""
-        kinds = self.layout.schema.statistics
-        found, kept = native_statistics(texts, kinds, self.stats_format, guess=self.guess)
-        columns = {"num_records": found.num_records, "tight_bounds": found.tight}
-        for path, kind in kinds.items():
-            name, column = column_name(path), found.columns[path]
-            if kind is not None:
-                columns[f"min.{name}"], columns[f"max.{name}"] = column.lower, column.upper
-            columns[f"null_count.{name}"] = column.null_count
-        columns["stats_json"] = kept
-        return columns
-
-    def _partitions(self, add: Mapping[str, pa.Array], rows: int) -> dict[str, pa.Array]:
-        schema = self.layout.schema
-        columns = {}
-        untold: dict[str, NDArray[np.bool_]] = {}
-        for physical in (*([] if schema.bucket is None else [schema.bucket]), *schema.partitions):
-            found = partition_texts(add, physical, rows)
-            bucket = schema.bucket_column if physical == schema.bucket else None
-            columns[bucket or f"partition.{column_name((physical,))}"] = found.texts
-            if not found.told.all():
-                untold[physical] = ~found.told
-        columns["untold"] = _untold(untold, rows)
-        return columns
+        return statistics_columns(texts, self.layout.schema, self.stats_format)
 
 
-def key_fields(layout: PlannedLayout) -> list[pa.Field]:
+def _key_fields(layout: PlannedLayout) -> list[pa.Field]:
     """Columns that rows have for the order alone."""
     values = [pa.field(f"#{number}", value.type) for number, value in enumerate(layout.order.sort)]
     return [pa.field("#complete", pa.int8()), *values, pa.field("#vector", pa.string())]
-
-
-_AS_THEY_ARE = (
-    "size",
-    "modification_time",
-    "tags",
-    "base_row_id",
-    "default_row_commit_version",
-    "clustering_provider",
-)
-
-
-def _untold(untold: dict[str, NDArray[np.bool_]], rows: int) -> pa.StringArray:
-    """Which partition values the log does not tell: a JSON list of physical names; null where it tells all."""
-    string = pa.string()
-    if not untold:
-        return pa.nulls(rows, string)
-    nothing = scalar("", string)
-    names = [
-        pc.if_else(booleans(mask), scalar(json.dumps(name, ensure_ascii=False) + ",", string), nothing)
-        for name, mask in untold.items()
-    ]
-    listed = pc.utf8_rtrim(pc.binary_join_element_wise(*names, nothing), characters=",")
-    text = pc.binary_join_element_wise(scalar("[", string), listed, scalar("]", string), nothing)
-    return pc.if_else(pc.equal(listed, nothing), scalar(None, string), text)
 
 
 # Rows that are too large to be sorted: their statistics wait in a file of their own, as compressed text.
@@ -174,17 +102,10 @@ _PLACE, _PACKED, _LENGTH = "#place", "#packed", "#length"
 
 @dataclass(frozen=True, slots=True)
 class PackedRows:
-    """Makes rows in two steps, before and after the sort.
-
-    Attributes:
-        maker: Makes rows in one step.
-        partition_columns: (logical, physical) names.
-        texts: Where texts of statistics wait.
-        most_rows: How many rows may be made at once.
-    """
+    """Makes rows in two steps, before and after the sort."""
 
     maker: RowMaker
-    partition_columns: tuple[tuple[str, str], ...]
+    partition_columns: tuple[tuple[str, str], ...]  # (logical, physical) names
     texts: WaitingTexts
     most_rows: int = 65_536
 
@@ -196,7 +117,7 @@ class PackedRows:
         fields = [*layout.schema.index, *layout.schema.statistics_schema]
         plain = [field for field in fields if field.name not in of_statistics]
         places = [pa.field(name, pa.int64()) for name in (_PLACE, _PACKED, _LENGTH)]
-        return pa.schema([*plain, *places, *key_fields(layout)])
+        return pa.schema([*plain, *places, *_key_fields(layout)])
 
     def rows(self, actions: pa.RecordBatch) -> pa.RecordBatch:
         """Makes rows without their statistics."""
@@ -224,11 +145,7 @@ class PackedRows:
 
 
 class WaitingTexts:
-    """Texts in a temporary file, each compressed by itself. From any thread.
-
-    Args:
-        path: The file, which is made.
-    """
+    """Texts in a temporary file, each compressed by itself. From any thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -280,147 +197,3 @@ class WaitingTexts:
 
     def _failed(self, error: OSError) -> TemporaryFileError:
         return TemporaryFileError(f"the temporary file {self._path} cannot be used: {error.strerror}")
-
-
-# Texts of statistics as native columns, and which of them have to be kept.
-
-
-def native_statistics(
-    texts: pa.StringArray, kinds: Kinds, stats_format: str, *, guess: bool
-) -> tuple[FileStatistics, pa.StringArray]:
-    """Reads texts of statistics; every column is there, if only as nulls.
-
-    Args:
-        texts: The texts; null where a file has none.
-        kinds: Type of each column by its path, None for one that has no bounds.
-        stats_format: The layout that texts are rebuilt in.
-        guess: Whether they look alike, so that guessing is worth while. What comes out is the same.
-
-    Returns:
-        The statistics, and the texts that say more than can be rebuilt from them.
-    """
-    guessed = _guessed(texts, kinds, stats_format) if guess and texts.null_count < len(texts) else None
-    if guessed is None:
-        found = read_statistics(texts, kinds)
-        return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format), kinds)
-    known, found = guessed
-    if known.all():
-        return found, pa.nulls(len(texts), pa.string())
-    rest = texts.filter(booleans(~known))
-    others = read_statistics(rest, kinds)
-    kept = _kept(rest, rebuilt_texts(others, len(rest), stats_format), kinds)
-    merge = _merging(known)
-    return _merged(found, others, merge), merge(pa.nulls(len(texts) - len(rest), pa.string()), kept)
-
-
-def read_statistics(texts: pa.StringArray, kinds: Kinds) -> FileStatistics:
-    """Reads texts of statistics; every column is there, if only as nulls. Arguments as for `native_statistics`."""
-    if texts.null_count == len(texts):
-        return _filled(FileStatistics(None, None, {}), kinds, len(texts))
-    found = parse_statistics(texts, {path: pa.binary() if kind is None else kind for path, kind in kinds.items()})
-    return _filled(found, kinds, len(texts))
-
-
-def _guessed(texts: pa.StringArray, kinds: Kinds, stats_format: str) -> tuple[NDArray[np.bool_], FileStatistics] | None:
-    """Of which texts a guess is right, and what those say; None where it is right of few."""
-    told = valid_mask(texts)
-    present = texts if told.all() else texts.filter(booleans(told))
-    guess = guess_statistics(present, kinds)
-    if guess is None:
-        return None
-    alike = present if guess.fits.all() else present.filter(booleans(guess.fits))
-    stats = _filled(guess.stats, kinds, len(alike))
-    try:
-        right = bits_of(pc.equal(alike, rebuilt_texts(stats, len(alike), stats_format)))
-    except pa.ArrowInvalid:
-        # A value was cut in the middle of a character.
-        return None
-    if np.count_nonzero(right) < len(texts) // 2:
-        return None
-    known = told.copy()
-    fits = guess.fits.copy()
-    fits[guess.fits] = right
-    known[told] = fits
-    if right.all():
-        return known, stats
-    chosen = booleans(right)
-    return known, _each(stats, lambda column: column.filter(chosen))
-
-
-def _filled(found: FileStatistics, kinds: Kinds, rows: int) -> FileStatistics:
-    nothing = _Nulls(rows)
-    unknown = ColumnStatistics(None, None, None)
-    columns = {}
-    for path, kind in kinds.items():
-        column = found.columns.get(path, unknown)
-        lower, upper = (nothing.of(kind) if side is None else side for side in (column.lower, column.upper))
-        counts = nothing.of(pa.int64()) if column.null_count is None else column.null_count
-        columns[path] = ColumnStatistics(None if kind is None else lower, None if kind is None else upper, counts)
-    num_records = nothing.of(pa.int64()) if found.num_records is None else found.num_records
-    return FileStatistics(num_records, nothing.of(pa.bool_()) if found.tight is None else found.tight, columns)
-
-
-class _Nulls:
-    """Columns of nulls, which share their memory: a wide table may have no statistics at all."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._known: dict[pa.DataType, pa.Array] = {}
-
-    def of(self, kind: pa.DataType | None) -> pa.Array | None:
-        """A column of a type; None for no type."""
-        if kind is None:
-            return None
-        if kind not in self._known:
-            self._known[kind] = pa.nulls(self._rows, kind)
-        return self._known[kind]
-
-
-def _kept(texts: pa.StringArray, rebuilt: pa.StringArray, kinds: Kinds) -> pa.StringArray:
-    """The texts that say something else than what is rebuilt."""
-    kept = valid_mask(texts) & ~bits_of(pc.equal(texts, rebuilt))
-    if kept.any():
-        differing = booleans(kept)
-        kept[kept] = ~say_the_same(texts.filter(differing), rebuilt.filter(differing), kinds)
-    if not kept.any():
-        return pa.nulls(len(texts), pa.string())
-    # Taking copies what is kept and nothing else.
-    return texts.take(nullable_int64s(np.arange(len(texts), dtype=np.int64), kept))
-
-
-def _merging(first: NDArray[np.bool_]) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """What puts two columns together: the values of one where `first` says so, those of the other elsewhere."""
-    places = np.empty(len(first), dtype=np.int64)
-    count = int(np.count_nonzero(first))
-    places[first] = np.arange(count)
-    places[~first] = np.arange(count, len(first))
-    order = int64s(places)
-    return lambda one, other: pa.concat_arrays([one, other]).take(order)
-
-
-def _merged(
-    one: FileStatistics, other: FileStatistics, merge: Callable[[pa.Array, pa.Array], pa.Array]
-) -> FileStatistics:
-    def both(left: pa.Array | None, right: pa.Array | None) -> pa.Array | None:
-        return None if left is None or right is None else merge(left, right)
-
-    columns = {
-        path: ColumnStatistics(
-            both(column.lower, other.columns[path].lower),
-            both(column.upper, other.columns[path].upper),
-            both(column.null_count, other.columns[path].null_count),
-        )
-        for path, column in one.columns.items()
-    }
-    return FileStatistics(both(one.num_records, other.num_records), both(one.tight, other.tight), columns)
-
-
-def _each(stats: FileStatistics, change: Callable[[pa.Array], pa.Array]) -> FileStatistics:
-    def changed(column: pa.Array | None) -> pa.Array | None:
-        return None if column is None else change(column)
-
-    columns = {
-        path: ColumnStatistics(changed(column.lower), changed(column.upper), changed(column.null_count))
-        for path, column in stats.columns.items()
-    }
-    return FileStatistics(changed(stats.num_records), changed(stats.tight), columns)

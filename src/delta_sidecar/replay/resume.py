@@ -15,13 +15,11 @@ from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.plan import Consume, ConsumePhase, ScanPieces, StateMachinePhase
 from delta_sidecar.replay.bases.pieces import (
-    VECTOR_COLUMNS,
     Course,
     SegmentContinuation,
     SegmentPhase,
     WantedColumns,
     pieces_of,
-    row_keys,
 )
 from delta_sidecar.replay.failures import raise_sidecar_failure
 from delta_sidecar.replay.seen.seen import SeenSet
@@ -29,6 +27,7 @@ from delta_sidecar.sidecar.groups import RowGroup
 from delta_sidecar.sidecar.manifest import SortColumn
 from delta_sidecar.sidecar.names import HIGHEST_VERSION
 from delta_sidecar.sidecar.order import SidecarOrder, SortValue, key_scalars, newest_first, within
+from delta_sidecar.sidecar.rows import VECTOR_COLUMNS, row_keys
 from delta_sidecar.sidecar.schema import arrow_type
 
 if TYPE_CHECKING:

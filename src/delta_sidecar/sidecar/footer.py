@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.schema import FORMAT_VERSION
-from delta_sidecar.sidecar.thrift import (
+from delta_sidecar._thrift import (
     BINARY,
     I16,
     I32,
@@ -21,6 +19,8 @@ from delta_sidecar.sidecar.thrift import (
     read_struct,
     write_value,
 )
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.sidecar.schema import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

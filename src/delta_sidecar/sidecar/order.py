@@ -24,7 +24,7 @@ from delta_sidecar.log.identity import unique_ids
 from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.row_stats import bound_column, row_vectors
+from delta_sidecar.sidecar.rows import bound_column, row_vectors
 from delta_sidecar.sidecar.schema import arrow_type
 
 if TYPE_CHECKING:

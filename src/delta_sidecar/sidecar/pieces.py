@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
+from delta_sidecar._thrift import STRUCT, ThriftList, ThriftStruct, field_head, list_head, write_struct
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.footer import (
     CHUNK_DATA,
@@ -51,7 +52,6 @@ from delta_sidecar.sidecar.footer import (
     read_footer,
     sealed,
 )
-from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct, field_head, list_head, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
