@@ -1,26 +1,48 @@
-"""Rows of a metadata sidecar as a build sorts them: with the columns of their order, made of `add` actions."""
+"""The live files of a table as rows of its sidecar, with the columns of their order.
+
+A scan passes files on as it decodes them, a page of a checkpoint at a time. Rows are made of many of those together,
+in a few threads; a few batches are under way at once.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from itertools import islice
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import int64s, strings
 from delta_sidecar.errors import TemporaryFileError
+from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, choose_stats_format
+from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.files import FileColumns, partition_texts
-from delta_sidecar.sidecar.rows import file_columns, partition_columns, statistics_columns
+from delta_sidecar.replay.scan import Manner, forward_scan
+from delta_sidecar.sidecar.rows import file_columns, partition_columns, read_statistics, statistics_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     from delta_sidecar.build.layout import PlannedLayout
+    from delta_sidecar.events import Events
+    from delta_sidecar.plan import Batches
+    from delta_sidecar.plan.flow import Executor
+    from delta_sidecar.replay.snapshot import Snapshot
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+MOST_ROWS = 65_536
+MOST_BYTES = 32 << 20
+"""Bytes of actions that rows are made of at once, about."""
 
 MOST_CELLS = 2 << 20
 """Most values in one batch of rows: a wide table has few rows in it."""
@@ -107,7 +129,7 @@ class PackedRows:
     maker: RowMaker
     partition_columns: tuple[tuple[str, str], ...]  # (logical, physical) names
     texts: WaitingTexts
-    most_rows: int = 65_536
+    most_rows: int = MOST_ROWS
 
     @property
     def schema(self) -> pa.Schema:
@@ -135,7 +157,7 @@ class PackedRows:
         """Rows of a row group with all columns of a sidecar, once they are sorted."""
         step = self.maker.most_rows
         parts = [self._finished(group.slice(start, step)) for start in range(0, group.num_rows, step)]
-        return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        return joined(parts)
 
     def _finished(self, part: pa.RecordBatch) -> pa.RecordBatch:
         columns = dict(zip(part.schema.names, part.columns, strict=True))
@@ -197,3 +219,113 @@ class WaitingTexts:
 
     def _failed(self, error: OSError) -> TemporaryFileError:
         return TemporaryFileError(f"the temporary file {self._path} cannot be used: {error.strerror}")
+
+
+# The live files of a table as rows, in batches that are worth the work.
+
+
+def names_of_partitions(snapshot: Snapshot) -> tuple[tuple[str, str], ...]:
+    """The partition columns of a table: logical and physical names."""
+    columns = snapshot.columns
+    return tuple(zip(columns.partition_columns, columns.physical_partition_columns, strict=True))
+
+
+def live_rows(
+    snapshot: Snapshot, maker: RowMaker | PackedRows, executor: Executor, events: Events, threads: int
+) -> Batches:
+    """The live files of a table as rows of its sidecar, in the order of the log."""
+    columns = ActionColumns(names_of_partitions(snapshot))
+    chain = forward_scan(snapshot, None, manner=Manner(columns=columns, events=events))
+    with closing(StateMachineIterator(chain, executor)) as machine:
+        actions = gathered(machine, min(MOST_ROWS, maker.most_rows))
+        with closing(in_threads(maker.rows, actions, threads, "rows")) as made:
+            yield from made
+
+
+def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int, name: str) -> Generator[R, None, None]:
+    """Applies a function to items in some threads, in order and a few items ahead.
+
+    Unlike a stream in lanes it waits for its threads when it is closed: they use temporary files, which go then.
+    """
+    waiting: deque[Future[R]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix=f"delta-sidecar-{name}")
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def gathered(
+    batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int = MOST_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Joins neighbours of one schema while they are small together, and cuts what is large."""
+    held: list[pa.RecordBatch] = []
+    rows = nbytes = 0
+    for batch in batches:
+        for start in range(0, batch.num_rows, most_rows):
+            part = batch.slice(start, most_rows)
+            is_full = rows + part.num_rows > most_rows or nbytes + part.nbytes > most_bytes
+            if held and (is_full or held[0].schema != part.schema):
+                yield joined(held)
+                held, rows, nbytes = [], 0, 0
+            held.append(part)
+            rows += part.num_rows
+            nbytes += part.nbytes
+    if held:
+        yield joined(held)
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema, at least one, as one batch."""
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An estimate from the first files of a table."""
+
+    stats_format: str  # the layout that gives most of their texts back
+    row_bytes: float  # of a row, on average
+
+
+def sampled(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> Sample:
+    """Makes rows of the first files, which are the same whenever the same log is read."""
+    actions = _first_actions(snapshot, layout, executor)
+    if actions is None:
+        return Sample(DEFAULT_STATS_FORMAT, 0)
+    instants, statistics = snapshot.columns.instants(), layout.schema.statistics
+    _, texts = RowMaker(layout, instants, DEFAULT_STATS_FORMAT).without_statistics(actions)
+    texts = texts.drop_null()
+    stats_format = DEFAULT_STATS_FORMAT
+    if len(texts):
+        stats_format = choose_stats_format(texts, read_statistics(texts, statistics), statistics)
+    rows = RowMaker(layout, instants, stats_format).rows(actions)
+    # In a row of DuckDB's a text takes 16 bytes besides its own, and so do offsets and nulls here.
+    overhead = 16 * sum(pa.types.is_string(field.type) for field in rows.schema)
+    return Sample(stats_format, rows.nbytes / rows.num_rows + overhead)
+
+
+def _first_actions(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> pa.RecordBatch | None:
+    columns = ActionColumns(names_of_partitions(snapshot))
+    most = max(1, min(_SAMPLED, _SAMPLED_CELLS // (3 * len(layout.schema.statistics) + 1)))
+    chain = forward_scan(snapshot, None, manner=Manner(columns=columns))
+    found: list[pa.RecordBatch] = []
+    with closing(StateMachineIterator(chain, executor)) as machine:
+        for batch in islice(machine, _MOST_BATCHES):
+            # A checkpoint and commits have other fields: what comes first counts.
+            if found and found[0].schema != batch.schema:
+                break
+            found.append(batch)
+            if sum(each.num_rows for each in found) >= most:
+                break
+    return joined(found).slice(0, most) if found else None
+
+
+_SAMPLED = 1_000
+_MOST_BATCHES = 32
+_SAMPLED_CELLS = 1 << 20

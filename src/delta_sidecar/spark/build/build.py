@@ -19,10 +19,10 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from delta_sidecar import errors
-from delta_sidecar.build.builder import BuildOptions, Course, Made, Plan
+from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder
+from delta_sidecar.build.existing import BuiltSidecar
 from delta_sidecar.build.publish import Levels, publish, publish_parts
-from delta_sidecar.build.reading import sampled
-from delta_sidecar.build.rows import RowMaker
+from delta_sidecar.build.rows import RowMaker, sampled
 from delta_sidecar.build.summary import BuildProgress
 from delta_sidecar.build.write import write_pieces
 from delta_sidecar.errors import (
@@ -129,7 +129,7 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         grant(spark, table_url, storage_options)
     used = store or open_store(table_url, storage_options)
     cluster = _Cluster(spark, hadoop_url(table_url, storage_options), used, files)
-    return _Build(cluster, options, progress, Events(listeners)).run()
+    return _SparkBuilder(cluster, options, progress, Events(listeners)).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Cluster:
     rows_per_part: int
 
 
-class _Build(Course):
+class _SparkBuilder(SidecarBuilder):
     """One build of a table's sidecar on Spark."""
 
     def __init__(
@@ -166,7 +166,7 @@ class _Build(Course):
 
         return check
 
-    def _make(self, plan: Plan) -> Made:
+    def _make(self, plan: BuildPlan) -> BuiltSidecar:
         cluster, properties = self._cluster, plan.snapshot.metadata.configuration
         with (
             told_in_our_words(self._store.url),
@@ -179,7 +179,7 @@ class _Build(Course):
                 with suppress(*SPARK_ERRORS):
                     state.release()
 
-    def _made(self, plan: Plan, state: delta_log.DeltaSnapshot) -> Made:
+    def _made(self, plan: BuildPlan, state: delta_log.DeltaSnapshot) -> BuiltSidecar:
         self._progress(BuildProgress("reading"))
         # A checksum file saves a replay; what it tells is checked by the rows that are found.
         told = state.told_files()
@@ -214,7 +214,7 @@ class _Build(Course):
         self._check_unchanged(plan)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             published = publish_parts(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
-        return Made(published, parts.index_bytes, parts.stats_bytes, parts.kept_texts)
+        return BuiltSidecar(*published, parts.index_bytes, parts.stats_bytes, parts.kept_texts)
 
     def _records(self, files: DataFrame, writer: PartWriter, parts: int) -> list[dict[str, Any]]:
         keyed, keys = with_keys(files, writer.maker.layout.order)
@@ -226,7 +226,7 @@ class _Build(Course):
             written = ranged.mapInArrow(writer.__call__, RECORD)
         return [row.asDict() for row in written.collect()]
 
-    def _nothing(self, plan: Plan) -> Made:
+    def _nothing(self, plan: BuildPlan) -> BuiltSidecar:
         """The sidecar of a table without files: one file, as the local build makes it."""
         maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), DEFAULT_STATS_FORMAT)
         facts = replace(plan.facts, totals=NO_FILES, stats_format=DEFAULT_STATS_FORMAT)
@@ -234,10 +234,10 @@ class _Build(Course):
             pieces = write_pieces((), maker, plan.layout, Path(folder))
             self._check_unchanged(plan)
             published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
-        return Made(published, 0, 0, 0)
+        return BuiltSidecar(*published, 0, 0, 0)
 
 
-def _stats_format(plan: Plan) -> str:
+def _stats_format(plan: BuildPlan) -> str:
     """The layout of texts of statistics: as the local build chooses it, so that both keep the same texts."""
     if delta_log.has_structs_only(plan.snapshot.metadata.configuration):
         # There the texts are Delta's own.

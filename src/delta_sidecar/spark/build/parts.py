@@ -26,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
 from delta_sidecar._arrow import booleans, numbers_of
 from delta_sidecar.build.groups import cut
-from delta_sidecar.build.reading import MOST_ROWS, gathered
+from delta_sidecar.build.rows import MOST_ROWS, gathered
 from delta_sidecar.build.write import Pieces, joined_pieces, unwritable, write_footer, write_pieces
 from delta_sidecar.errors import BuildError, TemporaryFileError
 from delta_sidecar.log.actions import DELETION_VECTOR
