@@ -28,11 +28,9 @@ from delta_sidecar._thrift import (
     field,
     field_head,
     list_head,
-    read_binary,
     read_struct,
     read_struct_at,
     write_struct,
-    write_value,
 )
 
 NUMBERS = {I16: 15, I32: 31, I64: 63}
@@ -176,13 +174,6 @@ def test_a_footer_can_be_written_piece_by_piece() -> None:
     items = [{field(1, I32): number} for number in range(20)]
     whole = write_struct({field(3, I64): 7, field(4, LIST): ThriftList(STRUCT, items), field(40, TRUE): True})
     pieces = [write_struct({field(3, I64): 7})[:-1], field_head(field(4, LIST), field(3, I64)), list_head(STRUCT, 20)]
-    pieces += [write_value(STRUCT, item) for item in items]
+    pieces += [write_struct(item) for item in items]
     pieces += [field_head(field(40, TRUE), field(4, LIST)), b"\x00"]
     assert b"".join(pieces) == whole
-
-
-def test_a_text_at_a_place() -> None:
-    assert read_binary(b"..\x03abc.", 2) == (b"abc", 6)
-    for data in (b"", b"\x80", b"\x03ab"):
-        with pytest.raises(ValueError, match="compact form"):
-            read_binary(data, 0)

@@ -68,18 +68,6 @@ def read_struct_at(data: bytes, at: int) -> tuple[ThriftStruct, int]:
         raise TruncatedThriftError(msg) from None
 
 
-def read_binary(data: bytes, at: int) -> tuple[bytes, int]:
-    """Reads the text at a place; returns it and the place after it.
-
-    Raises:
-        TruncatedThriftError: The bytes end before it does.
-    """
-    try:
-        return _binary(data, at)
-    except IndexError:
-        _truncated("a number without an end")
-
-
 def write_struct(struct: ThriftStruct) -> bytes:
     """Writes a struct.
 
@@ -88,13 +76,6 @@ def write_struct(struct: ThriftStruct) -> bytes:
     """
     out = bytearray()
     _put_struct(out, struct)
-    return bytes(out)
-
-
-def write_value(kind: int, value: object) -> bytes:
-    """Writes one value as it stands in a list: for a footer that is written piece by piece."""
-    out = bytearray()
-    _put_item(out, kind, value)
     return bytes(out)
 
 

@@ -74,20 +74,20 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         version: The version; None for the newest.
         sort: Name of the time column, whose bounds are kept beside the paths; it orders the files of a table without
             partitions. None for the first timestamp with statistics.
-        summaries: Names of other columns whose bounds every row group tells.
+        summaries: Names of other columns whose bounds are kept of every row group.
         rows_per_group: Files in a row group: what a reader fetches at once. None for 10,000, or fewer where the table
             has thousands of columns.
         bucket_column: The partition column that holds the time bucket; a table need not have it.
         storage_options: Options of the store, by name.
         store: A store that is open already, in the place of `table_url`'s.
         credential: For Azure, an object that gives tokens.
-        progress: Is told how far the build is, from whatever thread.
+        progress: Is called with the progress of the build, from any thread.
         memory_limit: Most bytes of rows that are sorted in memory, as a number or a text such as `1GB`; the rest is on
             disk. The process takes about half a gigabyte more.
         temp_directory: Where temporary files go, in a folder of their own that is removed in the end.
         threads: How many threads sort and encode.
         levels: When the manifest gets a second level.
-        listeners: Are told of events.
+        listeners: Are called with events.
 
     Raises:
         OptionError: A value is not valid, a name is no column, or DuckDB is not installed.

@@ -2,7 +2,7 @@
 
 Data files are never overwritten. One that is there under the same name is either the same, to the byte, and serves; or
 another one, and then this build takes a name of its own. So a build that is cut off anywhere leaves the old answer, two
-builds at once give one good sidecar, and whoever comes next finishes what is missing.
+builds at once give one good sidecar, and the next build finishes what is missing.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def segmented(groups: Sequence[RowGroup], layout: PlannedLayout, each: int) -> I
 
 
 def _buckets(run: Sequence[RowGroup], layout: PlannedLayout) -> tuple[str | None, str | None]:
-    """Raw texts of the lowest and the highest bucket. Row groups with incomplete rows come first, whatever theirs."""
+    """Raw texts of the lowest and the highest bucket. Row groups of incomplete rows come first, with any buckets."""
     lows = [group.event_hour_min for group in run if group.event_hour_min is not None]
     highs = [group.event_hour_max for group in run if group.event_hour_max is not None]
     if not lows:

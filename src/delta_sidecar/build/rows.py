@@ -74,7 +74,7 @@ class RowMaker:
 
     @property
     def most_rows(self) -> int:
-        """How many rows may be made at once."""
+        """The most rows that are made at once."""
         return max(1, MOST_CELLS // len(self.schema))
 
     def rows(self, actions: pa.RecordBatch) -> pa.RecordBatch:
@@ -114,7 +114,7 @@ def _key_fields(layout: PlannedLayout) -> list[pa.Field]:
 
 # Rows that are too large to be sorted: their statistics wait in a file of their own, as compressed text.
 #
-# A sort holds some hundred thousand rows in memory, whatever its limit. Where a table has statistics of very many
+# A sort holds some hundred thousand rows in memory, at any limit. Where a table has statistics of very many
 # columns that is too much; so only the rest of each row is sorted, and its statistics are fetched from the file
 # afterwards.
 
@@ -185,7 +185,7 @@ class WaitingTexts:
         os.close(self._file)
 
     def put(self, texts: pa.StringArray) -> dict[str, pa.Array]:
-        """Keeps texts; gives the columns by which they are found again."""
+        """Keeps texts; returns the columns by which they are found again."""
         codec = pa.Codec("zstd", compression_level=1)
         data = [None if text is None else text.encode() for text in texts.to_pylist()]
         packed = [b"" if text is None else codec.compress(text, asbytes=True) for text in data]
@@ -289,7 +289,7 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 class Sample:
     """An estimate from the first files of a table."""
 
-    stats_format: str  # the layout that gives most of their texts back
+    stats_format: str  # the layout that most of their texts are rebuilt in
     row_bytes: float  # of a row, on average
 
 

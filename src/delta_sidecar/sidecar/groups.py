@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     JsonScalar: TypeAlias = str | int | Decimal | bool
 else:
-    # msgspec cannot tell a text from a decimal: it decodes any JSON here, and the type is checked afterwards.
+    # msgspec has no union of texts and decimals: it decodes any JSON here, and the type is checked afterwards.
     JsonScalar = Any
 
 Key: TypeAlias = tuple[JsonScalar | None, ...]

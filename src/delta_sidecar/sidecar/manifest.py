@@ -45,7 +45,7 @@ MOST_ROW_GROUPS = 20_000
 """Above this many row groups a manifest is written in two levels."""
 
 SEGMENT_ROW_GROUPS = 1_000
-"""How many row groups a segment has, but for the last one."""
+"""Row groups in a segment, but for the last one."""
 
 FOOTER_KEY = "delta-sidecar"
 """Key in the footer of every data file of ours; in the one-file form its value is the manifest without the size."""
