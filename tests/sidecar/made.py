@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, StatsFooter
+from delta_sidecar.sidecar.groups import RowGroup, RowGroups, StatsFooter, SummaryBounds
 from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn, unseal
 from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.schema import SidecarSchema
@@ -114,7 +114,7 @@ def row_group(number: int, **changes: Any) -> RowGroup:  # noqa: ANN401 - any fi
         "event_hour_max": hour,
         "null_buckets": 0,
         "odd_buckets": 0,
-        "columns": {"event_time": Bounds(f"2025-01-01T{number % 24:02}:00:00.000Z", "2025-01-02T00:00:00.000Z")},
+        "columns": {"event_time": SummaryBounds(f"2025-01-01T{number % 24:02}:00:00.000Z", "2025-01-02T00:00:00.000Z")},
     }
     return RowGroup(**(values | changes))
 

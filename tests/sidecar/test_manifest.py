@@ -11,7 +11,7 @@ from tests.sidecar.made import TEXTS, document_of, manifest, row_group
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.groups import Bounds, RowGroups, Segments
+from delta_sidecar.sidecar.groups import RowGroups, Segments, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
     LARGEST_DOCUMENT,
     Manifest,
@@ -58,7 +58,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
                 odd_buckets=draw(st.integers(0, 2)),
                 first_key=(flag, draw(st.none() | TEXTS), draw(TEXTS), draw(TEXTS)),
                 last_key=(flag, draw(st.none() | TEXTS), draw(TEXTS), draw(TEXTS)),
-                columns=draw(st.dictionaries(TEXTS, st.builds(Bounds, SCALARS, SCALARS), max_size=2)),
+                columns=draw(st.dictionaries(TEXTS, st.builds(SummaryBounds, SCALARS, SCALARS), max_size=2)),
             )
         )
     return manifest(
@@ -155,8 +155,14 @@ def test_columns_over_all_row_groups() -> None:
             manifest(
                 row_groups=RowGroups(
                     [
-                        row_group(0, columns={"a": Bounds(1, 2)}),
-                        row_group(1, columns={"a": Bounds(Decimal("1.50"), Decimal("0.25")), "b": Bounds("x", "y")}),
+                        row_group(0, columns={"a": SummaryBounds(1, 2)}),
+                        row_group(
+                            1,
+                            columns={
+                                "a": SummaryBounds(Decimal("1.50"), Decimal("0.25")),
+                                "b": SummaryBounds("x", "y"),
+                            },
+                        ),
                         row_group(
                             2, event_hour_min=None, event_hour_max=None, null_buckets=4, odd_buckets=6, columns={}
                         ),
@@ -173,7 +179,7 @@ def test_columns_over_all_row_groups() -> None:
     assert groups.bounds("b") == ([None, "x", None], [None, "y", None])
     assert groups.bounds("c") == ([None] * 3, [None] * 3)
     assert groups.bounded() == {"a", "b"}
-    assert groups[1].columns == {"a": Bounds(Decimal("1.50"), Decimal("0.25")), "b": Bounds("x", "y")}
+    assert groups[1].columns == {"a": SummaryBounds(Decimal("1.50"), Decimal("0.25")), "b": SummaryBounds("x", "y")}
     assert groups[-1] == groups[2] == list(groups)[2] == groups[2:][0]
     assert groups != RowGroups()
     assert groups != [*groups]
@@ -189,7 +195,7 @@ def test_no_digit_of_a_number_is_lost() -> None:
     made = manifest(
         1,
         sort=sort,
-        row_groups=RowGroups([row_group(0, first_key=key, last_key=key, columns={"n": Bounds(exact, -exact)})]),
+        row_groups=RowGroups([row_group(0, first_key=key, last_key=key, columns={"n": SummaryBounds(exact, -exact)})]),
     )
     read = decode_manifest(encode_manifest(made))
     assert read == made
@@ -198,14 +204,14 @@ def test_no_digit_of_a_number_is_lost() -> None:
 
 @pytest.mark.parametrize("number", [1e-7, 1e22, -0.0, 0.1, 1.7976931348623157e308, 5e-324])
 def test_floats_are_written_with_all_their_digits(number: float) -> None:
-    made = manifest(1, row_groups=RowGroups([row_group(0, columns={"n": Bounds(Decimal(repr(number)), 1)})]))
+    made = manifest(1, row_groups=RowGroups([row_group(0, columns={"n": SummaryBounds(Decimal(repr(number)), 1)})]))
     lower, _ = decode_manifest(encode_manifest(made)).row_groups.bounds("n")
     assert [str(float(value)) for value in lower] == [str(number)]  # type: ignore[arg-type]
 
 
 def test_numbers_that_are_none_are_not_written() -> None:
     for value in (float("nan"), float("inf"), 0.5, Decimal("NaN"), Decimal("-Infinity")):
-        odd = row_group(0, columns={"n": Bounds(value, 1)})  # type: ignore[arg-type]
+        odd = row_group(0, columns={"n": SummaryBounds(value, 1)})  # type: ignore[arg-type]
         with pytest.raises(SidecarError):
             encode_manifest(manifest(1, row_groups=RowGroups([odd])))
         with pytest.raises(SidecarError):

@@ -8,7 +8,7 @@ from tests.sidecar.made import manifest, row_group
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, Segment, Segments
+from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
     Manifest,
     SidecarFile,
@@ -41,7 +41,7 @@ def segmented(groups: list[RowGroup] = GROUPS, each: int = 3) -> tuple[Manifest,
                 event_hour_max=run[-1].event_hour_max,
                 null_buckets=sum(group.null_buckets for group in run),
                 odd_buckets=0,
-                columns={"event_time": Bounds("a", "b")},
+                columns={"event_time": SummaryBounds("a", "b")},
             )
         )
         data += text

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tests.sidecar.made import INSTANT, DataFile, data_file
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, StatsFooter
+from delta_sidecar.sidecar.groups import RowGroup, RowGroups, StatsFooter, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
     CommitMark,
     Manifest,
@@ -125,7 +125,7 @@ def group_of(number: int, file: DataFile) -> RowGroup:
         event_hour_max=hour,
         null_buckets=0,
         odd_buckets=0,
-        columns={"event_time": Bounds(*(_instant(part[0][f"{side}.event_time"]) for side in ("min", "max")))},
+        columns={"event_time": SummaryBounds(*(_instant(part[0][f"{side}.event_time"]) for side in ("min", "max")))},
     )
 
 

@@ -14,8 +14,8 @@ from tests.builder import TableBuilder, add
 
 from delta_sidecar.build import build_sidecar as build_locally
 from delta_sidecar.build.builder import manifest_facts
-from delta_sidecar.build.layout import lay_out
-from delta_sidecar.build.rows import RowMaker
+from delta_sidecar.build.live_rows import RowMaker
+from delta_sidecar.build.planned_layout import lay_out
 from delta_sidecar.errors import BuildError, StorageError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.names import SIDECAR_FOLDER

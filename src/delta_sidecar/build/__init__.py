@@ -1,7 +1,7 @@
 """Metadata sidecars, made on this machine.
 
 Read in this order: `build` (the call, and the stream from live files to a data file), `builder` (the steps around it),
-`layout`, `rows`, `sort`, `groups`, `write`, `publish`; `existing` looks for a sidecar that is there already.
+`planned_layout`, `live_rows`, `sort`, `row_groups`, `write`, `publish`; `existing` looks for a sidecar that is there.
 """
 
 from __future__ import annotations

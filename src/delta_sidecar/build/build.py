@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder, expected_files
 from delta_sidecar.build.existing import BuiltSidecar, check_here
-from delta_sidecar.build.groups import cut
+from delta_sidecar.build.live_rows import PackedRows, RowMaker, WaitingTexts, live_rows, names_of_partitions, sampled
 from delta_sidecar.build.publish import Levels, publish
-from delta_sidecar.build.rows import PackedRows, RowMaker, WaitingTexts, live_rows, names_of_partitions, sampled
+from delta_sidecar.build.row_groups import cut
 from delta_sidecar.build.sort import (
     DEFAULT_MEMORY,
     SortMemoryError,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from delta_sidecar.build.existing import PieceCheck
-    from delta_sidecar.build.rows import Sample
+    from delta_sidecar.build.live_rows import Sample
     from delta_sidecar.build.write import Pieces
     from delta_sidecar.events import Listener
     from delta_sidecar.plan import Batches

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from delta_sidecar.build.existing import BuiltSidecar, find_existing
-from delta_sidecar.build.layout import PlannedLayout, lay_out
+from delta_sidecar.build.planned_layout import PlannedLayout, lay_out
 from delta_sidecar.build.publish import Levels, publish_manifest
 from delta_sidecar.build.sort import DEFAULT_MEMORY, LEAST_MEMORY
 from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener

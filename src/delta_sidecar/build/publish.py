@@ -16,7 +16,7 @@ from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.write import unwritable, write_footer
 from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, Segment, Segments
+from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
     LARGEST_DOCUMENT,
     MOST_ROW_GROUPS,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.build.layout import PlannedLayout
+    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.build.write import Pieces
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store
@@ -213,7 +213,7 @@ def _buckets(run: Sequence[RowGroup], layout: PlannedLayout) -> tuple[str | None
     return lows[low], highs[_first_by(pc.greater, [partition_scalar(text, kind) for text in highs])]
 
 
-def _bounds(run: Sequence[RowGroup], layout: PlannedLayout) -> dict[str, Bounds]:
+def _bounds(run: Sequence[RowGroup], layout: PlannedLayout) -> dict[str, SummaryBounds]:
     found = {}
     for path, kind in layout.order.summaries.items():
         name = column_name(path)
@@ -221,7 +221,7 @@ def _bounds(run: Sequence[RowGroup], layout: PlannedLayout) -> dict[str, Bounds]
         if len(bounds) == len(run):
             low = _first_by(pc.less, [bound_scalar(each.min, kind) for each in bounds])
             high = _first_by(pc.greater, [bound_scalar(each.max, kind) for each in bounds])
-            found[name] = Bounds(bounds[low].min, bounds[high].max)
+            found[name] = SummaryBounds(bounds[low].min, bounds[high].max)
     return found
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from msgspec.structs import asdict, replace
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.build.groups import summary_of, totals_of
-from delta_sidecar.build.rows import in_threads
+from delta_sidecar.build.live_rows import in_threads
+from delta_sidecar.build.row_groups import summary_of, totals_of
 from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.sidecar.footer import MAGIC
 from delta_sidecar.sidecar.groups import RowGroup, StatsFooter
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.build.layout import PlannedLayout
-    from delta_sidecar.build.rows import PackedRows, RowMaker
+    from delta_sidecar.build.live_rows import PackedRows, RowMaker
+    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.sidecar.groups import RowSummary
     from delta_sidecar.sidecar.manifest import Totals
 

@@ -32,7 +32,7 @@ KeyForm: TypeAlias = tuple[frozenset[type], ...]
 """The types that the values of a key may have, place by place."""
 
 
-class Bounds(Struct, frozen=True):
+class SummaryBounds(Struct, frozen=True):
     """The lowest and the highest value of a column over all rows, as Delta's statistics write them."""
 
     min: JsonScalar
@@ -56,7 +56,7 @@ class RowSummary(Struct, frozen=True, kw_only=True):
     event_hour_max: str | None
     null_buckets: WholeNumber  # rows whose bucket is null
     odd_buckets: WholeNumber  # rows whose bucket is no value of its type, or unknown
-    columns: dict[str, Bounds]  # bounds of summary columns, only of those that every row has both bounds of
+    columns: dict[str, SummaryBounds]  # bounds of summary columns, only of those that every row has both bounds of
 
 
 class RowGroup(RowSummary, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar import errors
 from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder
 from delta_sidecar.build.existing import BuiltSidecar
+from delta_sidecar.build.live_rows import RowMaker, sampled
 from delta_sidecar.build.publish import Levels, publish, publish_parts
-from delta_sidecar.build.rows import RowMaker, sampled
 from delta_sidecar.build.summary import BuildProgress
 from delta_sidecar.build.write import write_pieces
 from delta_sidecar.errors import (

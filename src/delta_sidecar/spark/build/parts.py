@@ -25,8 +25,8 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
 from delta_sidecar._arrow import booleans, numbers_of
-from delta_sidecar.build.groups import cut
-from delta_sidecar.build.rows import MOST_ROWS, gathered
+from delta_sidecar.build.live_rows import MOST_ROWS, gathered
+from delta_sidecar.build.row_groups import cut
 from delta_sidecar.build.write import Pieces, joined_pieces, unwritable, write_footer, write_pieces
 from delta_sidecar.errors import BuildError, TemporaryFileError
 from delta_sidecar.log.actions import DELETION_VECTOR
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from delta_sidecar.build.rows import RowMaker
+    from delta_sidecar.build.live_rows import RowMaker
     from delta_sidecar.sidecar.groups import Key, RowGroup
     from delta_sidecar.sidecar.manifest import Manifest, SortColumn
     from delta_sidecar.sidecar.order import SidecarOrder, SortValue

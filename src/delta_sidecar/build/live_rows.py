@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from delta_sidecar.build.layout import PlannedLayout
+    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.events import Events
     from delta_sidecar.plan import Batches
     from delta_sidecar.plan.flow import Executor

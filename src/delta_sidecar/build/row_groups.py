@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, int64s, numbers_of, scalar, valid_mask
-from delta_sidecar.build.rows import joined
-from delta_sidecar.sidecar.groups import LARGEST, Bounds, RowSummary
+from delta_sidecar.build.live_rows import joined
+from delta_sidecar.sidecar.groups import LARGEST, RowSummary, SummaryBounds
 from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.order import partition_column
@@ -21,7 +21,7 @@ from delta_sidecar.sidecar.rows import bound_column, untold_names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from delta_sidecar.build.layout import PlannedLayout
+    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.sidecar.groups import JsonScalar, Key
 
 
@@ -151,7 +151,7 @@ def _untold(column: pa.StringArray, physical: str) -> np.ndarray:
     return np.array([physical in untold_names(text) for text in column.to_pylist()], dtype=np.bool_)
 
 
-def _bounds(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, Bounds]:
+def _bounds(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, SummaryBounds]:
     if not _is_complete(group):
         return {}
     found = {}
@@ -159,7 +159,7 @@ def _bounds(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, Bounds]:
         low, high = pc.min(bound_column(group, "min", path)), pc.max(bound_column(group, "max", path))
         lower, upper = json_value(low), json_value(high)
         if lower is not None and upper is not None:
-            found[column_name(path)] = Bounds(lower, upper)
+            found[column_name(path)] = SummaryBounds(lower, upper)
     return found
 
 
