@@ -116,8 +116,8 @@ class SidecarBuilder(ABC):
             return self._summary(layout, snapshot, made, already_there=False)
         if not set(proof.witnesses) <= set(found.manifest.witness):
             # A checkpoint was made since, which proves the version as well.
-            manifest, size = publish_manifest(self._store, replace(found.manifest, witness=proof.witnesses))
-            found = found._replace(manifest=manifest, manifest_bytes=size)
+            manifest, written_bytes = publish_manifest(self._store, replace(found.manifest, witness=proof.witnesses))
+            found = found._replace(manifest=manifest, manifest_bytes=written_bytes)
         return self._summary(layout, snapshot, found, already_there=True)
 
     def _open(self, executor: LocalExecutor) -> Snapshot:
