@@ -18,6 +18,7 @@ SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 # Small modules beside the rooms, open to every room; what they import themselves.
 OPEN = {
     "_arrow": {"errors"},
+    "_thrift": set[str](),
     "errors": set[str](),
     "events": {"errors"},
     "options": {"errors"},

@@ -18,7 +18,7 @@ from delta_sidecar.log.schema import read_schema
 from delta_sidecar.sidecar.manifest import decode_manifest, decode_segment
 from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.order import SidecarOrder, SortValue
-from delta_sidecar.sidecar.row_stats import stats_texts
+from delta_sidecar.sidecar.rows import stats_texts
 from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, stats_columns
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ import pytest
 from tests.build.checked import build, hours, is_right
 from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
 
+from delta_sidecar.sidecar.groups import SummaryBounds
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -94,7 +96,7 @@ def test_files_with_and_without_statistics(tmp_path: Path) -> None:
     )
     found = is_right(tmp_path, build(tmp_path))
     assert [group.num_rows for group in found.groups] == [5, 2]
-    assert found.groups[1].columns["at"] == ("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z")
+    assert found.groups[1].columns["at"] == SummaryBounds("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z")
     kept = dict(zip(found.rows.column("path").to_pylist(), found.rows.column("stats_json").to_pylist(), strict=True))
     assert {name for name, text in kept.items() if text is None} == {"full", "none", "count", "half", "nan"}
 

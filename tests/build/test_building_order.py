@@ -10,6 +10,7 @@ from tests.build.checked import build, hours, is_right
 from tests.builder import TableBuilder, add, protocol
 
 from delta_sidecar.build.publish import Levels
+from delta_sidecar.sidecar.groups import SummaryBounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ def test_mapped_and_nested_columns(tmp_path: Path) -> None:
     assert summary.kept_texts == 0
     assert found.rows.column("path").to_pylist() == ["2", "1", "0"]
     assert found.manifest.summaries == (("col-s", "p.w"), ("col-s", "p`n"))
-    assert found.groups[0].columns["col-s.`p``n`"] == (0, 2)
+    assert found.groups[0].columns["col-s.`p``n`"] == SummaryBounds(0, 2)
     assert found.groups[0].first_key == (1, "2026-01-01", "2", "")
 
 
@@ -114,7 +115,7 @@ def test_a_manifest_of_two_levels(tmp_path: Path) -> None:
     assert first.columns == {}
     second = found.manifest.segments[1]
     run = found.groups[4:8]
-    assert second.columns["at"] == (run[0].columns["at"].min, run[-1].columns["at"].max)
+    assert second.columns["at"] == SummaryBounds(run[0].columns["at"].min, run[-1].columns["at"].max)
     assert build(tmp_path, rows_per_group=2, levels=Levels(3, 4)).already_there
 
 

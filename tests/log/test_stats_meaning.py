@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builder.meaning import meaning
 
-from delta_sidecar.build.rows import native_statistics, read_statistics
 from delta_sidecar.log import stats_text as stats_meaning
 from delta_sidecar.log.stats import parse_members
 from delta_sidecar.log.stats_text import STATS_FORMATS, choose_stats_format, say_the_same
-from delta_sidecar.sidecar.row_stats import rebuilt_texts
+from delta_sidecar.sidecar.rows import native_statistics, read_statistics, rebuilt_texts
 
 COLUMNS: dict[tuple[str, ...], pa.DataType | None] = {
     ("i",): pa.int32(),

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builder.meaning import meaning
 
-from delta_sidecar.build.layout import PlannedLayout
-from delta_sidecar.build.rows import RowMaker, native_statistics, read_statistics
+from delta_sidecar.build.live_rows import RowMaker
+from delta_sidecar.build.planned_layout import PlannedLayout
 from delta_sidecar.log.stats import guess_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, STATS_FORMATS, choose_stats_format, statistics_text
 from delta_sidecar.log.values import ARROW, JAVA, RUST, struct_text, value_text
 from delta_sidecar.sidecar.order import SidecarOrder
-from delta_sidecar.sidecar.row_stats import stats_texts
+from delta_sidecar.sidecar.rows import native_statistics, read_statistics, stats_texts
 from delta_sidecar.sidecar.schema import SidecarSchema
 
 if TYPE_CHECKING:

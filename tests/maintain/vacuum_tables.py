@@ -105,6 +105,11 @@ class SidecarTable:
             num_rows=sum(groups.num_rows),
             first_key=groups[0].first_key,
             last_key=groups[-1].last_key,
+            event_hour_min=None,
+            event_hour_max=None,
+            null_buckets=0,
+            odd_buckets=0,
+            columns={},
         )
         name = f"v{version}.{build}.segments.json"
         self.put(name, data)

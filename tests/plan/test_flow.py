@@ -294,6 +294,7 @@ def test_dropping_stops() -> None:
     runs = executor()
     machine = StateMachineIterator(give("a"), runs)
     next(machine)
+    assert (runs.taken, runs.closed) == (1, 0)
     del machine
     gc.collect()
     assert (runs.taken, runs.closed) == (1, 1)
@@ -336,7 +337,8 @@ GIVES, READS = PartialResult(ListFiles("a")), Consume(ListFiles("a"))
 
 def test_closing_a_machine_ends_the_suspended_flow() -> None:
     ends: list[str] = []
-    machine = StateMachineIterator(guarded(ends, GIVES, GIVES), executor())
+    flow = guarded(ends, GIVES, GIVES)
+    machine = StateMachineIterator(flow, executor())
     next(machine)
     assert ends == []
     machine.close()
@@ -347,8 +349,10 @@ def test_closing_a_machine_ends_the_suspended_flow() -> None:
 
 def test_dropping_a_machine_ends_the_suspended_flow() -> None:
     ends: list[str] = []
-    machine = StateMachineIterator(guarded(ends, GIVES), executor())
+    flow = guarded(ends, GIVES)
+    machine = StateMachineIterator(flow, executor())
     next(machine)
+    assert ends == []
     del machine
     gc.collect()
     assert ends == ["over"]
@@ -357,11 +361,12 @@ def test_dropping_a_machine_ends_the_suspended_flow() -> None:
 @pytest.mark.parametrize("step", [GIVES, READS], ids=["gives", "reads"])
 def test_closing_a_phase_ends_the_suspended_flow(step: Consume | PartialResult) -> None:
     ends: list[str] = []
-    phase = StateMachinePhase(guarded(ends, step, step))
+    flows = [guarded(ends, step, step) for _ in range(2)]
+    phase = StateMachinePhase(flows[0])
     assert phase.step == step
     phase.close()
     assert ends == ["over"]
-    begun = StateMachinePhase(guarded(ends, step, step))
+    begun = StateMachinePhase(flows[1])
     second = begun.next(iter([]))
     begun.close()
     assert ends == ["over"], "it went on: the phase that followed has the flow"

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from delta_sidecar.log.actions import KEYS_SCHEMA, TABLE_SCHEMA, TOP_SCHEMA
 from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.plan import (
+    FILE_LABEL,
     NOTHING_AHEAD,
     Consume,
     ExecutionCounts,
     Filter,
     FilterOrdered,
     ListFiles,
+    Place,
     Progress,
     ReadFiles,
     ScanJson,
@@ -57,10 +59,13 @@ class CannedExecutor:
         self.parallel: list[Plan] = []
         self.taken = 0
         self.closed = 0
+        self._place: Place | None = None
+        # Held, so that none is closed by being dropped.
+        self._streams: list[Batches] = []
 
     @property
     def progress(self) -> Progress:
-        return Progress(None, len(self.plans), ExecutionCounts(batches_decoded=self.taken))
+        return Progress(self._place, len(self.plans), ExecutionCounts(batches_decoded=self.taken))
 
     @property
     def outline(self) -> list[str]:
@@ -71,7 +76,8 @@ class CannedExecutor:
         self.plans.append(plan)
         self.aheads.append(pickled(ahead))
         copy = pickled(plan)
-        return self._run(plan if isinstance(plan, FilterOrdered) else copy)
+        self._streams.append(self._run(plan if isinstance(plan, FilterOrdered) else copy))
+        return self._streams[-1]
 
     def execute_parallel(self, plan: Plan) -> Batches:
         self.parallel.append(plan)
@@ -89,12 +95,13 @@ class CannedExecutor:
             answer = self.answer(plan)
             if isinstance(answer, Exception):
                 raise answer
-            for batch in answer:
+            for number, batch in enumerate(answer):
                 self.taken += 1
                 kept: pa.RecordBatch | None = batch
                 for function in functions:
                     kept = function(kept) if kept is not None else None
-                if kept is not None:
+                if kept is not None and kept.num_rows:
+                    self._place = place_of(plan, batch, number)
                     yield kept
         finally:
             self.closed += 1
@@ -130,6 +137,16 @@ def source(plan: Plan) -> Plan:
     while isinstance(plan, Filter | FilterOrdered):
         plan = plan.source
     return plan
+
+
+def place_of(plan: Plan, batch: pa.RecordBatch, number: int) -> Place | None:
+    """Where a batch of a plan comes from: one of several files has a batch each, one alone a batch a row group."""
+    if isinstance(plan, ScanJson):
+        version = batch.column(FILE_LABEL)[0].as_py()
+        return next(Place(ref.path) for ref in plan.files if ref.label == version)
+    if not isinstance(plan, ScanParquet):
+        return None
+    return Place(plan.files[number].path) if len(plan.files) > 1 else Place(plan.files[0].path, plan.start + number)
 
 
 def outline(plan: Plan) -> str:

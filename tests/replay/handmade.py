@@ -16,17 +16,17 @@ from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
 from delta_sidecar.plan import FILE_LABEL, LINE, ScanJson, ScanParquet
+from delta_sidecar.replay.bases.choice import BaseChoice
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.request import ScanRequest
-from delta_sidecar.replay.scan import scan
-from delta_sidecar.replay.snapshot import BaseChoice, Snapshot
+from delta_sidecar.replay.snapshot import Snapshot, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from delta_sidecar.plan import Flow, Plan
     from delta_sidecar.predicate import Predicate
-    from delta_sidecar.replay.scan import Scan
+    from delta_sidecar.replay.snapshot import Scan
 
 DIRECTIONS = pytest.mark.parametrize("forward", [False, True], ids=["reverse", "forward"])
 
@@ -55,9 +55,11 @@ def segment_of(entries: list[tuple[str, int]], version: int, *, complete: bool =
     return builder.build(version)
 
 
-def snapshot_of(versions: range, checkpoint: int | None = None, *, complete: bool = True) -> Snapshot:
-    """Gives a snapshot over commits that exist in name only."""
-    entries = [(commit_path(version), 1) for version in versions]
+def snapshot_of(
+    versions: range, checkpoint: int | None = None, *, complete: bool = True, others: Sequence[str] = ()
+) -> Snapshot:
+    """Gives a snapshot over commits, and other files of the log, that exist in name only."""
+    entries = [(path, 1) for path in (*map(commit_path, versions), *others)]
     entries += [] if checkpoint is None else [(checkpoint_path(checkpoint), 9)]
     segment = segment_of(entries, max(versions), complete=complete)
     proto = Protocol.from_action(PROTOCOL["protocol"], "test")
@@ -135,13 +137,13 @@ def checkpoint_batch(*names: str | None, day: str = "d", size: int = 1) -> pa.Re
 
 
 def answers(tail: dict[int, list[dict[str, Any]]], base: list[pa.RecordBatch]) -> Callable[[Plan], Any]:
-    """Answers the plans of a scan: commits by their labels, the base whatever is asked of it."""
+    """Answers the plans of a scan: commits by their labels, a checkpoint by row groups."""
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
         if isinstance(plan, ScanJson):
             return [json_batch(ref.label, tail[ref.label], plan.schema) for ref in plan.files if tail[ref.label]]
         assert isinstance(plan, ScanParquet)
-        return base if any(name.startswith("add") for name in plan.columns) else []
+        return base[plan.start :] if any(name.startswith("add") for name in plan.columns) else []
 
     return answer
 

@@ -1,4 +1,4 @@
-"""A base that is no checkpoint: a text file with its version, and beside it row groups of files, sorted by path.
+"""A base that is no checkpoint: a text file with its version, and beside it row groups of files, one file each.
 
 A row group is emitted whole or not at all. Where one cannot be read, the base says which.
 """
@@ -15,10 +15,11 @@ from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.plan import Consume, FileRef, Filter, PartialResult, ReadFiles, ScanParquet
-from delta_sidecar.replay.bases.base import Base, Emitted, Torn
+from delta_sidecar.replay.bases.base import Base, Torn
+from delta_sidecar.replay.request import Emitted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from delta_sidecar.plan import Flow
     from delta_sidecar.replay.files import FileColumns
@@ -53,22 +54,27 @@ class PlainBase(Base):
 
     def emit(self, request: ScanRequest, seen: SeenSet) -> Flow[None]:
         assert self.is_trusted
-        for group in range(self.groups):
-            rows = Filter(self._scan(group, "path", "size"), PlainRows(seen, request.columns))
-            try:
-                yield PartialResult(rows, parallel=True)
-            except UnreadableFileError as error:
-                raise Torn(error, Emitted(self, group)) from error
+        groups = self._groups() if request.start is None else self._groups(request.start.path)
+        if not groups:
+            return
+        try:
+            yield PartialResult(
+                Filter(ScanParquet(groups, ("path", "size")), PlainRows(seen, request.columns)), parallel=True
+            )
+        except UnreadableFileError as error:
+            raise Torn(error, Emitted(self.name, self.version, "plain", error.label)) from error
 
     def emitted_keys(self, emitted: Emitted, request: ScanRequest, seen: SeenSet) -> Flow[None]:
         del request
-        assert emitted.base == self
-        for group in range(emitted.index):
-            for batch in (yield Consume(self._scan(group, "path"))):
+        assert (emitted.base, emitted.version) == (self.name, self.version)
+        groups = self._groups()[: emitted.index]
+        if groups:
+            for batch in (yield Consume(ScanParquet(groups, ("path",)))):
                 seen.insert(file_keys({"path": batch.column("path")}))
 
-    def _scan(self, group: int, *columns: str) -> ScanParquet:
-        return ScanParquet((FileRef(f"{self.name}.rows", label=group),), columns)
+    def _groups(self, first: str = "") -> tuple[FileRef, ...]:
+        groups = tuple(FileRef(f"{self.name}.{group}", label=group) for group in range(self.groups))
+        return tuple(group for group in groups if group.path >= first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +97,14 @@ def row_groups(files: Mapping[str, int], rows: int = 2) -> list[dict[str, int]]:
 
 def plain_answer(
     plan: ReadFiles | ScanParquet, version: int | None, groups: Sequence[Mapping[str, int] | Exception]
-) -> list[pa.RecordBatch] | Exception:
+) -> Iterator[pa.RecordBatch]:
     """Gives the answer to a plan of a `PlainBase`; without a version its text is absent."""
     if isinstance(plan, ReadFiles):
-        return [] if version is None else read({plan.paths[0]: b"%d" % version})
-    group = groups[plan.files[0].label]
-    if isinstance(group, Exception):
-        return group
-    columns = {"path": list(group), "size": list(group.values())}
-    return [pa.RecordBatch.from_pydict({name: columns[name] for name in plan.columns})]
+        yield from [] if version is None else read({plan.paths[0]: b"%d" % version})
+        return
+    for ref in plan.files:
+        group = groups[ref.label]
+        if isinstance(group, Exception):
+            raise group
+        columns = {"path": list(group), "size": list(group.values())}
+        yield pa.RecordBatch.from_pydict({name: columns[name] for name in plan.columns})

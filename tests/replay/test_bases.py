@@ -31,12 +31,12 @@ from delta_sidecar.log.actions import Metadata
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import ListFiles, Place, ReadFiles, ScanJson, ScanParquet, StateMachinePhase
 from delta_sidecar.predicate import parse
-from delta_sidecar.replay import snapshot as snapshots
-from delta_sidecar.replay.bases.base import Emitted
+from delta_sidecar.replay.bases import choice as choices
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase
-from delta_sidecar.replay.request import EntryCounts, ScanRequest
+from delta_sidecar.replay.bases.choice import BaseChoice, bases_of
+from delta_sidecar.replay.request import Emitted, EntryCounts, ScanRequest
 from delta_sidecar.replay.seen.seen import SeenSet
-from delta_sidecar.replay.snapshot import BaseChoice, bases_of, open_snapshot
+from delta_sidecar.replay.snapshot import open_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,9 @@ def answering(
     others = answers(tail, base or [])
 
     def answer(plan: Plan) -> Any:  # noqa: ANN401
-        is_plain = isinstance(plan, ReadFiles) or (isinstance(plan, ScanParquet) and plan.files[0].path == "plain.rows")
+        is_plain = isinstance(plan, ReadFiles) or (
+            isinstance(plan, ScanParquet) and plan.files[0].path.startswith("plain.")
+        )
         return plain_answer(plan, plain, groups) if is_plain else others(plan)
 
     return answer
@@ -91,7 +93,7 @@ def test_a_scan_ends_on_a_base_that_is_no_checkpoint(version: int, *, forward: b
     batches, scan = follow(live(on_plain(version), forward=forward), executor)
     assert sorted(paths_of(batches)) == LIVE
     assert (scan.base_version, scan.unusable) == (version, frozenset())
-    own = ["read plain.txt", *["rows of plain.rows"] * len(groups)]
+    own = ["read plain.txt", " ".join(["rows of", *(f"plain.{group}" for group in range(len(groups)))])]
     tail = " ".join(str(commit) for commit in range(5, version, -1))
     keys, adds = ([f"{content} {tail}"] if tail else [] for content in ("keys of", "adds of"))
     assert executor.outline == ([*keys, *own, *adds] if forward else [*adds, *own])
@@ -108,7 +110,7 @@ def test_a_base_that_is_distrusted_gives_way_to_the_next_whatever_its_version(
     batches, scan = follow(live(snapshot, forward=forward), executor)
     assert sorted(paths_of(batches)) == LIVE
     assert (scan.base_version, scan.unusable) == (3, {"plain"})
-    assert "rows of plain.rows" not in executor.outline
+    assert not any("rows of plain" in each for each in executor.outline)
     assert [base.name for base in scan.snapshot.choice.bases] == [f"{3:020}.checkpoint.parquet"]
 
 
@@ -142,7 +144,7 @@ def with_plain_base(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     def offered(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
         return (PlainBase(version, "plain", 1), *bases_of(segment, sidecars=sidecars))
 
-    monkeypatch.setattr(snapshots, "bases_of", offered)
+    monkeypatch.setattr(choices, "bases_of", offered)
 
 
 @pytest.mark.parametrize("says", [4, None])
@@ -175,7 +177,7 @@ def test_a_snapshot_takes_the_table_of_the_first_base_that_is_trusted(
         assert (type(first), snapshot.choice.unusable, len(snapshot.choice.bases)) == (PlainBase, frozenset(), 2)
         executor = CannedExecutor(answering({5: [add("f")]}, None, [{"b": 1}]))
         batches, _ = follow(live(snapshot), executor)
-        assert executor.outline == ["adds of 5", "rows of plain.rows"], "what is trusted stays trusted"
+        assert executor.outline == ["adds of 5", "rows of plain.0"], "what is trusted stays trusted"
         assert paths_of(batches) == ["f", "b"]
 
 
@@ -236,7 +238,7 @@ def test_a_base_shows_nothing_of_the_table_and_pickles() -> None:
 
 def test_a_request_pickles() -> None:
     snapshot = on_plain(3)
-    failed = Emitted(snapshot.choice.bases[0], 1, reach=3)
+    failed = Emitted("plain", 3, "plain", 1, reach=3)
     request = ScanRequest.bind("t", snapshot.columns, parse("day = 'd' AND id > 3"), ("size",))
     request = replace(request, start=Place(commit_path(4)), emitted=(failed,), limit=7, forward=True)
     request.progress.add(commit_adds=3)

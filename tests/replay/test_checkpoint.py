@@ -28,7 +28,8 @@ from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol
 from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.plan import FileRef, ScanJson, ScanParquet, StateMachinePhase
 from delta_sidecar.replay.bases.base import Torn
-from delta_sidecar.replay.snapshot import BaseChoice, Snapshot, bases_of
+from delta_sidecar.replay.bases.choice import BaseChoice, bases_of
+from delta_sidecar.replay.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Plan

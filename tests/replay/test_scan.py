@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,20 +23,30 @@ from tests.replay.handmade import (
     unreadable,
 )
 
-from delta_sidecar.errors import CorruptCheckpointError, ObjectNotFoundError
+from delta_sidecar.errors import (
+    CorruptCheckpointError,
+    ObjectNotFoundError,
+    PageTokenExpiredError,
+    StrictModeError,
+)
+from delta_sidecar.log import segment
 from delta_sidecar.log.actions import KEYS_SCHEMA
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import (
+    Filter,
     FilterOrdered,
     ListFiles,
     PartialResult,
+    Place,
     ReadFiles,
     ScanJson,
     ScanParquet,
     StateMachinePhase,
 )
 from delta_sidecar.predicate import parse
+from delta_sidecar.replay.request import ScanRequest
+from delta_sidecar.replay.snapshot import scan
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Plan
@@ -74,7 +85,7 @@ def test_forward_remembers_every_key_and_goes_to_the_base() -> None:
 def test_a_whole_scan_runs_without_a_store(*, forward: bool) -> None:
     base = [checkpoint_batch("b1", None, "b2"), checkpoint_batch("b3", "gone")]
     executor = CannedExecutor(answers(TAIL, base))
-    batches, scan = follow(live(snapshot_of(range(6), 2), forward=forward), executor)
+    batches, end = follow(live(snapshot_of(range(6), 2), forward=forward), executor)
     found = [(row["path"], row["size"], row["partition_values"]) for batch in batches for row in batch.to_pylist()]
     tail = [
         ("new", 1000, [("day", "e")]),
@@ -88,17 +99,17 @@ def test_a_whole_scan_runs_without_a_store(*, forward: bool) -> None:
     adds = "adds of 5 4 3"
     assert executor.outline == (["keys of 5 4 3", *of_base, adds] if forward else [adds, *of_base])
     assert [outline(plan) for plan in executor.parallel] == of_base[1:]
-    assert (scan.base_version, scan.snapshot.version, scan.unusable) == (2, 5, frozenset())
+    assert (end.base_version, end.snapshot.version, end.unusable) == (2, 5, frozenset())
 
 
 @DIRECTIONS
 def test_a_predicate_prunes_the_tail_and_the_base_but_no_key(*, forward: bool) -> None:
     base = [checkpoint_batch("new", "b1", "b2", "b3", day="d"), checkpoint_batch("b4", day="e")]
     executor = CannedExecutor(answers(TAIL, base))
-    batches, scan = follow(live(snapshot_of(range(6), 2), parse("day = 'd'"), forward=forward), executor)
+    batches, end = follow(live(snapshot_of(range(6), 2), parse("day = 'd'"), forward=forward), executor)
     found = sorted(path for batch in batches for path in batch.column("path").to_pylist())
     assert found == ["b2", "b3", "gone", "x"], "`new` is pruned in the tail and must not come back from the base"
-    assert str(scan.predicate) == "day = 'd'"
+    assert str(end.predicate) == "day = 'd'"
     parquet = next(plan for plan in map(source, executor.plans) if isinstance(plan, ScanParquet) and plan.test)
     assert parquet.early == ("add.partitionValues",)
 
@@ -117,9 +128,9 @@ def test_a_torn_base_gives_way_to_the_next_older_one(*, forward: bool, complete:
         return answers(history, [])(plan)
 
     executor = CannedExecutor(answer)
-    batches, scan = follow(live(snapshot, forward=forward), executor)
+    batches, end = follow(live(snapshot, forward=forward), executor)
     assert sorted(paths_of(batches)) == [f"v{version}" for version in range(6)]
-    assert (scan.base_version, scan.unusable) == (-1, {f"{2:020}.checkpoint.parquet"})
+    assert (end.base_version, end.unusable) == (-1, {f"{2:020}.checkpoint.parquet"})
     listed = [] if complete else ["list"]
     if forward:
         again = ["keys of 5 4 3 2 1 0", "adds of 5 4 3 2 1 0"]
@@ -146,3 +157,107 @@ def test_a_torn_base_with_nothing_older_is_named(*, forward: bool, complete: boo
     with pytest.raises(CorruptCheckpointError, match=f"{2:020}.checkpoint.parquet"):
         follow(live(snapshot, forward=forward), executor)
     assert ("list" in executor.outline) is not complete
+
+
+# --- a scan that goes on where another one stopped ---
+
+
+def going_on(place: Place, *, forward: bool) -> tuple[CannedExecutor, list[str]]:
+    """Goes on at a place; gives the executor and the paths of files."""
+    snapshot = snapshot_of(range(6), 2)
+    request = replace(ScanRequest.bind("t", snapshot.columns), forward=forward, start=place)
+    executor = CannedExecutor(answers(TAIL, [checkpoint_batch("b1", "b2"), checkpoint_batch("b3", "gone")]))
+    batches, _ = follow(scan(snapshot, request), executor)
+    return executor, paths_of(batches)
+
+
+@DIRECTIONS
+def test_of_the_commits_before_a_place_only_keys_are_read(*, forward: bool) -> None:
+    executor, found = going_on(Place(commit_path(4)), forward=forward)
+    of_base = [] if forward else ["top of checkpoint 2", "rows of checkpoint 2"]
+    assert executor.outline == ["keys of 5", "adds of 4 3", *of_base]
+    assert found == ["gone", "b2", "x", *([] if forward else ["b3"])]
+
+
+@DIRECTIONS
+def test_of_a_base_only_what_is_after_a_place_is_read(*, forward: bool) -> None:
+    executor, found = going_on(Place(checkpoint_path(2), 1), forward=forward)
+    of_base = ["top of checkpoint 2", "rows of checkpoint 2"]
+    assert executor.outline == ["keys of 5 4 3", *of_base, *(["adds of 5 4 3"] if forward else [])]
+    (rows,) = (source(plan) for plan in executor.plans if outline(plan) == of_base[1])
+    assert isinstance(rows, ScanParquet)
+    assert rows.start == 1
+    assert found == ["b3", *(["new", "gone", "b2", "x"] if forward else [])]
+
+
+@DIRECTIONS
+def test_no_other_base_stands_in_for_the_one_of_a_place(*, forward: bool) -> None:
+    snapshot = snapshot_of(range(6), 2)
+    request = replace(ScanRequest.bind("t", snapshot.columns), forward=forward, start=Place(checkpoint_path(2), 1))
+    torn = unreadable(checkpoint_path(2), ObjectNotFoundError("gone"))
+    executor = CannedExecutor(lambda plan: torn if isinstance(plan, ScanParquet) else answers(TAIL, [])(plan))
+    with pytest.raises(PageTokenExpiredError, match=f"{2:020}.checkpoint.parquet, which the page token is a place in"):
+        follow(scan(snapshot, request), executor)
+    gone = replace(request, start=Place(checkpoint_path(1)))
+    with pytest.raises(PageTokenExpiredError, match="no part of the checkpoint any more"):
+        follow(scan(snapshot, gone), CannedExecutor(answers(TAIL, [])))
+
+
+# --- how it is read ---
+
+
+@DIRECTIONS
+def test_a_request_says_how_much_is_read_at_once(*, forward: bool) -> None:
+    snapshot = snapshot_of(range(6), 2)
+    request = ScanRequest.bind("t", snapshot.columns)
+    request = replace(request, forward=forward, files_at_once=3, row_groups_at_once=4, limit=7)
+    executor = CannedExecutor(answers(TAIL, [checkpoint_batch("b3")]))
+    follow(scan(snapshot, request), executor)
+    plans = [source(plan) for plan in executor.plans]
+    assert {plan.at_once for plan in plans if isinstance(plan, ScanJson)} == {3}
+    (rows,) = (plan for plan in plans if outline(plan) == "rows of checkpoint 2")
+    assert isinstance(rows, ScanParquet)
+    assert (rows.at_once, rows.enough) == (4, 7 if forward else 3), "in reverse, four files came from the tail"
+
+
+@DIRECTIONS
+def test_a_long_tail_is_read_in_windows(*, forward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "WINDOW", 2)
+    history = {version: [add("same", size=version), add(f"v{version}")] for version in range(5)}
+    executor = CannedExecutor(answers(history, []))
+    batches, end = follow(live(snapshot_of(range(5)), forward=forward), executor)
+    windows = ["4 3", "2 1", "0"]
+    adds = [f"adds of {window}" for window in windows]
+    assert executor.outline == ([f"keys of {window}" for window in windows] + adds if forward else adds)
+    assert paths_of(batches) == ["same", "v4", "v3", "v2", "v1", "v0"]
+    assert (end.base_version, end.seen_keys) == (-1, 6)
+
+
+TRIPPING = TAIL | {4: [*TAIL[4], {"txn": {"appId": "a", "version": 1}}]}
+
+
+@DIRECTIONS
+def test_strict_mode_goes_on_unwatched_where_it_trips(*, forward: bool) -> None:
+    snapshot = snapshot_of(range(6), 2)
+    request = replace(ScanRequest.bind("t", snapshot.columns), forward=forward, strict=True)
+    executor = CannedExecutor(answers(TRIPPING, [checkpoint_batch("b1", "b2", "b3")]))
+    batches, _ = follow(scan(snapshot, request), executor)
+    assert sorted(paths_of(batches)) == ["b2", "b3", "gone", "new", "x"]
+    watched = [isinstance(plan, Filter) or isinstance(getattr(plan, "source", None), Filter) for plan in executor.plans]
+    # Watched and unwatched plans of commits, and those of the base.
+    commits = [
+        (is_watched, outline(plan).partition(" of ")[2])
+        for is_watched, plan in zip(watched, executor.plans, strict=True)
+        if isinstance(source(plan), ScanJson)
+    ]
+    again = [(False, "5 4 3"), (False, "5 4 3")] if forward else [(False, "4 3")]
+    assert commits == [(True, "5 4 3"), *again]
+
+
+@DIRECTIONS
+def test_strict_mode_without_a_fallback_fails(*, forward: bool) -> None:
+    snapshot = snapshot_of(range(6), 2)
+    request = replace(ScanRequest.bind("t", snapshot.columns), forward=forward, strict=True, fallback=False)
+    with pytest.raises(StrictModeError, match=r"t: commit 4 has txn.* or with enable_fallback") as tripped:
+        follow(scan(snapshot, request), CannedExecutor(answers(TRIPPING, [])))
+    assert (tripped.value.action, tripped.value.version) == ("txn", 4)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tests.builder import TableBuilder, add, deletion_vector, metadata, protocol, remove
@@ -13,8 +15,7 @@ from tests.scan.reading import keys_of
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.events import BaseChosen, BasePassedOver, Event, ScanEnded
-from delta_sidecar.sidecar.canonical import seal, unseal
-from delta_sidecar.sidecar.manifest import decode_manifest
+from delta_sidecar.sidecar.manifest import decode_manifest, seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,7 +99,8 @@ def manifest_of(table: TableBuilder, version: int) -> Manifest:
 
 def document_of(table: TableBuilder, version: int) -> dict[str, Any]:
     """The body of a manifest as plain JSON."""
-    return unseal(manifest_path(table, version).read_bytes())
+    document: dict[str, Any] = json.loads(unseal(manifest_path(table, version).read_bytes()), parse_float=Decimal)
+    return document
 
 
 def resealed(table: TableBuilder, version: int, change: Callable[[dict[str, Any]], object]) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.scan.effort import examples
 from tests.scan.sidecar_tables import (
     BASE,
+    document_of,
     heard,
     hourly,
     is_same,
@@ -25,7 +26,7 @@ from tests.scan.sidecar_tables import (
     without_sidecars,
 )
 
-from delta_sidecar.sidecar.canonical import seal, unseal
+from delta_sidecar.sidecar.manifest import seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -248,7 +249,7 @@ def test_a_sealed_manifest_with_something_else_somewhere(whole: TableBuilder, da
     """Nothing but a base that is passed over may come of it, unless what is changed does not matter."""
     odd = st.sampled_from([None, True, -1, 0, 2**70, 1.5, "", "x", "\ud7ff", [], [[]], {}, {"a": None}, "v3.parquet"])
     with kept(whole):
-        body = unseal(manifest_path(whole, BASE).read_bytes())
+        body = document_of(whole, BASE)
         # A feature that no reader knows is a reason to refuse the table.
         apart = {"protocol": body.pop("protocol")}
         data.draw(st.sampled_from(list(places(body))))(data.draw(odd))

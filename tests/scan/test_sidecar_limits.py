@@ -12,7 +12,7 @@ from tests.scan.reading import scanner, store_of
 from tests.scan.sidecar_tables import manifest_of, with_sidecar
 
 from delta_sidecar import DeltaTable
-from delta_sidecar.replay.bases import pieces as sidecar_rows
+from delta_sidecar.sidecar import rows as sidecar_rows
 from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups
-from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn
+from delta_sidecar.sidecar.groups import RowGroup, RowGroups, StatsFooter, SummaryBounds
+from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn, unseal
 from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.schema import SidecarSchema
 
@@ -106,15 +107,22 @@ def row_group(number: int, **changes: Any) -> RowGroup:  # noqa: ANN401 - any fi
         "stats_offset": number * 200 + 100,
         "stats_length": 100,
         "stats_digest": xxh3_128(b"s%d" % number),
-        "stats_footer_length": 60,
-        "stats_footer_digest": xxh3_128(b"f%d" % number),
+        "stats_footer": StatsFooter(60, xxh3_128(b"f%d" % number)),
         "first_key": (1, hour, f"_event_hour={hour}/a.parquet", ""),
         "last_key": (1, hour, f"_event_hour={hour}/ü.parquet", "u1"),
         "event_hour_min": hour,
         "event_hour_max": hour,
-        "columns": {"event_time": Bounds(f"2025-01-01T{number % 24:02}:00:00.000Z", "2025-01-02T00:00:00.000Z")},
+        "null_buckets": 0,
+        "odd_buckets": 0,
+        "columns": {"event_time": SummaryBounds(f"2025-01-01T{number % 24:02}:00:00.000Z", "2025-01-02T00:00:00.000Z")},
     }
     return RowGroup(**(values | changes))
+
+
+def document_of(data: bytes) -> dict[str, Any]:
+    """The body of a sealed manifest as plain JSON."""
+    document: dict[str, Any] = json.loads(unseal(data), parse_float=Decimal)
+    return document
 
 
 def manifest(groups: int = 3, **changes: Any) -> Manifest:  # noqa: ANN401 - any field

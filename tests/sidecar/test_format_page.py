@@ -12,10 +12,9 @@ from tests.sidecar.test_segments import segmented
 from tests.sidecar.worked_example import COMMIT, PAGE, PLACE, SCHEMA, blocks, example, rows
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
-from delta_sidecar.sidecar.footer import footer_value
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
+    LARGEST_DOCUMENT,
     MOST_ROW_GROUPS,
     SEGMENT_ROW_GROUPS,
     decode_footer_body,
@@ -39,8 +38,7 @@ def test_the_worked_example_is_a_sidecar() -> None:
         {name: row[name] for name in expected} for row, expected in zip(table.to_pylist(), rows(), strict=True)
     ] == rows()
     assert decode_manifest(encode_manifest(made)) == made
-    document = footer_value(file.data, FOOTER_KEY)
-    assert document is not None
+    document = pq.read_metadata(pa.BufferReader(file.data)).metadata[FOOTER_KEY.encode()]
     assert decode_footer_body(document, "v12.parquet", len(file.data)) == made
     for group in made.row_groups:
         index = file.data[group.byte_offset : group.byte_offset + group.byte_length]

@@ -8,7 +8,6 @@ from delta_sidecar.sidecar.names import (
     SidecarFileKind,
     SidecarName,
     column_name,
-    column_path,
     manifest_name,
     parse_sidecar_name,
     part_name,
@@ -36,27 +35,14 @@ BUILDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=32
 )
 def test_names_of_columns(path: tuple[str, ...], name: str) -> None:
     assert column_name(path) == name
-    assert column_path(name) == path
 
 
-@given(st.lists(st.text(max_size=5) | st.text(".`a", max_size=4), min_size=1, max_size=4).map(tuple))
-def test_a_column_is_found_again_by_its_name(path: tuple[str, ...]) -> None:
-    assert column_path(column_name(path)) == path
+PATHS = st.lists(st.text(max_size=5) | st.text(".`a", max_size=4), min_size=1, max_size=4).map(tuple)
 
 
-@given(st.text(".`a", max_size=8))
-def test_only_one_name_means_a_path(name: str) -> None:
-    try:
-        path = column_path(name)
-    except ValueError:
-        return
-    assert column_name(path) == name
-
-
-@pytest.mark.parametrize("name", ["", ".", "a.", ".a", "a..b", "`a", "`a`", "`a.b`c", "a`b", "```"])
-def test_what_names_no_column(name: str) -> None:
-    with pytest.raises(ValueError, match="not the name of a column"):
-        column_path(name)
+@given(PATHS, PATHS)
+def test_two_columns_have_two_names(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+    assert (column_name(one) == column_name(other)) == (one == other)
 
 
 def test_a_column_has_a_name() -> None:

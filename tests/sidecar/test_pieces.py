@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from tests.sidecar.made import VALUES, batches, schemas
 
 from delta_sidecar._arrow import xxh3_128
+from delta_sidecar._thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct, write_struct
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.footer import FILE_GROUPS, FILE_KEYS, footer_value, key_value, read_footer, sealed
+from delta_sidecar.sidecar.footer import FILE_GROUPS, FILE_KEYS, key_value, read_footer, sealed
 from delta_sidecar.sidecar.pieces import (
     CHUNKS_KEY,
-    chunk_ranges,
     encode_piece,
     piece_footer,
     read_piece_footer,
 )
-from delta_sidecar.sidecar.thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct, write_struct
 
 if TYPE_CHECKING:
     from delta_sidecar.sidecar.schema import SidecarSchema
@@ -61,7 +60,7 @@ def test_a_piece_is_one_row_group_and_a_column_one_page() -> None:
     assert metadata.row_group(0).column(0).compression == "ZSTD"
     assert not metadata.row_group(0).column(0).has_dictionary_page
     assert metadata.metadata is None
-    found = chunk_ranges(piece_footer(piece))["path"]
+    found = read_piece_footer(piece_footer(piece)).ranges["path"]
     chunk = piece[found.start : found.end]
     length, header = next(
         (length, header) for length in range(1, 80) if (header := page_header(chunk[:length])) is not None
@@ -88,7 +87,7 @@ def test_only_columns_for_skipping_tell_their_bounds() -> None:
 
 def test_pages_have_checksums() -> None:
     piece = bytearray(encode_piece(ROWS, chunk_digests=False))
-    found = chunk_ranges(piece_footer(bytes(piece)))["path"]
+    found = read_piece_footer(piece_footer(bytes(piece))).ranges["path"]
     piece[found.end - 1] ^= 1
     with pytest.raises(OSError, match=r"CRC|crc|[Cc]hecksum"):
         read(bytes(piece))
@@ -96,16 +95,17 @@ def test_pages_have_checksums() -> None:
 
 def test_every_column_has_its_digest() -> None:
     piece = encode_piece(ROWS, chunk_digests=True)
-    ranges = chunk_ranges(piece_footer(piece))
+    ranges = read_piece_footer(piece_footer(piece)).ranges
     assert list(ranges) == ROWS.schema.names
     for found in ranges.values():
         assert found.digest == xxh3_128(piece[found.start : found.end])
     ends = [4, *(found.end for found in ranges.values())]
     assert [found.start for found in ranges.values()] == ends[:-1]
     assert piece[ends[-1] :] == piece_footer(piece)
-    assert {found.digest for found in chunk_ranges(piece_footer(encode_piece(ROWS, chunk_digests=False))).values()} == {
-        None
-    }
+    assert {
+        found.digest
+        for found in read_piece_footer(piece_footer(encode_piece(ROWS, chunk_digests=False))).ranges.values()
+    } == {None}
 
 
 @pytest.mark.parametrize("names", [["min.a.b"], ["hour", "path"], ["path", "min.a.b", "max.a.b", "hour"], []])
@@ -131,13 +131,13 @@ def test_an_excerpt_of_the_wrong_bytes_is_refused() -> None:
 @pytest.mark.parametrize("piece", [b"", b"PAR1", b"PAR1PAR1", b"PAR1" + b"\xff" * 4 + b"PAR1", b"PARE\0\0\0\0\0PAR1"])
 def test_what_is_no_piece(piece: bytes) -> None:
     with pytest.raises(SidecarError):
-        chunk_ranges(piece_footer(piece))
+        read_piece_footer(piece_footer(piece))
 
 
 @pytest.mark.parametrize("footer", [b"", b"PAR1", b"\0\0\0\0PAR1", b"\x01\0\0\0PAR1", b"\0\x01\0\0\0PAR1", b"\0" * 9])
 def test_what_is_no_footer(footer: bytes) -> None:
     with pytest.raises(SidecarError):
-        chunk_ranges(footer)
+        read_piece_footer(footer)
 
 
 @settings(deadline=None, max_examples=150)
@@ -147,7 +147,7 @@ def test_a_damaged_footer_gives_ranges_or_is_refused(data: st.DataObject) -> Non
     for _ in range(data.draw(st.integers(1, 3))):
         footer[data.draw(st.integers(0, len(footer) - 1))] = data.draw(st.integers(0, 255))
     try:
-        ranges = chunk_ranges(bytes(footer))
+        ranges = read_piece_footer(bytes(footer)).ranges
     except SidecarError:
         return
     assert all(4 <= found.start <= found.end for found in ranges.values())
@@ -158,14 +158,14 @@ def test_digests_out_of_form_are_refused(value: bytes) -> None:
     tree = read_footer(piece_footer(encode_piece(ROWS, chunk_digests=True)))
     tree[FILE_KEYS] = ThriftList(STRUCT, [key_value(CHUNKS_KEY, value)])
     with pytest.raises(SidecarError, match="out of form"):
-        chunk_ranges(sealed(write_struct(tree)))
+        read_piece_footer(sealed(write_struct(tree)))
 
 
 def test_two_row_groups_are_no_piece() -> None:
     tree = read_footer(piece_footer(encode_piece(ROWS, chunk_digests=True)))
     tree[FILE_GROUPS] = ThriftList(STRUCT, tree[FILE_GROUPS].items * 2)
     with pytest.raises(SidecarError, match="out of form"):
-        chunk_ranges(sealed(write_struct(tree)))
+        read_piece_footer(sealed(write_struct(tree)))
 
 
 def test_a_piece_of_thousands_of_columns() -> None:
@@ -177,19 +177,6 @@ def test_a_piece_of_thousands_of_columns() -> None:
         }
     )
     piece = encode_piece(rows, chunk_digests=True)
-    ranges = chunk_ranges(piece_footer(piece))
+    ranges = read_piece_footer(piece_footer(piece)).ranges
     assert list(ranges) == rows.schema.names
     assert len(ranges) > 3_000
-
-
-def test_a_value_is_found_in_the_end_of_a_footer() -> None:
-    tree = read_footer(piece_footer(encode_piece(ROWS, chunk_digests=False)))
-    tree[FILE_KEYS] = ThriftList(STRUCT, [key_value(b"delta-sidecar", b"{" + b"x" * 500 + b"}")])
-    footer = sealed(write_struct(dict(sorted(tree.items()))))
-    value = b"{" + b"x" * 500 + b"}"
-    assert footer_value(footer, "delta-sidecar") == value
-    assert footer_value(footer[-600:], "delta-sidecar") == value
-    assert footer_value(footer[-500:], "delta-sidecar") is None
-    assert footer_value(footer[: footer.index(value) + 100], "delta-sidecar") is None
-    assert footer_value(footer, "delta-sidecar.chunks") is None
-    assert footer_value(b"", "delta-sidecar") is None

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.sidecar.made import manifest, row_group
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, Segment, Segments
+from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
     Manifest,
     SidecarFile,
@@ -40,7 +40,8 @@ def segmented(groups: list[RowGroup] = GROUPS, each: int = 3) -> tuple[Manifest,
                 event_hour_min=run[0].event_hour_min,
                 event_hour_max=run[-1].event_hour_max,
                 null_buckets=sum(group.null_buckets for group in run),
-                columns={"event_time": Bounds("a", "b")},
+                odd_buckets=0,
+                columns={"event_time": SummaryBounds("a", "b")},
             )
         )
         data += text

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tests.sidecar.made import INSTANT, DataFile, data_file
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups
+from delta_sidecar.sidecar.groups import RowGroup, RowGroups, StatsFooter, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
     CommitMark,
     Manifest,
@@ -28,7 +28,7 @@ from delta_sidecar.sidecar.manifest import (
     encode_body_for_footer,
     encode_manifest,
 )
-from delta_sidecar.sidecar.pieces import chunk_ranges, piece_footer
+from delta_sidecar.sidecar.pieces import piece_footer, read_piece_footer
 from delta_sidecar.sidecar.schema import SidecarSchema, type_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sidecar-format.md"
@@ -118,13 +118,14 @@ def group_of(number: int, file: DataFile) -> RowGroup:
         stats_offset=stats_at,
         stats_length=len(stats),
         stats_digest=xxh3_128(stats),
-        stats_footer_length=len(footer),
-        stats_footer_digest=xxh3_128(footer),
+        stats_footer=StatsFooter(len(footer), xxh3_128(footer)),
         first_key=(1, hour, part[0]["path"], ""),
         last_key=(1, hour, part[-1]["path"], ""),
         event_hour_min=hour,
         event_hour_max=hour,
-        columns={"event_time": Bounds(*(_instant(part[0][f"{side}.event_time"]) for side in ("min", "max")))},
+        null_buckets=0,
+        odd_buckets=0,
+        columns={"event_time": SummaryBounds(*(_instant(part[0][f"{side}.event_time"]) for side in ("min", "max")))},
     )
 
 
@@ -186,7 +187,7 @@ def _layout(file: DataFile, manifest: Manifest) -> str:
 
 
 def _chunks(file: DataFile) -> str:
-    found = chunk_ranges(piece_footer(file.statistics[0][1]))
+    found = read_piece_footer(piece_footer(file.statistics[0][1])).ranges
     return "".join(f"{each.start:5}{each.end:6}  {each.digest}  {name}\n" for name, each in found.items())
 
 
@@ -201,7 +202,7 @@ def _offsets(file: DataFile) -> str:
     lines = ["row group  column       in its piece  in the file\n"]
     for number in range(2):
         for name, (at, piece) in (("path", file.index[number]), ("tags", file.statistics[number])):
-            own = chunk_ranges(piece_footer(piece))[name].start
+            own = read_piece_footer(piece_footer(piece)).ranges[name].start
             group = metadata.row_group(number)
             found = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
             assert found[name].data_page_offset == at + own

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from tests.build.reading_back import read_back
 from tests.builder import TableBuilder, add
 
 from delta_sidecar.build import build_sidecar as build_locally
 from delta_sidecar.build.builder import manifest_facts
-from delta_sidecar.build.layout import lay_out
-from delta_sidecar.build.rows import RowMaker
+from delta_sidecar.build.live_rows import RowMaker
+from delta_sidecar.build.planned_layout import lay_out
 from delta_sidecar.errors import BuildError, StorageError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.names import SIDECAR_FOLDER

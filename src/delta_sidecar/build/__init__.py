@@ -1,4 +1,8 @@
-"""Metadata sidecars, made on this machine."""
+"""Metadata sidecars, made on this machine.
+
+Read in this order: `build` (the call, and the stream from live files to a data file), `builder` (the steps around it),
+`planned_layout`, `live_rows`, `sort`, `row_groups`, `write`, `publish`; `existing` looks for a sidecar that is there.
+"""
 
 from __future__ import annotations
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from delta_sidecar.build.builder import BuildOptions, Course, Made, Plan, expected_files
-from delta_sidecar.build.existing import check_here
-from delta_sidecar.build.groups import cut
+from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder, expected_files
+from delta_sidecar.build.existing import BuiltSidecar, check_here
+from delta_sidecar.build.live_rows import PackedRows, RowMaker, WaitingTexts, live_rows, names_of_partitions, sampled
 from delta_sidecar.build.publish import Levels, publish
-from delta_sidecar.build.reading import live_rows, partition_columns, sampled
-from delta_sidecar.build.rows import PackedRows, RowMaker, WaitingTexts
+from delta_sidecar.build.row_groups import cut
 from delta_sidecar.build.sort import (
     DEFAULT_MEMORY,
     SortMemoryError,
@@ -34,17 +33,14 @@ from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from delta_sidecar.build.existing import PieceCheck
-    from delta_sidecar.build.layout import PlannedLayout
-    from delta_sidecar.build.reading import Sample
+    from delta_sidecar.build.live_rows import Sample
     from delta_sidecar.build.write import Pieces
     from delta_sidecar.events import Listener
     from delta_sidecar.plan import Batches
-    from delta_sidecar.plan.flow import Executor
-    from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store, TokenCredential
 
 
@@ -76,20 +72,20 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         version: The version; None for the newest.
         sort: Name of the time column, whose bounds are kept beside the paths; it orders the files of a table without
             partitions. None for the first timestamp with statistics.
-        summaries: Names of other columns whose bounds every row group tells.
+        summaries: Names of other columns whose bounds are kept of every row group.
         rows_per_group: Files in a row group: what a reader fetches at once. None for 10,000, or fewer where the table
             has thousands of columns.
         bucket_column: The partition column that holds the time bucket; a table need not have it.
         storage_options: Options of the store, by name.
         store: A store that is open already, in the place of `table_url`'s.
         credential: For Azure, an object that gives tokens.
-        progress: Is told how far the build is, from whatever thread.
+        progress: Is called with the progress of the build, from any thread.
         memory_limit: Most bytes of rows that are sorted in memory, as a number or a text such as `1GB`; the rest is on
             disk. The process takes about half a gigabyte more.
         temp_directory: Where temporary files go, in a folder of their own that is removed in the end.
         threads: How many threads sort and encode.
         levels: When the manifest gets a second level.
-        listeners: Are told of events.
+        listeners: Are called with events.
 
     Raises:
         OptionError: A value is not valid, a name is no column, or DuckDB is not installed.
@@ -114,126 +110,83 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
     )
     require_duckdb()
     used = store or open_store(table_url, storage_options, credential=credential)
-    return _Build(used, options, progress, Events(listeners)).run()
+    return _LocalBuilder(used, options, progress, Events(listeners)).run()
 
 
-class _Build(Course):
+class _LocalBuilder(SidecarBuilder):
     """One build of a table's sidecar on this machine."""
 
     def _piece_check(self) -> PieceCheck:
         return partial(check_here, self._store, self._checked)
 
-    def _make(self, plan: Plan) -> Made:
-        options, snapshot, layout = self._options, plan.snapshot, plan.layout
-        sample = sampled(snapshot, layout, plan.executor)
-        with temporary_folder("delta-sidecar-build-", options.temp_directory) as folder:
-            assembly = Assembly(
-                snapshot,
-                layout,
-                options,
-                plan.executor,
-                expected_files(self._store, snapshot),
-                self._progress,
-                self._events,
-                partial(self._abandon, folder),
-            )
-            pieces = assembly.pieces(sample, folder)
+    def _make(self, plan: BuildPlan) -> BuiltSidecar:
+        sample = sampled(plan.snapshot, plan.layout, plan.executor)
+        with temporary_folder("delta-sidecar-build-", self._options.temp_directory) as folder:
+            pieces = self._pieces(plan, sample, folder)
             self._progress(BuildProgress("publishing", pieces.num_rows, pieces.num_rows))
             facts = replace(
                 plan.facts, num_files=pieces.num_rows, totals=pieces.totals, stats_format=sample.stats_format
             )
             self._check_unchanged(plan)
-            published = publish(self._store, pieces, layout, facts, options.levels)
-        return Made(published, pieces.index_bytes, pieces.stats_bytes, pieces.kept_texts)
+            published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
+        return BuiltSidecar(*published, pieces.index_bytes, pieces.stats_bytes, pieces.kept_texts)
 
-    def _abandon(self, folder: Path) -> None:
-        """After an interrupt: what is on disk goes at once, for nobody waits for threads to come to their end."""
-        shutil.rmtree(folder, ignore_errors=True)
-        self._requests.cancel()
-
-
-# From live files to the pieces of a data file: read, sorted, cut and encoded, all as one stream.
-
-
-_MANY_CELLS = 8 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Assembly:
-    """What it takes to make the pieces of a table's sidecar.
-
-    Attributes:
-        snapshot: The table.
-        layout: The layout of the sidecar.
-        options: How it is built.
-        executor: Reads the log.
-        total: How many live files there are; None where that is not known.
-        progress: Is told how far it is.
-        events: Is told what happens.
-        abandon: Is called at once after an interrupt.
-    """
-
-    snapshot: Snapshot
-    layout: PlannedLayout
-    options: BuildOptions
-    executor: Executor
-    total: int | None
-    progress: ProgressListener
-    events: Events
-    abandon: Callable[[], None]
-
-    def pieces(self, sample: Sample, folder: Path) -> Pieces:
+    def _pieces(self, plan: BuildPlan, sample: Sample, folder: Path) -> Pieces:
         """Makes the pieces, in a file in a folder.
 
         Rows that prove too large to be sorted are read again, and sorted without their statistics.
         """
-        options = self.options
-        maker = RowMaker(self.layout, self.snapshot.columns.instants(), sample.stats_format)
+        options, snapshot = self._options, plan.snapshot
+        maker = RowMaker(plan.layout, snapshot.columns.instants(), sample.stats_format)
         threads = sort_threads(sample.row_bytes, len(maker.schema), options.memory, options.threads)
+        write = partial(self._written, plan, expected_files(self._store, snapshot))
         if threads:
             try:
-                return self._write(maker, _subfolder(folder, "whole"), threads)
+                return write(maker, _subfolder(folder, "whole"), threads)
             except SortMemoryError:
                 shutil.rmtree(folder / "whole", ignore_errors=True)
         inside = _subfolder(folder, "packed")
         with WaitingTexts(inside / "texts") as texts:
-            return self._write(PackedRows(maker, partition_columns(self.snapshot), texts), inside, 1)
+            return write(PackedRows(maker, names_of_partitions(snapshot), texts), inside, 1)
 
-    def _write(self, maker: RowMaker | PackedRows, folder: Path, threads: int) -> Pieces:
-        options, layout = self.options, self.layout
+    def _written(
+        self, plan: BuildPlan, total: int | None, maker: RowMaker | PackedRows, folder: Path, threads: int
+    ) -> Pieces:
+        options, layout = self._options, plan.layout
+        files = 0
+
+        def counted(batches: Batches) -> Batches:
+            nonlocal files
+            self._progress(BuildProgress("reading", 0, total))
+            with closing(batches):
+                for batch in batches:
+                    files += batch.num_rows
+                    self._progress(BuildProgress("reading", files, total))
+                    yield batch
+            self._progress(BuildProgress("sorting", files, files))
+
         rows_per_group = options.group_rows(layout)
         columns = len(layout.schema.index) + len(layout.schema.statistics_schema)
         settings = SortSettings(options.memory, str(_subfolder(folder, "sort")), threads, rows_per_group)
-        counted = _Counted(self.progress, self.total)
-        live = counted(live_rows(self.snapshot, maker, self.executor, self.events, options.threads))
+        live = counted(live_rows(plan.snapshot, maker, plan.executor, self._events, options.threads))
         keys = ["#complete", *(f"#{number}" for number in range(len(layout.order.sort))), "path", "#vector"]
-        with sorted_rows(maker.schema, live, keys, settings, self.abandon) as found:
+        with sorted_rows(maker.schema, live, keys, settings, partial(self._abandon, folder.parent)) as found:
             return write_pieces(
                 cut(found, rows_per_group),
                 maker,
                 layout,
                 folder,
                 threads=1 if rows_per_group * columns > _MANY_CELLS else options.threads,
-                written=lambda done: self.progress(BuildProgress("writing", done, counted.files)),
+                written=lambda done: self._progress(BuildProgress("writing", done, files)),
             )
 
+    def _abandon(self, folder: Path) -> None:
+        """After an interrupt: the files on disk go at once, for nobody waits for threads to come to their end."""
+        shutil.rmtree(folder, ignore_errors=True)
+        self._requests.cancel()
 
-class _Counted:
-    """Counts files on their way into the sort."""
 
-    def __init__(self, progress: ProgressListener, total: int | None) -> None:
-        self.files = 0
-        self._progress = progress
-        self._total = total
-
-    def __call__(self, batches: Batches) -> Batches:
-        self._progress(BuildProgress("reading", 0, self._total))
-        with closing(batches):
-            for batch in batches:
-                self.files += batch.num_rows
-                self._progress(BuildProgress("reading", self.files, self._total))
-                yield batch
-        self._progress(BuildProgress("sorting", self.files, self.files))
+_MANY_CELLS = 8 << 20
 
 
 def _subfolder(folder: Path, name: str) -> Path:

@@ -1,6 +1,8 @@
-"""The course of a build, whoever makes the rows: open the table, lay out, look for what is there, make, tell.
+"""The steps of a build that are the same on this machine and on a cluster.
 
-A build is a subclass that makes the sidecar: on this machine, or on a cluster.
+    open the table -> lay its sidecar out -> look for one that is there -> make it -> summary
+
+A subclass makes the sidecar.
 """
 
 from __future__ import annotations
@@ -8,12 +10,12 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from delta_sidecar.build.existing import Existing, find_existing
-from delta_sidecar.build.layout import PlannedLayout, lay_out
-from delta_sidecar.build.publish import Levels
+from delta_sidecar.build.existing import BuiltSidecar, find_existing
+from delta_sidecar.build.planned_layout import PlannedLayout, lay_out
+from delta_sidecar.build.publish import Levels, publish_manifest
 from delta_sidecar.build.sort import DEFAULT_MEMORY, LEAST_MEMORY
 from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, OptionError, SidecarError
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from delta_sidecar.build.existing import PieceCheck
-    from delta_sidecar.build.publish import Published
     from delta_sidecar.plan import Executor
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store
@@ -47,61 +48,30 @@ _BUCKET_OPTION = tuple(option for option in SCAN_OPTIONS if option.name == "buck
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is known before the first file is looked at.
-
-    Attributes:
-        snapshot: The table.
-        layout: The layout of its sidecar.
-        facts: The manifest, but for what only the files tell.
-        executor: Reads the log on this machine.
-    """
+class BuildPlan:
+    """A build before the first file is read."""
 
     snapshot: Snapshot
     layout: PlannedLayout
-    facts: Manifest
+    facts: Manifest  # the manifest, without what depends on the files
     executor: Executor
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A sidecar that a build has made.
-
-    Attributes:
-        published: What is in the table now.
-        index_bytes: Bytes of its index pieces.
-        stats_bytes: Bytes of its statistics pieces.
-        kept_texts: Files whose statistics had to be kept as text.
-    """
-
-    published: Published
-    index_bytes: int
-    stats_bytes: int
-    kept_texts: int
-
-
-class Course(ABC):
-    """One build of a table's sidecar.
-
-    Args:
-        store: The table's store.
-        options: How it is built.
-        progress: Is told how far it is; None for nobody.
-        events: Is told what happens.
-    """
+class SidecarBuilder(ABC):
+    """One build of a table's sidecar."""
 
     def __init__(self, store: Store, options: BuildOptions, progress: ProgressListener | None, events: Events) -> None:
         self._requests = RequestLog()
         self._store = store.bind(self._requests)
         self._options = options
-        self._progress = progress or _nobody
+        self._progress = progress or (lambda _: None)
         self._events = events
         self._version: int | None = None
         self._began = time.monotonic()
 
     def run(self) -> BuildSummary:
         """Builds it, or finds it."""
-        summary = None
+        summary: BuildSummary | None = None
         outcome: Literal["complete", "already_there", "stopped", "failed"] = "failed"
         error = None
         try:
@@ -114,26 +84,26 @@ class Course(ABC):
             outcome = "stopped"
             raise
         finally:
-            self._tell_end(outcome, error, summary)
+            self._emit_end(outcome, error, summary)
         return summary
 
     @abstractmethod
-    def _make(self, plan: Plan) -> Made:
+    def _make(self, plan: BuildPlan) -> BuiltSidecar:
         """Makes the sidecar and puts it into the table."""
 
     @abstractmethod
     def _piece_check(self) -> PieceCheck:
-        """What reads the pieces of a sidecar that is there, to see whether it is whole."""
+        """The reader of the pieces of a sidecar that is there."""
 
     def _run(self) -> BuildSummary:
         self._progress(BuildProgress("opening"))
         with closing(open_executor(self._store, row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
             try:
-                return self._built(executor)
+                return self._build(executor)
             finally:
                 self._requests.cancel()
 
-    def _built(self, executor: Executor) -> BuildSummary:
+    def _build(self, executor: Executor) -> BuildSummary:
         options = self._options
         snapshot = self._open(executor)
         self._version = snapshot.version
@@ -141,11 +111,15 @@ class Course(ABC):
         proof = version_proof(self._store, snapshot)
         facts = manifest_facts(snapshot, layout, proof)
         self._check_proof(facts, proof)
-        there = find_existing(self._store, facts, options.group_rows(layout), options.levels, self._piece_check())
-        if there is not None:
-            there.renew(self._store, proof)
-            return self._summary(layout, snapshot, there)
-        return self._summary(layout, snapshot, self._make(Plan(snapshot, layout, facts, executor)))
+        found = find_existing(self._store, facts, options.group_rows(layout), options.levels, self._piece_check())
+        if found is None:
+            made = self._make(BuildPlan(snapshot, layout, facts, executor))
+            return self._summary(layout, snapshot, made, already_there=False)
+        if not set(proof.witnesses) <= set(found.manifest.witness):
+            # A checkpoint was made since, which proves the version as well.
+            manifest, written_bytes = publish_manifest(self._store, replace(found.manifest, witness=proof.witnesses))
+            found = found._replace(manifest=manifest, manifest_bytes=written_bytes)
+        return self._summary(layout, snapshot, found, already_there=True)
 
     def _open(self, executor: Executor) -> Snapshot:
         # The state comes from Delta's own log, never from another sidecar.
@@ -159,7 +133,7 @@ class Course(ABC):
         )
         return run_flow(open_snapshot(opening), executor)
 
-    def _check_unchanged(self, plan: Plan) -> None:
+    def _check_unchanged(self, plan: BuildPlan) -> None:
         """Looks once more before anything is published: the table may have been replaced or restored meanwhile.
 
         Raises:
@@ -175,15 +149,15 @@ class Course(ABC):
             raise BuildError(msg) from error
 
     def _bucket(self, snapshot: Snapshot) -> str:
-        given = {"bucket_column": self._options.bucket_column}
-        values = resolve(_BUCKET_OPTION, given, snapshot.metadata.configuration, self._ignored)
+        call = {"bucket_column": self._options.bucket_column}
+        values = resolve(_BUCKET_OPTION, call, snapshot.metadata.configuration, self._ignored)
         name: str = values["bucket_column"]
         return name
 
     def _checked(self, done: int, total: int) -> None:
         self._progress(BuildProgress("checking", done, total))
 
-    def _tell_end(
+    def _emit_end(
         self,
         outcome: Literal["complete", "already_there", "stopped", "failed"],
         error: str | None,
@@ -209,10 +183,10 @@ class Course(ABC):
     def _ignored(self, name: str, reason: str) -> None:
         self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
 
-    def _summary(self, layout: PlannedLayout, snapshot: Snapshot, found: Existing | Made) -> BuildSummary:
-        is_there = isinstance(found, Existing)
-        told = found if isinstance(found, Existing) else found.published
-        manifest = told.manifest
+    def _summary(
+        self, layout: PlannedLayout, snapshot: Snapshot, found: BuiltSidecar, *, already_there: bool
+    ) -> BuildSummary:
+        manifest = found.manifest
         names = {physical: logical for logical, physical in snapshot.columns.physical_names.items()}
         time_column = layout.schema.time
         return BuildSummary(
@@ -223,24 +197,17 @@ class Course(ABC):
             bytes=sum(each.size for each in manifest.files),
             index_bytes=found.index_bytes,
             stats_bytes=found.stats_bytes,
-            manifest_bytes=told.manifest_bytes,
+            manifest_bytes=found.manifest_bytes,
             files=manifest.num_files,
             row_groups=manifest.num_row_groups,
             sorted_by=layout.sorted_by,
             time_column=None if time_column is None else written(names[time_column]),
             stats_columns=len(layout.schema.statistics),
             stats_format=manifest.stats_format,
-            kept_texts=None if isinstance(found, Existing) else found.kept_texts,
+            kept_texts=found.kept_texts,
             seconds=round(time.monotonic() - self._began, 3),
-            already_there=is_there,
+            already_there=already_there,
         )
-
-
-def _nobody(_: BuildProgress) -> None:
-    return
-
-
-# How a metadata sidecar is built: what a call may say, checked before anything is read.
 
 
 ROWS_PER_GROUP = 10_000
@@ -249,18 +216,7 @@ _MOST_CELLS = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """How a sidecar is built.
-
-    Attributes:
-        version: The version of the table; None for the newest.
-        sort: Logical name of the time column; None for the first timestamp with statistics.
-        summaries: Logical names of other columns whose bounds every row group tells.
-        rows_per_group: Rows in a row group; None for 10,000, or fewer where the table has thousands of columns.
-        bucket_column: The partition column that holds the time bucket; None for what the table or the environment say.
-        memory_limit: Most bytes of rows that are sorted in memory, as a number or a text such as `1GB`.
-        temp_directory: Where the rest goes; None for the machine's own folder.
-        threads: How many threads sort and encode.
-        levels: When the manifest gets a second level.
+    """The options of a build, as `build_sidecar` documents them; checked before anything is read.
 
     Raises:
         OptionError: A value is out of range.
@@ -312,14 +268,11 @@ class BuildOptions:
             raise OptionError(msg) from None
 
 
-# What is known of a sidecar's manifest, and of its size, before any file is read.
-
-
 _CHECKSUM_BYTES = 4 << 20
 
 
 def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProof) -> Manifest:
-    """The manifest of a sidecar, but for what only the files tell."""
+    """The manifest of a sidecar, without what depends on the files."""
     schema, order = layout.schema, layout.order
     return Manifest(
         version=snapshot.version,
@@ -340,10 +293,7 @@ def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProo
 
 
 def version_proof(store: Store, snapshot: Snapshot) -> VersionProof:
-    """What proves the table's version now: its commit, its checkpoints and its checksum file, as far as there are any.
-
-    Nothing that was read before counts.
-    """
+    """The proof of the table's version as it is now: its commit, checkpoints and checksum file, read anew."""
     files = ProofFiles.of(snapshot.choice.segment, snapshot.version)
     plan = ReadFiles((), heads=files.heads, tails=files.tails)
     with closing(open_executor(store)) as executor, closing(executor.execute(plan)) as read:
@@ -351,7 +301,7 @@ def version_proof(store: Store, snapshot: Snapshot) -> VersionProof:
 
 
 def expected_files(store: Store, snapshot: Snapshot) -> int | None:
-    """How many live files there are, where a checksum file tells."""
+    """The number of live files, where a checksum file has it."""
     if snapshot.version not in snapshot.choice.segment.checksums:
         return None
     try:

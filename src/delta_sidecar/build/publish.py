@@ -2,7 +2,7 @@
 
 Data files are never overwritten. One that is there under the same name is either the same, to the byte, and serves; or
 another one, and then this build takes a name of its own. So a build that is cut off anywhere leaves the old answer, two
-builds at once give one good sidecar, and whoever comes next finishes what is missing.
+builds at once give one good sidecar, and the next build finishes what is missing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.write import unwritable, write_footer
 from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
-from delta_sidecar.sidecar.groups import Bounds, RowGroup, RowGroups, Segment, Segments
+from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
+    LARGEST_DOCUMENT,
     MOST_ROW_GROUPS,
     SEGMENT_ROW_GROUPS,
     SidecarFile,
@@ -30,12 +30,12 @@ from delta_sidecar.sidecar.names import column_name, manifest_name, part_name, s
 from delta_sidecar.sidecar.order import bound_scalar, partition_scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
-    from delta_sidecar.build.layout import PlannedLayout
+    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.build.write import Pieces
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store
@@ -54,28 +54,12 @@ class Levels:
     groups_per_segment: int = SEGMENT_ROW_GROUPS
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What is in the table now.
+def publish(
+    store: Store, pieces: Pieces, layout: PlannedLayout, facts: Manifest, levels: Levels
+) -> tuple[Manifest, int]:
+    """Puts a sidecar of one data file into the table; returns its manifest and the size of that.
 
-    Attributes:
-        manifest: The manifest.
-        manifest_bytes: Its size.
-    """
-
-    manifest: Manifest
-    manifest_bytes: int
-
-
-def publish(store: Store, pieces: Pieces, layout: PlannedLayout, facts: Manifest, levels: Levels) -> Published:
-    """Puts a sidecar into the table.
-
-    Args:
-        store: The table's store.
-        pieces: Its pieces, in a file on the local disk.
-        layout: Its layout.
-        facts: Its manifest, but for its files, row groups and segments.
-        levels: When the manifest gets a second level.
+    `facts` is the manifest without files, row groups and segments.
     """
     body = _with_groups(store, pieces.path.parent, pieces.groups, layout, facts, levels)
     return publish_manifest(store, _put_data(store, pieces, layout, body))
@@ -83,12 +67,12 @@ def publish(store: Store, pieces: Pieces, layout: PlannedLayout, facts: Manifest
 
 def publish_parts(
     store: Store, folder: Path, groups: Sequence[RowGroup], layout: PlannedLayout, facts: Manifest, levels: Levels
-) -> Published:
-    """Makes a sidecar visible whose parts are in the table already.
+) -> tuple[Manifest, int]:
+    """Makes a sidecar visible whose parts are in the table already; returns its manifest and the size of that.
 
     Args:
         store: The table's store.
-        folder: Where a temporary file may be made.
+        folder: A folder for a temporary file.
         groups: The row groups of all parts, in order.
         layout: Its layout.
         facts: Its manifest, with the names and sizes of its parts, but without row groups and segments.
@@ -97,11 +81,16 @@ def publish_parts(
     return publish_manifest(store, _with_groups(store, folder, groups, layout, facts, levels))
 
 
-def publish_manifest(store: Store, manifest: Manifest) -> Published:
-    """Puts a manifest into the table whose files are there already."""
+def publish_manifest(store: Store, manifest: Manifest) -> tuple[Manifest, int]:
+    """Puts a manifest into the table whose files are there already; returns it and its size."""
     data = encode_manifest(manifest)
-    _put_manifest(store, manifest.version, data)
-    return Published(manifest, len(data))
+    path = SIDECAR_FOLDER + manifest_name(manifest.version)
+    try:
+        store.put(path, data)
+    except ObjectExistsError:
+        if bytes(store.get(path).data) != data:
+            store.put(path, data, overwrite=True)
+    return manifest, len(data)
 
 
 def _with_groups(
@@ -169,7 +158,7 @@ def _is_put(store: Store, name: str, source: Path) -> bool:
 
 
 def _is_same(store: Store, path: str, source: Path) -> bool | None:
-    """Whether an object has the same bytes as a file; None where there is no object."""
+    """Compares an object with a file; None where there is no object."""
     try:
         size = store.head(path).size
         if size != source.stat().st_size:
@@ -184,34 +173,14 @@ def _is_same(store: Store, path: str, source: Path) -> bool | None:
     return True
 
 
-def _put_manifest(store: Store, version: int, data: bytes) -> None:
-    path = SIDECAR_FOLDER + manifest_name(version)
-    try:
-        store.put(path, data)
-    except ObjectExistsError:
-        if bytes(store.get(path).data) != data:
-            store.put(path, data, overwrite=True)
-
-
 # The second level of a large manifest: row groups gathered into segments.
 
 
-def segmented(
-    groups: Sequence[RowGroup], layout: PlannedLayout, groups_per_segment: int = SEGMENT_ROW_GROUPS
-) -> Iterator[tuple[Segment, bytes]]:
-    """Gathers row groups into segments, one at a time.
-
-    Args:
-        groups: The row groups in order.
-        layout: The layout of the sidecar.
-        groups_per_segment: How many row groups a segment has; the last one may have fewer.
-
-    Yields:
-        What the manifest tells of a segment, and its bytes in the segments file.
-    """
+def segmented(groups: Sequence[RowGroup], layout: PlannedLayout, each: int) -> Iterator[tuple[Segment, bytes]]:
+    """Gathers row groups into segments of so many; yields each segment with its bytes in the segments file."""
     offset = 0
-    for start in range(0, len(groups), groups_per_segment):
-        run = groups[start : start + groups_per_segment]
+    for start in range(0, len(groups), each):
+        run = groups[start : start + each]
         data = encode_segment(run)
         low, high = _buckets(run, layout)
         segment = Segment(
@@ -234,39 +203,32 @@ def segmented(
 
 
 def _buckets(run: Sequence[RowGroup], layout: PlannedLayout) -> tuple[str | None, str | None]:
-    """Raw texts of the lowest and the highest bucket. Row groups with incomplete rows come first, whatever theirs."""
+    """Raw texts of the lowest and the highest bucket. Row groups of incomplete rows come first, with any buckets."""
     lows = [group.event_hour_min for group in run if group.event_hour_min is not None]
     highs = [group.event_hour_max for group in run if group.event_hour_max is not None]
     if not lows:
         return None, None
     kind = layout.order.sort[0].type
-    low = _lowest([partition_scalar(text, kind) for text in lows])
-    return lows[low], highs[_highest([partition_scalar(text, kind) for text in highs])]
+    low = _first_by(pc.less, [partition_scalar(text, kind) for text in lows])
+    return lows[low], highs[_first_by(pc.greater, [partition_scalar(text, kind) for text in highs])]
 
 
-def _bounds(run: Sequence[RowGroup], layout: PlannedLayout) -> dict[str, Bounds]:
+def _bounds(run: Sequence[RowGroup], layout: PlannedLayout) -> dict[str, SummaryBounds]:
     found = {}
     for path, kind in layout.order.summaries.items():
         name = column_name(path)
         bounds = [group.columns[name] for group in run if name in group.columns]
         if len(bounds) == len(run):
-            low = _lowest([bound_scalar(each.min, kind) for each in bounds])
-            high = _highest([bound_scalar(each.max, kind) for each in bounds])
-            found[name] = Bounds(bounds[low].min, bounds[high].max)
+            low = _first_by(pc.less, [bound_scalar(each.min, kind) for each in bounds])
+            high = _first_by(pc.greater, [bound_scalar(each.max, kind) for each in bounds])
+            found[name] = SummaryBounds(bounds[low].min, bounds[high].max)
     return found
 
 
-def _lowest(values: Sequence[pa.Scalar]) -> int:
+def _first_by(compare: Callable[[pa.Scalar, pa.Scalar], pa.BooleanScalar], values: Sequence[pa.Scalar]) -> int:
+    """The place of the lowest value, or of the highest."""
     place = 0
     for number, value in enumerate(values):
-        if pc.less(value, values[place]).as_py():
-            place = number
-    return place
-
-
-def _highest(values: Sequence[pa.Scalar]) -> int:
-    place = 0
-    for number, value in enumerate(values):
-        if pc.greater(value, values[place]).as_py():
+        if compare(value, values[place]).as_py():
             place = number
     return place

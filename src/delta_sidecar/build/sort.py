@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_MEMORY = 1 << 30
 LEAST_MEMORY = 128 << 20
 
-# What DuckDB holds of the rows in each thread while it merges, and of each column, however few rows there are.
+# Rows that DuckDB holds in each thread while it merges, and its bytes for each column, however few rows there are.
 _MERGED_ROWS = 122_880
 _BYTES_PER_COLUMN = 256 << 10
 
@@ -33,30 +33,23 @@ class SortMemoryError(TemporaryFileError):
 
 
 def sort_threads(row_bytes: float, columns: int, memory: int, threads: int) -> int:
-    """How many threads can sort rows of a size in some memory; 0 where not even one can."""
+    """The number of threads that can sort rows of a size in some memory; 0 where not even one can."""
     spare = memory * 0.8 - columns * _BYTES_PER_COLUMN
     return max(0, min(threads, int(spare // (max(1.0, row_bytes) * _MERGED_ROWS))))
 
 
 @dataclass(frozen=True, slots=True)
 class SortSettings:
-    """What a sort may use.
+    """The limits of a sort."""
 
-    Attributes:
-        memory: Most bytes of rows in memory.
-        folder: Where the rest goes.
-        threads: How many threads work on it.
-        batch_rows: Rows in a batch that comes out, about.
-    """
-
-    memory: int
-    folder: str
+    memory: int  # most bytes of rows in memory
+    folder: str  # for the rest
     threads: int = 2
-    batch_rows: int = 10_000
+    batch_rows: int = 10_000  # in a batch that comes out, about
 
 
 def require_duckdb() -> None:
-    """Finds out whether DuckDB is there.
+    """Checks that DuckDB is there.
 
     Raises:
         OptionError: It is not; the message says how to get it.
@@ -76,17 +69,10 @@ def sorted_rows(
     settings: SortSettings,
     abandon: Callable[[], None] | None = None,
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Sorts rows: upward, nulls first, texts by their bytes.
+    """Sorts rows by some columns: upward, nulls first, texts by their bytes. They come out lazily, batch by batch.
 
-    Args:
-        schema: Their columns.
-        batches: The rows. They are taken in other threads, one batch at a time, when the first row is asked for.
-        keys: Names of the columns to sort by.
-        settings: What the sort may use.
-        abandon: Is called at once after an interrupt, before anything is waited for.
-
-    Yields:
-        The rows in order, batch by batch as they are asked for.
+    Unsorted batches are taken in other threads, one at a time, when the first row is asked for. After an interrupt
+    `abandon` is called at once, before anything is waited for.
 
     Raises:
         SortMemoryError: The memory does not suffice.
@@ -136,7 +122,7 @@ def sorted_rows(
 def _pulled(
     worker: ThreadPoolExecutor, start: Callable[[], Any], schema: pa.Schema, failures: list[BaseException]
 ) -> Batches:
-    """What comes out, fetched one batch ahead."""
+    """The sorted rows, fetched one batch ahead."""
     import duckdb
 
     try:

@@ -1,4 +1,4 @@
-"""What a build tells: how far it is, and at its end what it made."""
+"""The progress of a build, and its summary in the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Stage: TypeAlias = Literal["opening", "checking", "reading", "sorting", "writing
 
 @dataclass(frozen=True, slots=True)
 class BuildProgress:
-    """How far a build is.
+    """The progress of a build.
 
     Attributes:
         stage: What it is doing: `opening` the table, `checking` a sidecar that is there already, `reading` the live
@@ -30,7 +30,7 @@ ProgressListener: TypeAlias = Callable[[BuildProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class BuildSummary:
-    """What a build made, or found to be there already.
+    """The sidecar that a build made, or found to be there already.
 
     Attributes:
         table: The table's address, without secrets.

@@ -8,56 +8,48 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from msgspec.structs import asdict, replace
+
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.build.groups import GroupFacts, facts_of
+from delta_sidecar.build.live_rows import in_threads
+from delta_sidecar.build.row_groups import summary_of, totals_of
 from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.sidecar.footer import MAGIC
-from delta_sidecar.sidecar.groups import RowGroup
-from delta_sidecar.sidecar.manifest import FOOTER_KEY, Totals
+from delta_sidecar.sidecar.groups import RowGroup, StatsFooter
+from delta_sidecar.sidecar.manifest import FOOTER_KEY, NO_FILES
 from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
 
     import pyarrow as pa
 
-    from delta_sidecar.build.layout import PlannedLayout
-    from delta_sidecar.build.rows import PackedRows, RowMaker
+    from delta_sidecar.build.live_rows import PackedRows, RowMaker
+    from delta_sidecar.build.planned_layout import PlannedLayout
+    from delta_sidecar.sidecar.groups import RowSummary
+    from delta_sidecar.sidecar.manifest import Totals
 
 _COPIED_AT_ONCE = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The pieces of a data file, all in one file on the local disk; its footer may still be missing.
-
-    Attributes:
-        path: The file.
-        groups: The row groups in order.
-        index_footers: Bytes of the footer of each index piece.
-        index_bytes: Bytes of all index pieces.
-        stats_bytes: Bytes of all statistics pieces.
-        num_rows: Rows of all of them.
-        kept_texts: Rows whose statistics are kept as text.
-        totals: What the files of all rows have.
-    """
+    """The pieces of a data file, all in one file on the local disk; its footer may still be missing."""
 
     path: Path
     groups: list[RowGroup]
-    index_footers: list[int]
+    index_footers: list[int]  # bytes of the footer of each index piece
     index_bytes: int
     stats_bytes: int
     num_rows: int
-    kept_texts: int
+    kept_texts: int  # rows whose statistics are kept as text
     totals: Totals
 
 
@@ -70,47 +62,56 @@ def write_pieces(
     threads: int = 2,
     written: Callable[[int], None] | None = None,
 ) -> Pieces:
-    """Writes the pieces of row groups.
+    """Writes the pieces of row groups, as `cut` makes them, into a file in a folder.
 
     Args:
-        groups: The row groups as `cut` gives them.
-        maker: What made their rows, and finishes them.
+        groups: The row groups.
+        maker: The maker of their rows, which finishes them.
         layout: The layout of the sidecar.
-        folder: Where the file is written.
-        threads: How many pieces are made at once.
-        written: Is told how many rows are written so far.
+        folder: The folder.
+        threads: How many row groups are encoded at once.
+        written: Is called with the number of rows that are written so far.
 
     Raises:
         TemporaryFileError: The file cannot be written.
     """
-    path = folder / "data.parquet"
+    path, beside = folder / "data.parquet", folder / "statistics"
+    found: list[RowGroup] = []
+    index_footers: list[int] = []
+    index_bytes = stats_bytes = num_rows = kept_texts = 0
+    totals = NO_FILES
     try:
-        with ExitStack() as stack:
-            index = stack.enter_context(path.open("xb"))
-            statistics = stack.enter_context((folder / "statistics").open("x+b"))
-            spool = _Spool(index, statistics)
-            for made in _encoded(groups, maker, layout, threads):
-                spool.add(made)
+        with (
+            closing(in_threads(partial(_encoded, maker=maker, layout=layout), groups, threads, "encode")) as encoded,
+            path.open("xb") as index,
+            beside.open("x+b") as statistics,
+        ):
+            for made in encoded:
+                index.write(made.index)
+                statistics.write(made.statistics)
+                # The statistics pieces stand behind all index pieces, whose length is known in the end.
+                found.append(_row_group(made, len(found), index_bytes, stats_bytes))
+                index_footers.append(len(piece_footer(made.index)))
+                index_bytes += len(made.index)
+                stats_bytes += len(made.statistics)
+                num_rows += made.summary.num_rows
+                kept_texts += made.kept_texts
+                totals += made.totals
                 if written is not None:
-                    written(spool.num_rows)
-            if not spool.groups:
+                    written(num_rows)
+            if not found:
                 index.write(MAGIC)
             statistics.seek(0)
-            while block := statistics.read(_COPIED_AT_ONCE):
-                index.write(block)
-        (folder / "statistics").unlink()
+            shutil.copyfileobj(statistics, index, _COPIED_AT_ONCE)
+        beside.unlink()
     except OSError as error:
         raise unwritable(folder, error) from error
-    return spool.pieces(path)
+    placed = [replace(group, stats_offset=index_bytes + group.stats_offset) for group in found]
+    return Pieces(path, placed, index_footers, index_bytes, stats_bytes, num_rows, kept_texts, totals)
 
 
 def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
-    """Joins the pieces of two files into a third one, the row groups of the first in front.
-
-    Args:
-        first: Some pieces.
-        second: Others.
-        folder: Where the file is made.
+    """Joins the pieces of two files into a third one in a folder, the row groups of the first in front.
 
     Raises:
         TemporaryFileError: The file cannot be written.
@@ -148,15 +149,9 @@ def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
 
 
 def write_footer(pieces: Pieces, layout: PlannedLayout, body: str) -> int:
-    """Writes the combined footer behind the pieces, in the place of one that is there.
+    """Writes the combined footer behind the pieces, in the place of one that is there; returns the size of the file.
 
-    Args:
-        pieces: The pieces.
-        layout: The layout of the sidecar.
-        body: The manifest's body, for readers that find no manifest.
-
-    Returns:
-        The size of the whole file.
+    The manifest's body is for readers that find no manifest.
 
     Raises:
         TemporaryFileError: The file cannot be written.
@@ -212,99 +207,41 @@ def _copy(source: Path, start: int, length: int, file: BinaryIO) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """A row group as two pieces."""
-
+class _EncodedGroup:
     index: bytes
     statistics: bytes
-    facts: GroupFacts
+    summary: RowSummary
+    totals: Totals
     kept_texts: int
 
 
-class _Spool:
-    def __init__(self, index: BinaryIO, statistics: BinaryIO) -> None:
-        self.groups: list[RowGroup] = []
-        self.num_rows = 0
-        self._index, self._statistics = index, statistics
-        self._index_footers: list[int] = []
-        self._index_bytes = self._stats_bytes = self._kept_texts = 0
-        self._totals = Totals()
-
-    def add(self, made: _Made) -> None:
-        self._index.write(made.index)
-        self._statistics.write(made.statistics)
-        facts, footer = made.facts, piece_footer(made.statistics)
-        self.groups.append(
-            RowGroup(
-                index=len(self.groups),
-                byte_offset=self._index_bytes,
-                byte_length=len(made.index),
-                num_rows=facts.num_rows,
-                digest=xxh3_128(made.index),
-                # From the first statistics piece on, until it is known where that one stands.
-                stats_offset=self._stats_bytes,
-                stats_length=len(made.statistics),
-                stats_digest=xxh3_128(made.statistics),
-                stats_footer_length=len(footer),
-                stats_footer_digest=xxh3_128(footer),
-                first_key=facts.first_key,
-                last_key=facts.last_key,
-                event_hour_min=facts.event_hour_min,
-                event_hour_max=facts.event_hour_max,
-                null_buckets=facts.null_buckets,
-                odd_buckets=facts.odd_buckets,
-                columns=facts.columns,
-            )
-        )
-        self._index_footers.append(len(piece_footer(made.index)))
-        self._index_bytes += len(made.index)
-        self._stats_bytes += len(made.statistics)
-        self.num_rows += facts.num_rows
-        self._kept_texts += made.kept_texts
-        self._totals += facts.totals
-
-    def pieces(self, path: Path) -> Pieces:
-        moved = [replace(group, stats_offset=self._index_bytes + group.stats_offset) for group in self.groups]
-        return Pieces(
-            path,
-            moved,
-            self._index_footers,
-            self._index_bytes,
-            self._stats_bytes,
-            self.num_rows,
-            self._kept_texts,
-            self._totals,
-        )
-
-
-def _encoded(
-    groups: Iterable[pa.RecordBatch], maker: RowMaker | PackedRows, layout: PlannedLayout, threads: int
-) -> Iterator[_Made]:
-    """Makes pieces in some threads, in order, a few row groups ahead."""
-    waiting: deque[Future[_Made]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="delta-sidecar-encode")
-    try:
-        for group in groups:
-            waiting.append(pool.submit(_made, group, maker, layout))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _made(sorted_rows: pa.RecordBatch, maker: RowMaker | PackedRows, layout: PlannedLayout) -> _Made:
+def _encoded(sorted_rows: pa.RecordBatch, *, maker: RowMaker | PackedRows, layout: PlannedLayout) -> _EncodedGroup:
     schema = layout.schema
     group = maker.finished(sorted_rows)
-    index = group.select(schema.index.names).cast(schema.index)
-    statistics = group.select(schema.statistics_schema.names)
     kept = group.column("stats_json")
-    return _Made(
-        encode_piece(index, chunk_digests=False, skippable=_skippable(layout)),
-        encode_piece(statistics, chunk_digests=True),
-        facts_of(group, layout),
+    return _EncodedGroup(
+        encode_piece(
+            group.select(schema.index.names).cast(schema.index), chunk_digests=False, skippable=_skippable(layout)
+        ),
+        encode_piece(group.select(schema.statistics_schema.names), chunk_digests=True),
+        summary_of(group, layout),
+        totals_of(group),
         len(kept) - kept.null_count,
+    )
+
+
+def _row_group(made: _EncodedGroup, index: int, byte_offset: int, stats_offset: int) -> RowGroup:
+    footer = piece_footer(made.statistics)
+    return RowGroup(
+        index=index,
+        byte_offset=byte_offset,
+        byte_length=len(made.index),
+        digest=xxh3_128(made.index),
+        stats_offset=stats_offset,
+        stats_length=len(made.statistics),
+        stats_digest=xxh3_128(made.statistics),
+        stats_footer=StatsFooter(len(footer), xxh3_128(footer)),
+        **asdict(made.summary),
     )
 
 

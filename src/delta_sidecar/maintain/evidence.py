@@ -31,8 +31,7 @@ from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.open import ListedSidecar
-from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
-from delta_sidecar.sidecar.manifest import FOOTER_KEY, decode_manifest
+from delta_sidecar.sidecar.manifest import FOOTER_KEY, LARGEST_DOCUMENT, decode_manifest
 from delta_sidecar.sidecar.names import HIGHEST_VERSION, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.store import TripClock, run_in

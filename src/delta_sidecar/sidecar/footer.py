@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.schema import FORMAT_VERSION
-from delta_sidecar.sidecar.thrift import (
+from delta_sidecar._thrift import (
     BINARY,
     I16,
     I32,
@@ -16,11 +14,10 @@ from delta_sidecar.sidecar.thrift import (
     ThriftList,
     ThriftStruct,
     field,
-    field_head,
-    read_binary,
     read_struct,
-    write_value,
 )
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.sidecar.schema import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
 MAGIC = b"PAR1"
 
 CREATED_BY = f"delta-sidecar version {FORMAT_VERSION}".encode()
-"""What footers name as their writer: bytes do not depend on the release of the library that made the pages."""
+"""The writer that footers name: bytes do not depend on the release of the library that made the pages."""
 
 FOOTER_END = 8
 """Bytes after the Thrift of a footer: its length, and the magic."""
@@ -67,33 +64,13 @@ def read_footer(footer: bytes) -> ThriftStruct:
 
 
 def sealed(thrift: bytes) -> bytes:
-    """A footer's Thrift with what follows it: its length, and the magic."""
+    """A footer's Thrift with its length and the magic."""
     return b"".join((thrift, len(thrift).to_bytes(4, "little"), MAGIC))
 
 
 def key_value(key: bytes, value: bytes) -> ThriftStruct:
     """An entry of a footer's list of keys and values."""
     return {KEY: key, VALUE: value}
-
-
-def footer_value(tail: bytes, key: str) -> bytes | None:
-    """Finds the value of a key in the last bytes of a Parquet file, without reading all of its footer.
-
-    What is found may be something else that looks like it: only a value that proves itself may be sought this way.
-
-    Returns:
-        None where the key is not there, or its value does not lie in these bytes.
-    """
-    name = key.encode()
-    marker = field_head(KEY, 0) + write_value(BINARY, name) + field_head(VALUE, KEY)
-    at = tail.rfind(marker)
-    if at < 0:
-        return None
-    try:
-        value, _ = read_binary(tail, at + len(marker))
-    except ValueError:
-        return None
-    return value
 
 
 def moved(chunk: ThriftStruct, by: int) -> ThriftStruct:
@@ -136,13 +113,13 @@ def joined_group(columns: Sequence[ThriftStruct], num_rows: int, ordinal: int) -
 
 
 def chunk_start(chunk: ThriftStruct) -> int:
-    """Where the first page of a column chunk stands."""
+    """The place of the first page of a column chunk."""
     data = chunk[CHUNK_DATA]
     start: int = data[DATA_PAGE]
     return min(start, data[DATA_DICTIONARY]) if DATA_DICTIONARY in data else start
 
 
 def _move(struct: ThriftStruct, offset: int, by: int) -> None:
-    # Nothing of a column stands at 0, where the magic is: there it means that the writer does not tell.
+    # Nothing of a column stands at 0, where the magic is: there it means that the writer leaves it out.
     if struct.get(offset):
         struct[offset] += by

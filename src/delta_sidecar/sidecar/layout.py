@@ -1,4 +1,4 @@
-"""A trusted manifest beside the table's columns at its version: which column of the sidecar holds what."""
+"""A trusted manifest beside the table's columns at its version: the columns of the sidecar and their order."""
 
 from __future__ import annotations
 
@@ -31,17 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SidecarLayout:
-    """What is where in a metadata sidecar.
-
-    Attributes:
-        manifest: Its manifest.
-        table: The table's columns at its version.
-        schema: Its own columns.
-        order: The order of its rows.
-    """
+    """The columns of a metadata sidecar and the order of its rows."""
 
     manifest: Manifest = field(repr=False)
-    table: TableSchema = field(repr=False)
+    table: TableSchema = field(repr=False)  # the table's columns at its version
     schema: SidecarSchema
     order: SidecarOrder
 
@@ -52,7 +45,7 @@ class SidecarLayout:
 
     @property
     def newest_rows(self) -> NewestRows:
-        """The order of the rows of a row group, where the newest are wanted first."""
+        """The order of the rows of a row group, the newest first."""
         if self.order.sort and self.order.sort[0].kind == "lower_bound":
             return NewestRows((), ())
         buckets = tuple(partition_name(value, self.schema) for value in self._times)
@@ -61,7 +54,7 @@ class SidecarLayout:
 
     @property
     def newest_by(self) -> tuple[str, ...]:
-        """What it is in order of time by, in words; empty where it is in no order of time."""
+        """The columns that put it in order of time, in words; empty where it is in no order of time."""
         logical = {physical: path for path, physical in self.table.physical_names.items()}
 
         def name(path: ColumnPath) -> str:
@@ -76,14 +69,14 @@ class SidecarLayout:
 
     @property
     def _times(self) -> tuple[SortValue, ...]:
-        """The first partition columns of the order, as far as they tell a time."""
+        """The first partition columns of the order, as long as they are times."""
         known = dict(zip(self.table.physical_partition_columns, self.table.partition_columns, strict=True))
 
-        def tells_time(value: SortValue) -> bool:
+        def is_time(value: SortValue) -> bool:
             is_partition = value.kind == "partition"
             return value.kind == "bucket" or (is_partition and is_time_partition(known[value.path[0]], value.type))
 
-        return tuple(takewhile(tells_time, self.order.sort))
+        return tuple(takewhile(is_time, self.order.sort))
 
     @classmethod
     def of(cls, manifest: Manifest, table: TableSchema) -> SidecarLayout:
@@ -122,7 +115,7 @@ class SidecarLayout:
 
 
 def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> dict[ColumnPath, pa.DataType | None]:
-    """The columns of a table that Delta collects statistics for, as `stats_columns` tells them."""
+    """The columns of a table that Delta collects statistics for, and their types as in `stats_columns`."""
     # The log has partition values under names that may differ in case from those of the schema.
     fields = dict(zip(columns.logical.names, columns.physical.names, strict=True))
     partitions = [fields[name] for name in columns.partition_columns]
@@ -130,11 +123,6 @@ def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> di
 
 
 def _check_sort(value: SortValue, manifest: Manifest, kinds: Mapping[ColumnPath, pa.DataType | None]) -> None:
-    """Refuses an order by something that the table does not have.
-
-    Raises:
-        SidecarError: It is one.
-    """
     is_bucket = value.path == (manifest.bucket_column,)
     if kinds.get(value.path) != value.type or (value.kind == "bucket" and not is_bucket):
         msg = f"its rows are sorted by {'.'.join(value.path)!r}, which the table does not have as a {value.kind}"
@@ -142,11 +130,6 @@ def _check_sort(value: SortValue, manifest: Manifest, kinds: Mapping[ColumnPath,
 
 
 def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
-    """The type of a column.
-
-    Raises:
-        SidecarError: There is none.
-    """
     fields: pa.Schema | pa.StructType = schema
     kind: pa.DataType | None = None
     for name in path:

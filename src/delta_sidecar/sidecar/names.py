@@ -22,7 +22,7 @@ HIGHEST_VERSION = 2**63 - 1
 
 
 class SidecarFileKind(Enum):
-    """What a file of ours is."""
+    """The kinds of files of a metadata sidecar."""
 
     DATA = "data"
     PART = "part"
@@ -32,19 +32,11 @@ class SidecarFileKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SidecarName:
-    """A file name of ours, taken apart.
-
-    Attributes:
-        kind: What the file is.
-        version: The version of the table that it describes.
-        build: Which build wrote it; None for the first one, which needs no name.
-        part: Number of the part, from 0; 0 for other kinds.
-        attempt: Number of the attempt at that part, from 0; 0 for other kinds.
-    """
+    """A file name of ours, taken apart. Part and attempt are 0 for other kinds than parts."""
 
     kind: SidecarFileKind
-    version: int
-    build: str | None = None
+    version: int  # of the table
+    build: str | None = None  # None for the first one, which needs no name
     part: int = 0
     attempt: int = 0
 
@@ -65,8 +57,7 @@ def part_name(version: int, build: str, part: int, attempt: int) -> str:
     Raises:
         ValueError: The build's name is not 1 to 32 small letters and digits, or a number is out of range.
     """
-    name = f"v{_checked(version)}.{build}.{part:05}-{attempt}.parquet"
-    return _own(name)
+    return _own(f"v{_checked(version)}.{build}.{part:05}-{attempt}.parquet")
 
 
 def segments_name(version: int, build: str | None = None) -> str:
@@ -75,9 +66,8 @@ def segments_name(version: int, build: str | None = None) -> str:
     Raises:
         ValueError: The build's name is not 1 to 32 small letters and digits.
     """
-    return _own(
-        f"v{_checked(version)}.segments.json" if build is None else f"v{_checked(version)}.{build}.segments.json"
-    )
+    middle = "" if build is None else f"{build}."
+    return _own(f"v{_checked(version)}.{middle}segments.json")
 
 
 def parse_sidecar_name(name: str) -> SidecarName | None:
@@ -104,30 +94,7 @@ def column_name(path: ColumnPath) -> str:
     if not path:
         msg = "a column has at least one name"
         raise ValueError(msg)
-    return ".".join(f"`{part.replace('`', '``')}`" if _needs_quotes(part) else part for part in path)
-
-
-def column_path(name: str) -> ColumnPath:
-    """Takes a column's name apart again.
-
-    Raises:
-        ValueError: It is not what `column_name` makes.
-    """
-    path: list[str] = []
-    position = 0
-    while True:
-        match = _PART.match(name, position)
-        if match is None:
-            break
-        path.append(match["plain"] if match["plain"] is not None else match["quoted"].replace("``", "`"))
-        position = match.end()
-        if position == len(name):
-            if column_name(tuple(path)) == name:
-                return tuple(path)
-            break
-        position += 1
-    msg = f"not the name of a column: {name!r}"
-    raise ValueError(msg)
+    return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in path)
 
 
 _BUILD = "[a-z0-9]{1,32}"
@@ -139,11 +106,9 @@ _NAME = re.compile(
         |parquet)""",
     re.VERBOSE,
 )
-_PART = re.compile(r"(?:(?P<plain>[^.`]+)|`(?P<quoted>(?:[^`]|``)*)`)(?=\.|\Z)", re.DOTALL)
 
 
-def _needs_quotes(part: str) -> bool:
-    return not part or "." in part or "`" in part
+_PLAIN = re.compile(r"[^.`]+")
 
 
 def _checked(version: int) -> int:

@@ -2,8 +2,8 @@
 
     complete (no, yes), sort values (nulls first), path, id of the deletion vector
 
-A file is complete if it has both bounds of every summary column. Where a file comes from does not matter as long as it
-has the same statistics there; partition values and paths are told alike by every base.
+A file is complete if it has both bounds of every summary column. Every base has the same paths and partition values of
+a file, and mostly the same statistics: its place in the order does not depend on the base.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from delta_sidecar.log.identity import unique_ids
 from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.row_stats import bound_column, row_vectors
+from delta_sidecar.sidecar.rows import bound_column, row_vectors
 from delta_sidecar.sidecar.schema import arrow_type
 
 if TYPE_CHECKING:
@@ -44,30 +44,19 @@ G = TypeVar("G", "RowGroup", "Segment")
 
 @dataclass(frozen=True, slots=True)
 class SortValue:
-    """One thing that rows are sorted by.
-
-    Attributes:
-        kind: Where its values are: `bucket` and `partition` are partition values, `lower_bound` is in the statistics.
-        path: The column, in physical names.
-        type: The column's type.
-    """
+    """One column that rows are sorted by: its partition values, or the lower bounds in its statistics."""
 
     kind: SortKind
-    path: ColumnPath
+    path: ColumnPath  # physical names
     type: pa.DataType
 
 
 @dataclass(frozen=True, slots=True)
 class SidecarOrder:
-    """The order of a sidecar's rows.
+    """The order of a sidecar's rows."""
 
-    Attributes:
-        sort: What they are sorted by, before path and deletion vector.
-        summaries: Type of each summary column, by physical path.
-    """
-
-    sort: tuple[SortValue, ...]
-    summaries: Mapping[ColumnPath, pa.DataType]
+    sort: tuple[SortValue, ...]  # before path and deletion vector
+    summaries: Mapping[ColumnPath, pa.DataType]  # summary columns, by physical path
 
     def of_rows(self, rows: pa.RecordBatch, schema: SidecarSchema) -> list[pa.Array]:
         """The values of rows of a sidecar, a column for each place in a key."""
@@ -84,19 +73,17 @@ class SidecarOrder:
         return [_flags(complete), *values, rows.column("path"), vector_ids(row_vectors(rows))]
 
     def of_files(self, files: pa.RecordBatch, logical: Mapping[str, str]) -> list[pa.Array]:
-        """The values of files in the columns of `FILE_SCHEMA`.
+        """The values of files in the columns of `FILE_SCHEMA`, with their statistics.
 
-        Args:
-            files: The files; their statistics must be there.
-            logical: Logical names of the partition columns, by physical name.
+        `logical` has the logical names of the partition columns, by physical name.
         """
-        wanted = {value.path: value.type for value in self.sort if value.kind == "lower_bound"} | dict(self.summaries)
-        found = parse_statistics(files.column("stats"), wanted).columns if wanted else {}
+        kinds = {value.path: value.type for value in self.sort if value.kind == "lower_bound"} | dict(self.summaries)
+        found = parse_statistics(files.column("stats"), kinds).columns if kinds else {}
         rows = files.num_rows
 
         def bound(path: ColumnPath, side: str) -> pa.Array:
             column = getattr(found[path], side)
-            return pa.nulls(rows, wanted[path]) if column is None else without_nan(column)
+            return pa.nulls(rows, kinds[path]) if column is None else without_nan(column)
 
         values = [
             bound(value.path, "lower")
@@ -117,14 +104,10 @@ class NewestRows:
         time values of the sidecar's order downward, upper bound of the time column, modification time, place
 
     It depends on nothing but the row group, so that every scan finds its rows in the same order.
-
-    Attributes:
-        buckets: Columns of time buckets and dates that the row group is sorted by, in order.
-        times: Columns that tell the rest, of those without a value last.
     """
 
-    buckets: tuple[str, ...]
-    times: tuple[str, ...]
+    buckets: tuple[str, ...]  # columns of time buckets and dates that the row group is sorted by, in order
+    times: tuple[str, ...]  # columns that decide the rest; files without a value come last
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -132,12 +115,7 @@ class NewestRows:
         return (*self.buckets, *self.times)
 
     def first(self, rows: pa.RecordBatch, most: int | None) -> pa.RecordBatch:
-        """The first rows of the order.
-
-        Args:
-            rows: Rows of one row group, in its own order.
-            most: How many are wanted; None for all.
-        """
+        """The first rows of the order, or all, out of the rows of one row group in its own order."""
         count = rows.num_rows
         kept = count if most is None else min(most, count)
         upward = np.arange(count, dtype=np.int64)
@@ -177,12 +155,12 @@ def newest_first(groups: Sequence[G], order: SidecarOrder) -> tuple[G, ...]:
 
 
 def partition_column(rows: pa.RecordBatch, value: SortValue, schema: SidecarSchema) -> pa.StringArray:
-    """The raw partition values of rows that a sort value is made of."""
+    """The raw partition values of rows for a sort value."""
     return rows.column(partition_name(value, schema))
 
 
 def partition_name(value: SortValue, schema: SidecarSchema) -> str:
-    """The column that holds them."""
+    """The column that holds the raw partition values for a sort value."""
     bucket = schema.bucket_column if value.kind == "bucket" else None
     return f"partition.{column_name(value.path)}" if bucket is None else bucket
 
@@ -204,16 +182,13 @@ def _flags(mask: NDArray[np.bool_]) -> pa.Int8Array:
 # Keys of a metadata sidecar's rows: `(complete, sort value..., path, id of the deletion vector)`, and their order.
 #
 # Values are compared place by place, null before everything else, texts by their bytes. A reader that has emitted some
-# row groups and goes on with a checkpoint asks which of its files lie `within` those.
+# row groups and goes on with a checkpoint skips the files that lie `within` those.
 
 
 def within(first: Sequence[pa.Scalar], last: Sequence[pa.Scalar], columns: Sequence[pa.Array]) -> NDArray[np.bool_]:
-    """Tells, row by row, which keys lie between two others, both included.
+    """A mask of the keys that lie between two others, both included.
 
-    Args:
-        first: The lower key.
-        last: The upper key.
-        columns: The keys, a column for each place, each of the type of the scalars there. NaN is taken for null.
+    The keys have a column for each place, of the type of the scalars there. NaN is taken for null.
 
     Raises:
         ValueError: They do not have equally many places.
@@ -327,7 +302,7 @@ def _without_nan(value: pa.Scalar) -> pa.Scalar:
 
 
 def _compared(column: pa.Array, value: pa.Scalar) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which values of a column are greater than, equal to and less than one."""
+    """Masks of the values of a column that are greater than, equal to and less than one."""
     valid = valid_mask(column)
     if pa.types.is_floating(column.type):
         valid &= ~bits_of(pc.is_nan(column))
@@ -338,7 +313,7 @@ def _compared(column: pa.Array, value: pa.Scalar) -> tuple[NDArray[np.bool_], ND
     return greater, equal, ~greater & ~equal
 
 
-# Values that files are put in order by: typed partition values, and what tells deletion vectors apart.
+# Values that files are put in order by: typed partition values, and ids of deletion vectors.
 
 
 def typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
@@ -359,6 +334,6 @@ def without_nan(values: pa.Array) -> pa.Array:
 
 
 def vector_ids(descriptors: pa.StructArray) -> pa.StringArray:
-    """What tells deletion vectors apart; the empty text without one. It does not depend on the other files."""
+    """The ids of deletion vectors; the empty text without one. They do not depend on the other files."""
     ids = unique_ids(descriptors)
     return pc.fill_null(pa.nulls(len(descriptors), pa.string()) if ids is None else ids, scalar("", pa.string()))

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
+from delta_sidecar._thrift import STRUCT, ThriftList, ThriftStruct, field_head, list_head, write_struct
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.footer import (
     CHUNK_DATA,
@@ -51,7 +52,6 @@ from delta_sidecar.sidecar.footer import (
     read_footer,
     sealed,
 )
-from delta_sidecar.sidecar.thrift import STRUCT, ThriftList, ThriftStruct, field_head, list_head, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -62,21 +62,13 @@ if TYPE_CHECKING:
 CHUNKS_KEY = b"delta-sidecar.chunks"
 """Key in the footer of a piece: the digests of its columns, in order, with commas between."""
 
-SMALLEST_PIECE = len(MAGIC) + FOOTER_END
-
 
 class ChunkRange(NamedTuple):
-    """Where one column of a piece stands.
-
-    Attributes:
-        start: Its first byte, from the piece's start on.
-        end: The byte after its last.
-        digest: The digest of these bytes; None where the footer tells none.
-    """
+    """The range of one column in a piece."""
 
     start: int
     end: int
-    digest: str | None
+    digest: str | None  # of these bytes; None where the footer has none
 
 
 def encode_piece(batch: pa.RecordBatch, *, chunk_digests: bool, skippable: Collection[str] = ()) -> bytes:
@@ -85,10 +77,10 @@ def encode_piece(batch: pa.RecordBatch, *, chunk_digests: bool, skippable: Colle
     Args:
         batch: The rows.
         chunk_digests: Whether the footer gets the digests of the columns.
-        skippable: Names of columns whose lowest and highest value the footer tells, so that engines that read the
-            whole file as Parquet can pass over row groups.
+        skippable: Names of columns whose lowest and highest value the footer gets, so that engines that read the
+            whole file as Parquet can skip row groups.
     """
-    # What other engines cannot decode is no choice: Spark has no BYTE_STREAM_SPLIT, which would make floats 7% smaller.
+    # Every engine must be able to decode it: Spark has no BYTE_STREAM_SPLIT, which would make floats 7% smaller.
     # Paths are PLAIN: most of one is random, and DELTA_BYTE_ARRAY is no smaller after ZSTD but slower to decode, as
     # are dictionaries, of which nothing here is in need: ZSTD finds what repeats. DELTA_BINARY_PACKED makes numbers
     # 10-30% smaller and twice as fast to decode. ZSTD's first level is no larger than its third here, and faster.
@@ -127,39 +119,44 @@ def piece_footer(piece: bytes) -> bytes:
     return piece[-length:]
 
 
-def chunk_ranges(footer: bytes) -> dict[str, ChunkRange]:
-    """Where each column of a piece stands, by its name, from the piece's footer alone.
-
-    Raises:
-        SidecarError: The footer is not that of a piece.
-    """
-    return read_piece_footer(footer).ranges
-
-
 @dataclass(frozen=True, slots=True)
 class PieceFooter:
-    """The footer of a piece, taken apart.
+    """The footer of a piece, taken apart."""
 
-    Attributes:
-        ranges: Where each column stands, by its name, in order.
-        num_rows: How many rows the piece has.
-        tree: The Thrift of the footer.
-    """
-
-    ranges: dict[str, ChunkRange]
+    ranges: dict[str, ChunkRange]  # by the columns' names, in order
     num_rows: int
     tree: ThriftStruct
 
     def excerpt(self, chunks: Mapping[str, bytes]) -> bytes:
-        """Makes a complete Parquet file of some of the piece's columns.
-
-        Args:
-            chunks: The bytes of each column, by its name. Their digests are the caller's to check.
+        """Makes a complete Parquet file of some columns of the piece, whose digests are the caller's to check.
 
         Raises:
             SidecarError: A column is not in the piece, or its bytes are too many or too few.
         """
-        return _excerpt(self, chunks)
+        unknown = [name for name in chunks if name not in self.ranges]
+        if unknown:
+            msg = f"a piece has no column {unknown[0]!r}"
+            raise SidecarError(msg)
+        tree = self.tree
+        columns, parts, places = [], [MAGIC], []
+        position = len(MAGIC)
+        for place, (name, found) in enumerate(self.ranges.items()):
+            if name not in chunks:
+                continue
+            if len(chunks[name]) != found.end - found.start:
+                msg = f"column {name!r} of a piece has not its length"
+                raise SidecarError(msg)
+            columns.append(moved(tree[FILE_GROUPS].items[0][GROUP_COLUMNS].items[place], position - found.start))
+            places.append(place)
+            parts.append(chunks[name])
+            position += len(chunks[name])
+        elements, small = tree[FILE_SCHEMA].items[1:], dict(tree)
+        small[FILE_SCHEMA] = joined_schema([elements[place] for place in places])
+        small[FILE_GROUPS] = ThriftList(STRUCT, [joined_group(columns, self.num_rows, 0)])
+        small.pop(FILE_KEYS, None)
+        if FILE_ORDERS in tree:
+            small[FILE_ORDERS] = ThriftList(STRUCT, [tree[FILE_ORDERS].items[place] for place in places])
+        return b"".join((*parts, sealed(write_struct(small))))
 
 
 def read_piece_footer(footer: bytes) -> PieceFooter:
@@ -234,35 +231,6 @@ def _digests(tree: ThriftStruct, count: int) -> list[str] | list[None]:
     return digests
 
 
-def _excerpt(footer: PieceFooter, chunks: Mapping[str, bytes]) -> bytes:
-    unknown = [name for name in chunks if name not in footer.ranges]
-    if unknown:
-        msg = f"a piece has no column {unknown[0]!r}"
-        raise SidecarError(msg)
-    tree = footer.tree
-    elements = tree[FILE_SCHEMA].items[1:]
-    orders = tree[FILE_ORDERS].items if FILE_ORDERS in tree else []
-    columns, parts, places = [], [MAGIC], []
-    position = len(MAGIC)
-    for place, (name, found) in enumerate(footer.ranges.items()):
-        if name not in chunks:
-            continue
-        if len(chunks[name]) != found.end - found.start:
-            msg = f"column {name!r} of a piece has not its length"
-            raise SidecarError(msg)
-        columns.append(moved(tree[FILE_GROUPS].items[0][GROUP_COLUMNS].items[place], position - found.start))
-        places.append(place)
-        parts.append(chunks[name])
-        position += len(chunks[name])
-    small = dict(tree)
-    small[FILE_SCHEMA] = joined_schema([elements[place] for place in places])
-    small[FILE_GROUPS] = ThriftList(STRUCT, [joined_group(columns, footer.num_rows, 0)])
-    small.pop(FILE_KEYS, None)
-    if orders:
-        small[FILE_ORDERS] = ThriftList(STRUCT, [orders[place] for place in places])
-    return b"".join((*parts, sealed(write_struct(small))))
-
-
 # The combined footer of a data file, joined from the footers of its pieces.
 
 
@@ -271,7 +239,7 @@ LARGEST_FOOTER = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class GroupFooters:
-    """The footers of the two pieces of a row group, as `piece_footer` gives them, and where the pieces begin."""
+    """The footers of the two pieces of a row group, from `piece_footer`, and the places of the pieces."""
 
     index: bytes
     index_offset: int
@@ -289,20 +257,10 @@ def join_footers(
 ) -> Iterator[bytes]:
     """Makes the combined footer of a data file: Thrift, its length and the magic, in several blocks of bytes.
 
-    One row group is held at a time: where the statistics pieces stand is known only when all index pieces are, so the
-    footers come out of wherever the caller has put them.
-
-    A data file without row groups is the magic, followed by this.
-
-    Args:
-        schema: The columns.
-        groups: The row groups in order.
-        num_row_groups: How many there are.
-        num_rows: How many rows they have together.
-        key_values: Keys and values for the footer.
+    One row group is held at a time. A data file without row groups is the magic, followed by this.
 
     Raises:
-        ValueError: The row groups have other columns, or are not as many or not as long as was said, or the footer
+        ValueError: The row groups have other columns, or there are not so many or with so many rows, or the footer
             would be longer than Parquet allows.
     """
     expected, columns, orders = _template(schema)
@@ -317,7 +275,7 @@ def join_footers(
 
 
 def _template(schema: SidecarSchema) -> tuple[tuple[object, object], ThriftList, ThriftList]:
-    """What pieces without rows tell: both schemas, all columns under one root, and their orders."""
+    """Both schemas, all columns under one root, and their orders, by pieces without rows."""
     trees = [
         read_footer(piece_footer(encode_piece(_empty(columns), chunk_digests=False)))
         for columns in (schema.index, schema.statistics_schema)
@@ -340,7 +298,8 @@ def _thrift(
     key_values: Mapping[str, str],
 ) -> Iterator[bytes]:
     start: ThriftStruct = {FILE_VERSION: 2, FILE_SCHEMA: columns, FILE_ROWS: counts[1]}
-    yield _open(write_struct(start)) + field_head(FILE_GROUPS, FILE_ROWS) + list_head(STRUCT, counts[0])
+    # Without the byte that ends the struct: more fields follow.
+    yield write_struct(start)[:-1] + field_head(FILE_GROUPS, FILE_ROWS) + list_head(STRUCT, counts[0])
     seen = rows = 0
     for group in groups:
         joined, count = _joined(group, expected, seen)
@@ -357,11 +316,6 @@ def _thrift(
         FILE_ORDERS: orders,
     }
     yield field_head(FILE_KEYS, FILE_GROUPS) + write_struct(end)[1:]
-
-
-def _open(struct: bytes) -> bytes:
-    """A struct without the byte that ends it."""
-    return struct[:-1]
 
 
 def _joined(group: GroupFooters, expected: tuple[object, object], ordinal: int) -> tuple[bytes, int]:

@@ -43,7 +43,10 @@ BODY = (
     pa.field("dv.cardinality", pa.int64()),
     pa.field("untold", pa.string()),
 )
-"""The index columns after the bucket. Other partition columns and the bounds of the time column come after them."""
+"""The index columns after the bucket. Other partition columns and the bounds of the time column come after them.
+
+`untold` is a JSON list of the partition columns whose values the log does not have; null where it has all.
+"""
 
 REST = (
     pa.field("tags", pa.string()),
@@ -57,19 +60,12 @@ REST = (
 
 @dataclass(frozen=True)
 class SidecarSchema:
-    """Which columns a metadata sidecar has.
-
-    Attributes:
-        bucket: Physical name of the bucket column; None for none.
-        partitions: Physical names of the other partition columns, in the table's order.
-        time: Path of the time column; None for none. It is one of `statistics`, with bounds.
-        statistics: The type of the bounds of every column with statistics, in the table's order; None for a column
-            that has a count of nulls only.
-    """
+    """The columns of a metadata sidecar, made of physical names of the table's columns, in the table's order."""
 
     bucket: str | None
-    partitions: tuple[str, ...] = ()
-    time: ColumnPath | None = None
+    partitions: tuple[str, ...] = ()  # the other partition columns
+    time: ColumnPath | None = None  # one of `statistics`, with bounds
+    # The type of the bounds of every column with statistics; None for a column that has a count of nulls only.
     statistics: Mapping[ColumnPath, pa.DataType | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -95,24 +91,24 @@ class SidecarSchema:
     def bucket_column(self) -> str | None:
         """The name under which the bucket stands in the file; None for no bucket.
 
-        It is the column's physical name, or `partition.<name>` where another index column has that name already,
-        whatever its case: engines find columns by names in any case.
+        It is the column's physical name, or `partition.<name>` where another column has that name already, in any
+        case: engines find columns by names in any case.
         """
         if self.bucket is None:
             return None
         others = [*HEAD, *BODY, *REST, *self._partition_fields()]
         taken = {found.name.lower() for found in others}
         bounds = {found.name.lower() for path, kind in self.statistics.items() for found in _fields(path, kind)}
-        # A name that begins with `#` is one of those that a build gives to columns of its own.
+        # Names that begin with `#` are those of columns that a build adds for itself.
         is_taken = self.bucket.lower() in taken | bounds or self.bucket.startswith("#")
         return f"partition.{column_name((self.bucket,))}" if is_taken else self.bucket
 
     @cached_property
     def schema_hash(self) -> str:
-        """A digest of the format's version and of the names and types of all columns, whatever their order.
+        """A digest of the format's version and of the names and types of all columns, in any order.
 
         It is the XXH3 digest of 128 bits of this text in UTF-8: the line `delta-sidecar 1`, then for every column, in
-        the order of their names' code points, a line with its name, a tab and its type as `type_name` tells it. Every
+        the order of their names' code points, a line with its name, a tab and its type by `type_name`. Every
         line ends with a line feed.
         """
         columns = sorted((found.name, type_name(found.type)) for found in [*self.index, *self.statistics_schema])
@@ -136,14 +132,8 @@ def stats_columns(
     """The columns that Delta collects statistics for, by the table's schema and properties alone.
 
     `delta.dataSkippingStatsColumns` names them, or else they are the first `delta.dataSkippingNumIndexedCols` leaves of
-    the schema (32, or -1 for all). Partition columns have none.
-
-    Args:
-        physical: The table's schema under physical names.
-        properties: The table's properties.
-        partition_columns: Physical names of the partition columns.
-        logical: The same schema under the names that users see: the first property speaks in those. Without it, the
-            physical names are taken for them.
+    the schema (32, or -1 for all). Partition columns, by physical names, have none. The first property names columns
+    of the logical schema; without that the physical names are taken for them.
 
     Returns:
         The type of each column's bounds, by its physical path; None for a column without bounds.
@@ -158,8 +148,8 @@ def stats_columns(
     ]
     named = properties.get(STATS_COLUMNS)
     if named is not None:
-        wanted = {tuple(part.lower() for part in path) for path in _named(named)}
-        chosen = [leaf for leaf in leaves if any(_folded(leaf[1], end) in wanted for end in range(1, len(leaf[1]) + 1))]
+        listed = {tuple(part.lower() for part in path) for path in _named(named)}
+        chosen = [leaf for leaf in leaves if any(_folded(leaf[1], end) in listed for end in range(1, len(leaf[1]) + 1))]
     else:
         count = _indexed(properties.get(NUM_INDEXED_COLUMNS))
         chosen = leaves if count < 0 else leaves[:count]
@@ -175,9 +165,9 @@ def default_time_column(physical: pa.Schema, stats: Mapping[ColumnPath, pa.DataT
 
 
 def is_time_partition(name: str, kind: pa.DataType) -> bool:
-    """Whether a partition column seems to tell a time that grows from partition to partition: by its type, or its name.
+    """Guesses by the type or the name of a partition column that it is a time, which grows from partition to partition.
 
-    It decides on nothing but the order in which files are given.
+    It decides on nothing but the order in which files are emitted.
     """
     if pa.types.is_temporal(kind):
         return True

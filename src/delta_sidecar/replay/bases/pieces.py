@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,21 @@ from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, str
 from delta_sidecar.log.identity import canonical_paths, file_keys
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.partition_values import read_partition_column
-from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
+from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.plan import Piece, PieceGroup
 from delta_sidecar.predicate import Bounds, ColumnBounds, may_match
 from delta_sidecar.replay.request import ReplayProgress
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.row_stats import column_statistics, row_vectors, stats_texts
+from delta_sidecar.sidecar.rows import (
+    INDEX_FIELDS,
+    STATISTICS_FIELDS,
+    VECTOR_COLUMNS,
+    other_fields,
+    partition_columns,
+    partition_values,
+    row_keys,
+    statistics_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -70,19 +79,6 @@ def enough(groups: Sequence[RowGroup], files: int) -> int:
 # The rows of a metadata sidecar: what is read of them, and which are live and may match.
 
 
-VECTOR_COLUMNS = ("dv.storageType", "dv.pathOrInlineDv", "dv.offset", "dv.sizeInBytes", "dv.cardinality")
-"""Columns that hold the descriptor of a deletion vector."""
-
-# Fields of the `add` action by the column of a batch of files that is made of them.
-_INDEXED = {"size": "size", "modification_time": "modificationTime"}
-_REST = {
-    "tags": "tags",
-    "base_row_id": "baseRowId",
-    "default_row_commit_version": "defaultRowCommitVersion",
-    "clustering_provider": "clusteringProvider",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class ReadColumns:
     """What is read of a metadata sidecar.
@@ -111,8 +107,8 @@ def read_columns(
 ) -> ReadColumns:
     """The columns of a metadata sidecar that a scan for some columns of files reads."""
     partitions = list(partition_columns(schema).values())
-    index = ["path", *(name for name in _INDEXED if name in columns), *partitions, *VECTOR_COLUMNS, "untold"]
-    statistics = [name for name in _REST if name in columns]
+    index = ["path", *(name for name in INDEX_FIELDS if name in columns), *partitions, *VECTOR_COLUMNS, "untold"]
+    statistics = [name for name in STATISTICS_FIELDS if name in columns]
     with_text = "stats" in columns
     paths = set() if pruning is None else set(pruning.statistics)
     if paths or with_text:
@@ -124,12 +120,6 @@ def read_columns(
         statistics += _statistics_columns(schema, path) if path in schema.statistics else ["stats_json"]
     index += () if newest is None else newest.columns
     return ReadColumns(tuple(dict.fromkeys(index)), None if with_text else tuple(dict.fromkeys(statistics)))
-
-
-def partition_columns(schema: SidecarSchema) -> dict[str, str]:
-    """Names of the columns that hold partition values, by physical name."""
-    found = {} if schema.bucket is None or schema.bucket_column is None else {schema.bucket: schema.bucket_column}
-    return found | {name: f"partition.{column_name((name,))}" for name in schema.partitions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +155,9 @@ class SidecarRows:
             msg = "it has a file without a path"
             raise pa.ArrowInvalid(msg)
         if self.pruning is not None:
-            keep = self.pruning.by_values(self._partition_values(batch), met, self._statistics(batch, self.pruning))
+            kinds = self.pruning.statistics
+            known = statistics_in(batch, self.schema, kinds) if kinds else None
+            keep = self.pruning.by_values(partition_values(batch, self.schema), met, known)
             batch = _chosen(batch, keep)
         pruned = met - batch.num_rows
         if batch.num_rows and len(self.seen):
@@ -179,7 +171,9 @@ class SidecarRows:
             batch = self.newest.first(batch, self.most)
         elif self.most is not None:
             batch = batch.slice(0, min(self.most, batch.num_rows))
-        return self.columns.batch(row_keys(batch) | self._rest(batch), batch.num_rows)
+        stats_format = self.stats_format if "stats" in self.columns.columns else None
+        add = row_keys(batch) | other_fields(batch, self.schema, stats_format)
+        return self.columns.batch(add, batch.num_rows)
 
     def _live(self, add: Mapping[str, pa.Array]) -> NDArray[np.bool_]:
         if self.paths is None:
@@ -191,44 +185,6 @@ class SidecarRows:
             live[rows] = ~self.seen.contains(file_keys({name: column.take(taken) for name, column in add.items()}))
         return live
 
-    def _rest(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        names = set(batch.schema.names)
-        add = {name: batch.column(column) for column, name in (_INDEXED | _REST).items() if column in names}
-        if "stats" in self.columns.columns:
-            add["stats"] = stats_texts(batch, self.schema, self.stats_format)
-        return add | self._partition_values(batch)
-
-    def _partition_values(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The partition values as a field of the `add` action: a struct, or a map where something is not told."""
-        columns = {physical: batch.column(name) for physical, name in partition_columns(self.schema).items()}
-        if not columns:
-            return {}
-        untold = batch.column("untold")
-        if untold.null_count < len(untold):
-            return {"partitionValues": _maps(columns, untold)}
-        return {"partitionValues": pa.StructArray.from_arrays(list(columns.values()), names=list(columns))}
-
-    def _statistics(self, batch: pa.RecordBatch, pruning: Pruning) -> FileStatistics | None:
-        if not pruning.statistics:
-            return None
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        found: dict[tuple[str, ...], ColumnStatistics] = {}
-        for path in pruning.statistics:
-            if path in self.schema.statistics:
-                found[path] = column_statistics(columns, path)
-        others = {path: kind for path, kind in pruning.statistics.items() if path not in found}
-        if others and "stats_json" in columns:
-            found |= parse_statistics(columns["stats_json"], others).columns
-        return FileStatistics(columns["num_records"], columns["tight_bounds"], found)
-
-
-def row_keys(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The fields of the `add` action that keys are made of."""
-    add = {"path": batch.column("path")}
-    if batch.column("dv.storageType").null_count < batch.num_rows:
-        add["deletionVector"] = row_vectors(batch)
-    return add
-
 
 def _statistics_columns(schema: SidecarSchema, path: tuple[str, ...]) -> list[str]:
     name = column_name(path)
@@ -238,32 +194,6 @@ def _statistics_columns(schema: SidecarSchema, path: tuple[str, ...]) -> list[st
 
 def _chosen(batch: pa.RecordBatch, rows: NDArray[np.bool_]) -> pa.RecordBatch:
     return batch if rows.all() else batch.filter(booleans(rows))
-
-
-def _maps(columns: Mapping[str, pa.StringArray], untold: pa.StringArray) -> pa.MapArray:
-    """Partition values as maps, without those that the log does not tell."""
-    values = {name: column.to_pylist() for name, column in columns.items()}
-    keys: list[str] = []
-    items: list[str | None] = []
-    offsets = [0]
-    for row, text in enumerate(untold.to_pylist()):
-        missing = _names(text)
-        told = [name for name in values if name not in missing]
-        keys += told
-        items += [values[name][row] for name in told]
-        offsets.append(len(keys))
-    ends = int64s(np.array(offsets, dtype=np.int64)).cast(pa.int32())
-    return pa.MapArray.from_arrays(ends, strings(keys), strings(items))
-
-
-def _names(text: str | None) -> frozenset[Any]:
-    if text is None:
-        return frozenset()
-    try:
-        return frozenset(json.loads(text))
-    except (ValueError, TypeError, RecursionError) as error:
-        msg = f"the names of partition values that are not told cannot be read: {error}"
-        raise pa.ArrowInvalid(msg) from error
 
 
 # Which row groups of a metadata sidecar may hold a file that matches, by what its manifest says of them.

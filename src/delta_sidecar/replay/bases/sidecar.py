@@ -41,24 +41,29 @@ from delta_sidecar.plan import (
 from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn
 from delta_sidecar.replay.bases.checkpoint import raise_if_torn
 from delta_sidecar.replay.bases.pieces import (
-    VECTOR_COLUMNS,
     ReadColumns,
     SidecarRows,
     enough,
     matching,
     pieces_of,
     read_columns,
-    row_keys,
 )
 from delta_sidecar.replay.failures import raise_sidecar_failure
 from delta_sidecar.replay.request import Emitted
 from delta_sidecar.replay.witnesses import ProofFiles, by_path
-from delta_sidecar.sidecar.canonical import LARGEST_DOCUMENT
 from delta_sidecar.sidecar.layout import SidecarLayout
-from delta_sidecar.sidecar.manifest import FOOTER_KEY, Manifest, decode_footer_body, decode_manifest, decode_segment
+from delta_sidecar.sidecar.manifest import (
+    FOOTER_KEY,
+    LARGEST_DOCUMENT,
+    Manifest,
+    decode_footer_body,
+    decode_manifest,
+    decode_segment,
+)
 from delta_sidecar.sidecar.names import sidecar_name
 from delta_sidecar.sidecar.order import newest_first
 from delta_sidecar.sidecar.pieces import read_piece_footer
+from delta_sidecar.sidecar.rows import VECTOR_COLUMNS, row_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,17 +17,17 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from delta_sidecar.build.builder import BuildOptions, Course, Made, Plan
+from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder
+from delta_sidecar.build.existing import BuiltSidecar
+from delta_sidecar.build.live_rows import RowMaker, sampled
 from delta_sidecar.build.publish import Levels, publish, publish_parts
-from delta_sidecar.build.reading import sampled
-from delta_sidecar.build.rows import RowMaker
 from delta_sidecar.build.summary import BuildProgress
 from delta_sidecar.build.write import write_pieces
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, ObjectTruncatedError, OptionError, SidecarError
 from delta_sidecar.events import Events
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
-from delta_sidecar.sidecar.manifest import Totals
+from delta_sidecar.sidecar.manifest import NO_FILES
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.build.parts import RECORD, PartWriter, joined_records, with_keys
 from delta_sidecar.spark.session.access import grant, hadoop_url, without_py4j_log
@@ -119,10 +119,10 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         grant(spark, table_url, storage_options)
     used = store or open_store(table_url, storage_options)
     url = hadoop_url(table_url, storage_options)
-    return _SparkBuild(spark, url, used, files, options, progress, Events(listeners)).run()
+    return _SparkBuilder(spark, url, used, files, options, progress, Events(listeners)).run()
 
 
-class _SparkBuild(Course):
+class _SparkBuilder(SidecarBuilder):
     def __init__(
         self,
         spark: SparkSession,
@@ -148,7 +148,7 @@ class _SparkBuild(Course):
 
         return check
 
-    def _make(self, plan: Plan) -> Made:
+    def _make(self, plan: BuildPlan) -> BuiltSidecar:
         version, properties = plan.snapshot.version, plan.snapshot.metadata.configuration
         with (
             build_failures(self._store.url),
@@ -161,7 +161,7 @@ class _SparkBuild(Course):
                 with suppress(*SPARK_ERRORS):
                     state.release()
 
-    def _make_parts(self, plan: Plan, state: delta_log.DeltaSnapshot) -> Made:
+    def _make_parts(self, plan: BuildPlan, state: delta_log.DeltaSnapshot) -> BuiltSidecar:
         self._progress(BuildProgress("reading"))
         # A checksum file saves a replay; its count is checked by the rows that are found.
         total = max(state.checksum_files() or 0, 0) or state.num_files()
@@ -189,20 +189,20 @@ class _SparkBuild(Course):
         self._check_unchanged(plan)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             published = publish_parts(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
-        return Made(published, parts.index_bytes, parts.stats_bytes, parts.kept_texts)
+        return BuiltSidecar(*published, parts.index_bytes, parts.stats_bytes, parts.kept_texts)
 
-    def _make_empty(self, plan: Plan) -> Made:
+    def _make_empty(self, plan: BuildPlan) -> BuiltSidecar:
         """Makes the sidecar of a table without files: one file, as the local build makes it."""
         maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), DEFAULT_STATS_FORMAT)
-        facts = replace(plan.facts, totals=Totals(), stats_format=DEFAULT_STATS_FORMAT)
+        facts = replace(plan.facts, totals=NO_FILES, stats_format=DEFAULT_STATS_FORMAT)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             pieces = write_pieces((), maker, plan.layout, Path(folder))
             self._check_unchanged(plan)
             published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
-        return Made(published, 0, 0, 0)
+        return BuiltSidecar(*published, 0, 0, 0)
 
 
-def _stats_format(plan: Plan) -> str:
+def _stats_format(plan: BuildPlan) -> str:
     """The layout of texts of statistics: as the local build chooses it, so that both keep the same texts."""
     if delta_log.has_structs_only(plan.snapshot.metadata.configuration):
         # There the texts are Delta's own.

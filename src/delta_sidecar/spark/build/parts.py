@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,19 +18,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
 from delta_sidecar._arrow import booleans, numbers_of
-from delta_sidecar.build.groups import cut
-from delta_sidecar.build.reading import MOST_ROWS, gathered
+from delta_sidecar.build.live_rows import MOST_ROWS, gathered
+from delta_sidecar.build.row_groups import cut
 from delta_sidecar.build.write import Pieces, joined_pieces, temporary_folder, unwritable, write_footer, write_pieces
 from delta_sidecar.errors import BuildError
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.stats import parse_statistics
-from delta_sidecar.sidecar.canonical import parse, seal
-from delta_sidecar.sidecar.groups import read_row_groups
-from delta_sidecar.sidecar.manifest import SidecarFile, Totals, encode_segment
+from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
 from delta_sidecar.sidecar.names import part_name
 from delta_sidecar.sidecar.order import key_scalars, typed, without_nan
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from delta_sidecar.build.rows import RowMaker
+    from delta_sidecar.build.live_rows import RowMaker
     from delta_sidecar.sidecar.groups import Key, RowGroup
     from delta_sidecar.sidecar.manifest import Manifest, SortColumn
     from delta_sidecar.sidecar.order import SidecarOrder, SortValue
@@ -209,9 +208,7 @@ def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Par
     files = tuple(SidecarFile(record["name"], record["size"]) for record in ordered)
     found: list[RowGroup] = []
     for number, record in enumerate(ordered):
-        groups = read_row_groups(
-            parse(bytes(record["groups"])), first_index=0, sizes=[record["size"]], form=facts.key_form()
-        )
+        groups = decode_groups(bytes(record["groups"]), first_index=0, sizes=[record["size"]], form=facts.key_form())
         found.extend(replace(group, file=number) for group in groups)
     # Every part has its incomplete files in front; here all of those come before all others.
     found.sort(key=lambda group: bool(group.first_key[0]))
@@ -223,7 +220,7 @@ def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Par
         sum(record["kept_texts"] for record in ordered),
         sum(record["index_bytes"] for record in ordered),
         sum(record["stats_bytes"] for record in ordered),
-        sum((Totals(*(record[name] for name in _TOTALS)) for record in ordered), Totals()),
+        sum((Totals(*(record[name] for name in _TOTALS)) for record in ordered), NO_FILES),
     )
 
 

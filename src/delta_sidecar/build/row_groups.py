@@ -1,11 +1,8 @@
-"""Row groups: sorted rows cut into groups, and what the manifest tells of each."""
+"""Row groups: sorted rows cut into groups, and the summary of each for the manifest."""
 
 from __future__ import annotations
 
 import datetime as dt
-import json
-from collections import deque
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,89 +11,66 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, int64s, numbers_of, scalar, valid_mask
-from delta_sidecar.sidecar.groups import LARGEST, Bounds
+from delta_sidecar.build.live_rows import joined
+from delta_sidecar.sidecar.groups import LARGEST, RowSummary, SummaryBounds
 from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.order import partition_column
-from delta_sidecar.sidecar.row_stats import bound_column
+from delta_sidecar.sidecar.rows import bound_column, untold_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from delta_sidecar.build.layout import PlannedLayout
+    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.sidecar.groups import JsonScalar, Key
 
 
 def cut(batches: Iterable[pa.RecordBatch], rows_per_group: int) -> Iterator[pa.RecordBatch]:
-    """Cuts sorted rows into groups. Complete rows and others are never in one group.
-
-    Args:
-        batches: The rows as `RowMaker` makes them, in order.
-        rows_per_group: How many rows a group has; the last one of each kind has fewer.
-    """
-    held: deque[pa.RecordBatch] = deque()
+    """Cuts sorted rows into groups. Those of complete rows and of others have each a last one with fewer rows."""
+    held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         for part in _of_one_kind(batch):
             if held and _is_complete(held[0]) != _is_complete(part):
-                yield _joined(held)
-                rows = 0
+                yield joined(held)
+                held, rows = [], 0
             held.append(part)
             rows += part.num_rows
             while rows >= rows_per_group:
                 last = held.pop()
                 extra = rows - rows_per_group
-                held.append(last.slice(0, last.num_rows - extra))
-                yield _joined(held)
-                if extra:
-                    held.append(last.slice(last.num_rows - extra))
-                rows = extra
+                yield joined([*held, last.slice(0, last.num_rows - extra)])
+                held, rows = [last.slice(last.num_rows - extra)] if extra else [], extra
     if held:
-        yield _joined(held)
+        yield joined(held)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFacts:
-    """What a manifest tells of a row group, besides where it is.
-
-    Attributes:
-        num_rows: How many rows it has.
-        first_key: Key of its first row.
-        last_key: Key of its last row.
-        event_hour_min: Raw text of the lowest bucket; None where no row has one.
-        event_hour_max: Raw text of the highest bucket; None where no row has one.
-        null_buckets: Rows whose bucket is null.
-        odd_buckets: Rows whose bucket is no value of its type, or not told.
-        columns: Bounds of the summary columns, by name; none where a row lacks one.
-        totals: What its files have in all.
-    """
-
-    num_rows: int
-    first_key: Key
-    last_key: Key
-    event_hour_min: str | None
-    event_hour_max: str | None
-    null_buckets: int
-    odd_buckets: int
-    columns: dict[str, Bounds]
-    totals: Totals
-
-
-def facts_of(group: pa.RecordBatch, layout: PlannedLayout) -> GroupFacts:
-    """Gathers what a manifest tells of a row group, from its rows in order."""
-    last = group.num_rows - 1
+def summary_of(group: pa.RecordBatch, layout: PlannedLayout) -> RowSummary:
+    """The summary of a row group, from its rows in order."""
     low, high, nulls, odd = _buckets(group, layout)
-    return GroupFacts(
+    return RowSummary(
         num_rows=group.num_rows,
         first_key=_key(group, 0, layout),
-        last_key=_key(group, last, layout),
+        last_key=_key(group, group.num_rows - 1, layout),
         event_hour_min=low,
         event_hour_max=high,
         null_buckets=nulls,
         odd_buckets=odd,
-        columns=_summaries(group, layout),
-        totals=_totals(group),
+        columns=_bounds(group, layout),
     )
+
+
+def totals_of(group: pa.RecordBatch) -> Totals:
+    """The sums over the files of a row group."""
+    size, records, deleted = (group.column(name) for name in ("size", "num_records", "dv.cardinality"))
+    totals = Totals(*_sum_and_largest(size), *_sum_and_largest(records))
+    has_vector = valid_mask(group.column("dv.storageType"))
+    if totals.rows is None or not has_vector.any():
+        return totals
+    hidden = numbers_of(pc.fill_null(deleted, scalar(0, pa.int64())))
+    is_known = bool((valid_mask(deleted) | ~has_vector).all()) and hidden.min() >= 0
+    rows = _sum_and_largest(int64s(numbers_of(records) - hidden)) if is_known else (None, None)
+    return Totals(totals.bytes, totals.largest, *rows)
 
 
 def json_value(value: pa.Scalar) -> JsonScalar | None:
@@ -117,20 +91,8 @@ def json_value(value: pa.Scalar) -> JsonScalar | None:
     return result
 
 
-def _totals(group: pa.RecordBatch) -> Totals:
-    size, records, deleted = (group.column(name) for name in ("size", "num_records", "dv.cardinality"))
-    totals = Totals(*_sum_and_largest(size), *_sum_and_largest(records))
-    has_vector = valid_mask(group.column("dv.storageType"))
-    if totals.rows is None or not has_vector.any():
-        return totals
-    hidden = numbers_of(pc.fill_null(deleted, scalar(0, pa.int64())))
-    is_told = bool((valid_mask(deleted) | ~has_vector).all()) and hidden.min() >= 0
-    rows = _sum_and_largest(int64s(numbers_of(records) - hidden)) if is_told else (None, None)
-    return Totals(totals.bytes, totals.largest, *rows)
-
-
 def _sum_and_largest(column: pa.Array) -> tuple[int | None, int | None]:
-    """Nones where a value is missing, or none that it can be."""
+    """None and None where a value is missing, or negative."""
     values = numbers_of(column) if not column.null_count else None
     if values is None or (len(values) and values.min() < 0):
         return None, None
@@ -151,12 +113,6 @@ def _of_one_kind(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _is_complete(batch: pa.RecordBatch) -> bool:
     return bool(batch.column("#complete")[0].as_py())
-
-
-def _joined(held: deque[pa.RecordBatch]) -> pa.RecordBatch:
-    parts = list(held)
-    held.clear()
-    return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
 def _key(group: pa.RecordBatch, row: int, layout: PlannedLayout) -> Key:
@@ -180,8 +136,8 @@ def _buckets(group: pa.RecordBatch, layout: PlannedLayout) -> tuple[str | None, 
     texts, typed = group.column(schema.bucket_column), group.column("#0")
     without = typed.null_count
     empty = ~valid_mask(texts) | bits_of(pc.equal(texts, scalar("", pa.string())))
-    told = ~_untold(group.column("untold"), schema.bucket)
-    nulls = int(np.count_nonzero(empty & told & ~valid_mask(typed)))
+    is_known = ~_untold(group.column("untold"), schema.bucket)
+    nulls = int(np.count_nonzero(empty & is_known & ~valid_mask(typed)))
     low = high = None
     if without < group.num_rows:
         # Nulls come first.
@@ -192,10 +148,10 @@ def _buckets(group: pa.RecordBatch, layout: PlannedLayout) -> tuple[str | None, 
 def _untold(column: pa.StringArray, physical: str) -> np.ndarray:
     if column.null_count == len(column):
         return np.zeros(len(column), dtype=np.bool_)
-    return np.array([text is not None and physical in json.loads(text) for text in column.to_pylist()], dtype=np.bool_)
+    return np.array([physical in untold_names(text) for text in column.to_pylist()], dtype=np.bool_)
 
 
-def _summaries(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, Bounds]:
+def _bounds(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, SummaryBounds]:
     if not _is_complete(group):
         return {}
     found = {}
@@ -203,7 +159,7 @@ def _summaries(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, Bounds
         low, high = pc.min(bound_column(group, "min", path)), pc.max(bound_column(group, "max", path))
         lower, upper = json_value(low), json_value(high)
         if lower is not None and upper is not None:
-            found[column_name(path)] = Bounds(lower, upper)
+            found[column_name(path)] = SummaryBounds(lower, upper)
     return found
 
 

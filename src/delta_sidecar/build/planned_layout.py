@@ -1,6 +1,6 @@
-"""How the metadata sidecar of a table is laid out: its columns, its order, what its row groups tell.
+"""The layout of a table's metadata sidecar: its columns, its order, the summary columns of its row groups.
 
-It depends on the table's schema and properties and on what is asked for, never on the files.
+It depends on the table's schema and properties and on the options of the build, never on the files.
 """
 
 from __future__ import annotations
@@ -27,29 +27,17 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class PlannedLayout:
-    """The layout of a sidecar.
-
-    Attributes:
-        schema: Its columns.
-        order: The order of its rows, and its summary columns.
-        sorted_by: The order in words.
-    """
+    """The layout of a sidecar."""
 
     schema: SidecarSchema
     order: SidecarOrder
-    sorted_by: str
+    sorted_by: str  # the order in words
 
 
 def lay_out(
     snapshot: Snapshot, *, bucket: str, sort: str | None = None, summaries: Sequence[str] = ()
 ) -> PlannedLayout:
-    """Lays out the sidecar of a table.
-
-    Args:
-        snapshot: The table.
-        bucket: Logical name of the partition column that holds the time bucket; the table need not have it.
-        sort: Logical name of the time column; None for the first timestamp with statistics.
-        summaries: Logical names of other columns whose bounds every row group tells.
+    """Lays out the sidecar of a table, by logical names of columns as in `build_sidecar`.
 
     Raises:
         OptionError: A name is no column of the table, or of one that has no bounds.
@@ -110,10 +98,10 @@ class _Names:
 
     def _path(self, name: str, option: str) -> ColumnPath:
         known = self.snapshot.columns.physical_names
-        for wanted in (read(name), (name,)):
-            if wanted in known:
-                return wanted
-            folded = tuple(part.casefold() for part in wanted)
+        for named in (read(name), (name,)):
+            if named in known:
+                return named
+            folded = tuple(part.casefold() for part in named)
             found = [path for path in known if tuple(part.casefold() for part in path) == folded]
             if len(found) == 1:
                 return found[0]

@@ -4,17 +4,19 @@ What is read can be changed and written back. What was not changed comes back by
 shortest form of everything is taken: a longer one (such as a number in more bytes than it needs) is refused.
 
 A struct is a dict from `field(number, type)` to the value, in the order of the bytes. A value is a bool, an int, bytes
-(also for the eight bytes of a double), a `ThriftList` (also for a set), a `ThriftMap` or again a dict.
+(also for the eight bytes of a double), a `ThriftList` (also for a set) or again a dict. Parquet has no maps.
+
+pyarrow reads and writes whole footers, but cannot move column chunks, join row groups or read a page header.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, NoReturn
 
-TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, _MAP, STRUCT = range(1, 13)
 
 DEEPEST = 32
-"""How deep structs, lists and maps may stand in one another. A Parquet footer needs eight."""
+"""How deep structs and lists may stand in one another. A Parquet footer needs eight."""
 
 ThriftStruct = dict[int, Any]
 
@@ -26,16 +28,12 @@ class ThriftList(NamedTuple):
     items: list[Any]
 
 
-class ThriftMap(NamedTuple):
-    """A map: the types of its keys and values, and the entries. One without entries tells no types (zeros)."""
-
-    key_kind: int
-    value_kind: int
-    items: list[tuple[Any, Any]]
+class TruncatedThriftError(ValueError):
+    """The bytes end before the value does."""
 
 
 def field(number: int, kind: int) -> int:
-    """What a field with this number and of this type is found under in a struct.
+    """The key of a field in a struct.
 
     Number and type are one int: a footer has a hundred thousand fields, and as many tuples are slow to make.
     """
@@ -46,37 +44,59 @@ def read_struct(data: bytes) -> ThriftStruct:
     """Reads bytes that are one struct from the first to the last.
 
     Raises:
-        ValueError: They are not, or not in the shortest form, or nested too deeply.
+        TruncatedThriftError: They end before the struct does.
+        ValueError: They are no struct, or not in the shortest form, or nested too deeply.
     """
-    try:
-        value, end = _struct(data, 0, 0)
-    except IndexError:
-        msg = "the bytes end before the struct does"
-        raise ValueError(msg) from None
+    value, end = read_struct_at(data, 0)
     if end != len(data):
         msg = "there are bytes after the struct"
         raise ValueError(msg)
     return value
 
 
-def read_binary(data: bytes, at: int) -> tuple[bytes, int]:
-    """Reads the text that stands at a place, and tells the place after it.
+def read_struct_at(data: bytes, at: int) -> tuple[ThriftStruct, int]:
+    """Reads the struct at a place, such as a page header; returns it and the place after it.
 
     Raises:
-        ValueError: The bytes end before it does.
+        TruncatedThriftError: The bytes end before the struct does.
+        ValueError: They are no struct, or not in the shortest form, or nested too deeply.
     """
     try:
-        length, at = _varint(data, at)
+        return _struct(data, at, 0)
     except IndexError:
-        _refuse("a number without an end")
-    return _take(data, at, length)
+        msg = "the bytes end before the struct does"
+        raise TruncatedThriftError(msg) from None
 
 
-LONG = 0x0F
-LAST = 0x80
+def write_struct(struct: ThriftStruct) -> bytes:
+    """Writes a struct.
+
+    Raises:
+        ValueError: Its fields are not in the order of their numbers, or a value does not fit its type.
+    """
+    out = bytearray()
+    _put_struct(out, struct)
+    return bytes(out)
+
+
+def list_head(kind: int, count: int) -> bytes:
+    """Writes the bytes before the items of a list."""
+    out = bytearray()
+    _put_list_head(out, kind, count)
+    return bytes(out)
+
+
+def field_head(key: int, before: int) -> bytes:
+    """Writes the bytes before the value of a field; `before` is the key of the field before it, or 0."""
+    out = bytearray()
+    _put_field_head(out, key, before >> 4)
+    return bytes(out)
+
+
+_LONG = 0x0F
+_LAST = 0x80
 _VARINT_BYTES = 10
-_BITS = {I16: 16, I32: 32, I64: 64}
-LIMITS = {kind: 1 << bits for kind, bits in _BITS.items()}
+_LIMITS = {I16: 1 << 16, I32: 1 << 32, I64: 1 << 64}
 
 
 def _refuse(what: str) -> NoReturn:
@@ -84,7 +104,12 @@ def _refuse(what: str) -> NoReturn:
     raise ValueError(msg)
 
 
-def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:  # noqa: C901, PLR0912 - the hot loop
+def _truncated(what: str) -> NoReturn:
+    msg = f"not Thrift's compact form: {what}"
+    raise TruncatedThriftError(msg)
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:
     if depth > DEEPEST:
         _refuse("nested too deeply")
     fields: ThriftStruct = {}
@@ -94,32 +119,21 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:  # no
         at += 1
         if head == 0:
             return fields, at
-        kind, step = head & LONG, head >> 4
+        kind, step = head & _LONG, head >> 4
         if step:
             number += step
         else:
             before = number
             number, at = _signed(data, at, I16)
-            if number - before <= LONG:
+            if number - before <= _LONG:
                 _refuse("a long field head where a short one would do, or fields out of order")
+        value: Any
         # Most of a footer is small numbers: those are read here and not in a function of their own.
-        if I16 <= kind <= I64:
-            raw = data[at]
-            if raw < LAST:
-                at += 1
-                value: Any = (raw >> 1) ^ -(raw & 1)
-            else:
-                value, at = _signed(data, at, kind)
-        elif kind == BINARY:
-            length = data[at]
+        if I16 <= kind <= I64 and (raw := data[at]) < _LAST:
             at += 1
-            if length >= LAST:
-                length, at = _varint(data, at - 1)
-            end = at + length
-            value = data[at:end]
-            if len(value) != length:
-                _refuse("a text longer than the bytes")
-            at = end
+            value = (raw >> 1) ^ -(raw & 1)
+        elif kind == BINARY:
+            value, at = _binary(data, at)
         elif TRUE <= kind <= FALSE:
             value = kind == TRUE
         else:
@@ -136,26 +150,17 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if I16 <= kind <= I64:
         return _signed(data, at, kind)
     if kind == BINARY:
-        length, at = _varint(data, at)
-        return _take(data, at, length)
+        return _binary(data, at)
     if kind == I8:
         byte = data[at]
-        return byte - 256 if byte >= LAST else byte, at + 1
+        return byte - 256 if byte >= _LAST else byte, at + 1
     if kind == DOUBLE:
         return _take(data, at, 8)
     if kind in (TRUE, FALSE):
         if data[at] not in (TRUE, FALSE):
             _refuse("a boolean that is neither true nor false")
         return data[at] == TRUE, at + 1
-    if kind == MAP:
-        return _map(data, at, depth + 1)
     _refuse(f"type {kind}")
-
-
-def _take(data: bytes, at: int, length: int) -> tuple[bytes, int]:
-    if length > len(data) - at:
-        _refuse("a text longer than the bytes")
-    return data[at : at + length], at + length
 
 
 def _list(data: bytes, at: int, depth: int) -> tuple[ThriftList, int]:
@@ -163,47 +168,35 @@ def _list(data: bytes, at: int, depth: int) -> tuple[ThriftList, int]:
         _refuse("nested too deeply")
     head = data[at]
     at += 1
-    kind, count = head & LONG, head >> 4
-    if count == LONG:
+    kind, count = head & _LONG, head >> 4
+    if count == _LONG:
         count, at = _varint(data, at)
-        if count < LONG:
+        if count < _LONG:
             _refuse("a long list head where a short one would do")
-    _check_count(data, at, count)
-    items = []
-    if kind == STRUCT:
-        for _ in range(count):
-            item, at = _struct(data, at, depth + 1)
-            items.append(item)
-    else:
-        for _ in range(count):
-            value, at = _value(data, at, kind, depth)
-            items.append(value)
-    if not count and not TRUE <= kind <= STRUCT:
+    # Every item takes at least one byte.
+    if count > len(data) - at:
+        _truncated("more items than bytes")
+    if not TRUE <= kind <= STRUCT or kind == _MAP:
         _refuse(f"type {kind}")
+    items = []
+    for _ in range(count):
+        value, at = _value(data, at, kind, depth)
+        items.append(value)
     return ThriftList(kind, items), at
 
 
-def _map(data: bytes, at: int, depth: int) -> tuple[ThriftMap, int]:
-    if depth > DEEPEST:
-        _refuse("nested too deeply")
-    count, at = _varint(data, at)
-    if not count:
-        return ThriftMap(0, 0, []), at
-    _check_count(data, at, count)
-    kinds = data[at]
-    at += 1
-    items = []
-    for _ in range(count):
-        key, at = _value(data, at, kinds >> 4, depth)
-        value, at = _value(data, at, kinds & LONG, depth)
-        items.append((key, value))
-    return ThriftMap(kinds >> 4, kinds & LONG, items), at
+def _binary(data: bytes, at: int) -> tuple[bytes, int]:
+    length = data[at]
+    if length < _LAST:
+        return _take(data, at + 1, length)
+    length, at = _varint(data, at)
+    return _take(data, at, length)
 
 
-def _check_count(data: bytes, at: int, count: int) -> None:
-    # Every item takes at least one byte.
-    if count > len(data) - at:
-        _refuse("more items than bytes")
+def _take(data: bytes, at: int, length: int) -> tuple[bytes, int]:
+    if length > len(data) - at:
+        _truncated("a text longer than the bytes")
+    return data[at : at + length], at + length
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -212,7 +205,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < LAST:
+        if byte < _LAST:
             if not byte and shift:
                 _refuse("a number in more bytes than it needs")
             return value, at
@@ -222,52 +215,21 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _signed(data: bytes, at: int, kind: int) -> tuple[int, int]:
     raw, at = _varint(data, at)
-    if raw >= LIMITS[kind]:
+    if raw >= _LIMITS[kind]:
         _refuse("a number out of range")
     return (raw >> 1) ^ -(raw & 1), at
 
 
-# Thrift's compact form, written: the other way of `thrift`, whole structs or piece by piece.
-
-
-def write_struct(struct: ThriftStruct) -> bytes:
-    """Writes a struct."""
-    out = bytearray()
-    _put_struct(out, struct)
-    return bytes(out)
-
-
-def write_value(kind: int, value: object) -> bytes:
-    """Writes one value as it stands in a list: for a footer that is written piece by piece."""
-    out = bytearray()
-    _put_item(out, kind, value)
-    return bytes(out)
-
-
-def list_head(kind: int, count: int) -> bytes:
-    """What stands before the items of a list."""
-    out = bytearray()
-    _put_list_head(out, kind, count)
-    return bytes(out)
-
-
-def field_head(key: int, before: int) -> bytes:
-    """What stands before the value of a field, given the field before it."""
-    out = bytearray()
-    _put_field_head(out, key, before >> 4)
-    return bytes(out)
-
-
 def _put_varint(out: bytearray, value: int) -> None:
-    while value >= LAST:
-        out.append(value & 0x7F | LAST)
+    while value >= _LAST:
+        out.append(value & 0x7F | _LAST)
         value >>= 7
     out.append(value)
 
 
 def _put_signed(out: bytearray, value: int, kind: int) -> None:
     raw = value << 1 if value >= 0 else ~value << 1 | 1
-    if raw >= LIMITS[kind]:
+    if raw >= _LIMITS[kind]:
         msg = f"a number out of range: {value}"
         raise ValueError(msg)
     _put_varint(out, raw)
@@ -276,13 +238,13 @@ def _put_signed(out: bytearray, value: int, kind: int) -> None:
 def _put_struct(out: bytearray, struct: ThriftStruct) -> None:
     before = 0
     for key, value in struct.items():
-        step, kind = (key >> 4) - before, key & LONG
+        step, kind = (key >> 4) - before, key & _LONG
         before += step
-        if 0 < step <= LONG and kind > FALSE:
+        if 0 < step <= _LONG and kind > FALSE:
             out.append(step << 4 | kind)
         else:
-            _put_field_head(out, key if kind > FALSE else key & ~LONG | (TRUE if value else FALSE), before - step)
-        if I16 <= kind <= I64 and 0 <= value < LAST >> 1:
+            _put_field_head(out, key if kind > FALSE else key & ~_LONG | (TRUE if value else FALSE), before - step)
+        if I16 <= kind <= I64 and 0 <= value < _LAST >> 1:
             out.append(value << 1)
         elif kind > FALSE:
             _put_item(out, kind, value)
@@ -290,11 +252,11 @@ def _put_struct(out: bytearray, struct: ThriftStruct) -> None:
 
 
 def _put_field_head(out: bytearray, key: int, before: int) -> None:
-    number, kind = key >> 4, key & LONG
+    number, kind = key >> 4, key & _LONG
     if number <= before:
         msg = f"field {number} after field {before}"
         raise ValueError(msg)
-    if number - before <= LONG:
+    if number - before <= _LONG:
         out.append((number - before) << 4 | kind)
     else:
         out.append(kind)
@@ -302,10 +264,10 @@ def _put_field_head(out: bytearray, key: int, before: int) -> None:
 
 
 def _put_list_head(out: bytearray, kind: int, count: int) -> None:
-    if count < LONG:
+    if count < _LONG:
         out.append(count << 4 | kind)
     else:
-        out.append(LONG << 4 | kind)
+        out.append(_LONG << 4 | kind)
         _put_varint(out, count)
 
 
@@ -327,17 +289,6 @@ def _put_item(out: bytearray, kind: int, value: Any) -> None:  # noqa: ANN401 - 
         out.append(value & 0xFF)
     elif kind == DOUBLE:
         out += value
-    elif kind == MAP:
-        _put_map(out, value)
     else:
         msg = f"not a type of Thrift: {kind}"
         raise ValueError(msg)
-
-
-def _put_map(out: bytearray, value: ThriftMap) -> None:
-    _put_varint(out, len(value.items))
-    if value.items:
-        out.append(value.key_kind << 4 | value.value_kind)
-    for key, item in value.items:
-        _put_item(out, value.key_kind, key)
-        _put_item(out, value.value_kind, item)

@@ -1,0 +1,346 @@
+"""The rows of a metadata sidecar, both ways: an `add` action becomes a row, and a row becomes an `add` action again.
+
+row                                   action
+path                                  path, raw
+a column of `ADD_FIELDS`              the field
+dv.<field>                            deletionVector, null without one
+<bucket>, partition.<column>, untold  partitionValues; `untold` lists those that the log does not give
+num_records, tight_bounds, min.<column>, max.<column>, null_count.<column>, stats_json
+stats; `stats_json` is the text, where the other columns do not say all of it
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, scalar, strings, valid_mask
+from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, guess_statistics, parse_statistics
+from delta_sidecar.log.stats_text import say_the_same, statistics_text
+from delta_sidecar.sidecar.names import column_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from delta_sidecar.log.partition_values import PartitionTexts
+    from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.sidecar.schema import SidecarSchema
+
+    Kinds = Mapping[ColumnPath, pa.DataType | None]
+
+
+INDEX_FIELDS = {"size": "size", "modification_time": "modificationTime"}
+STATISTICS_FIELDS = {
+    "tags": "tags",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+    "clustering_provider": "clusteringProvider",
+}
+ADD_FIELDS = INDEX_FIELDS | STATISTICS_FIELDS
+"""Fields of the `add` action that a row has as they are, by its column."""
+
+VECTOR_COLUMNS = tuple(f"dv.{field.name}" for field in DELETION_VECTOR)
+"""Columns that hold the descriptor of a deletion vector."""
+
+
+def partition_columns(schema: SidecarSchema) -> dict[str, str]:
+    """Names of the columns that hold partition values, by physical name."""
+    found = {} if schema.bucket is None or schema.bucket_column is None else {schema.bucket: schema.bucket_column}
+    return found | {name: f"partition.{column_name((name,))}" for name in schema.partitions}
+
+
+# From actions to rows.
+
+
+def file_columns(
+    files: pa.RecordBatch, partitions: Mapping[str, PartitionTexts], schema: SidecarSchema
+) -> dict[str, pa.Array]:
+    """The columns of rows that are not from the statistics, of files and their partition values by physical name."""
+    columns = {name: files.column(name) for name in ADD_FIELDS}
+    columns["path"] = files.column("raw_path")
+    columns |= dict(zip(VECTOR_COLUMNS, files.column("deletion_vector").flatten(), strict=True))
+    columns |= {name: partitions[physical].texts for physical, name in partition_columns(schema).items()}
+    columns["untold"] = _lists_of_untold(partitions, files.num_rows)
+    return columns
+
+
+def statistics_columns(
+    texts: pa.StringArray, schema: SidecarSchema, stats_format: str, *, guess: bool = True
+) -> dict[str, pa.Array]:
+    """The columns of rows that are from the statistics. Arguments as for `native_statistics`."""
+    found, kept = native_statistics(texts, schema.statistics, stats_format, guess=guess)
+    columns = {"num_records": found.num_records, "tight_bounds": found.tight}
+    for path, kind in schema.statistics.items():
+        name, column = column_name(path), found.columns[path]
+        if kind is not None:
+            columns[f"min.{name}"], columns[f"max.{name}"] = column.lower, column.upper
+        columns[f"null_count.{name}"] = column.null_count
+    columns["stats_json"] = kept
+    return columns
+
+
+def native_statistics(
+    texts: pa.StringArray, kinds: Kinds, stats_format: str, *, guess: bool
+) -> tuple[FileStatistics, pa.StringArray]:
+    """Reads texts of statistics; every column is there, if only as nulls.
+
+    Args:
+        texts: The texts; null where a file has none.
+        kinds: Type of each column by its path, None for one that has no bounds.
+        stats_format: The layout that texts are rebuilt in.
+        guess: Whether to try the quick way for texts that look like each other. The result is the same.
+
+    Returns:
+        The statistics, and the texts that say more than can be rebuilt from them.
+    """
+    guessed = _guessed(texts, kinds, stats_format) if guess and texts.null_count < len(texts) else None
+    if guessed is None:
+        found = read_statistics(texts, kinds)
+        return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format), kinds)
+    known, found = guessed
+    if known.all():
+        return found, pa.nulls(len(texts), pa.string())
+    rest = texts.filter(booleans(~known))
+    others = read_statistics(rest, kinds)
+    kept = _kept(rest, rebuilt_texts(others, len(rest), stats_format), kinds)
+    merge = _merging(known)
+    return _each_column(merge, found, others), merge(pa.nulls(len(texts) - len(rest), pa.string()), kept)
+
+
+def read_statistics(texts: pa.StringArray, kinds: Kinds) -> FileStatistics:
+    """Reads texts of statistics; every column is there, if only as nulls. Arguments as for `native_statistics`."""
+    if texts.null_count == len(texts):
+        return _filled(FileStatistics(None, None, {}), kinds, len(texts))
+    found = parse_statistics(texts, {path: pa.binary() if kind is None else kind for path, kind in kinds.items()})
+    return _filled(found, kinds, len(texts))
+
+
+def _lists_of_untold(partitions: Mapping[str, PartitionTexts], rows: int) -> pa.StringArray:
+    """The partition values that the log does not give: a JSON list of physical names; null where it gives all."""
+    string = pa.string()
+    untold = {physical: ~found.told for physical, found in partitions.items() if not found.told.all()}
+    if not untold:
+        return pa.nulls(rows, string)
+    nothing = scalar("", string)
+    names = [
+        pc.if_else(booleans(mask), scalar(json.dumps(name, ensure_ascii=False) + ",", string), nothing)
+        for name, mask in untold.items()
+    ]
+    listed = pc.utf8_rtrim(pc.binary_join_element_wise(*names, nothing), characters=",")
+    text = pc.binary_join_element_wise(scalar("[", string), listed, scalar("]", string), nothing)
+    return pc.if_else(pc.equal(listed, nothing), scalar(None, string), text)
+
+
+def _guessed(texts: pa.StringArray, kinds: Kinds, stats_format: str) -> tuple[NDArray[np.bool_], FileStatistics] | None:
+    """The texts that a guess is right of, as a mask, and their statistics; None where it is right of few."""
+    valid = valid_mask(texts)
+    present = texts if valid.all() else texts.filter(booleans(valid))
+    guess = guess_statistics(present, kinds)
+    if guess is None:
+        return None
+    fitting = present if guess.fits.all() else present.filter(booleans(guess.fits))
+    stats = _filled(guess.stats, kinds, len(fitting))
+    try:
+        right = bits_of(pc.equal(fitting, rebuilt_texts(stats, len(fitting), stats_format)))
+    except pa.ArrowInvalid:
+        # A value was cut in the middle of a character.
+        return None
+    if np.count_nonzero(right) < len(texts) // 2:
+        return None
+    known = valid.copy()
+    fits = guess.fits.copy()
+    fits[guess.fits] = right
+    known[valid] = fits
+    if right.all():
+        return known, stats
+    chosen = booleans(right)
+    return known, _each_column(lambda column: column.filter(chosen), stats)
+
+
+def _filled(found: FileStatistics, kinds: Kinds, rows: int) -> FileStatistics:
+    # Columns of nulls share their memory: a wide table may have no statistics at all.
+    nulls: dict[pa.DataType, pa.Array] = {}
+
+    def filled(column: pa.Array | None, kind: pa.DataType) -> pa.Array:
+        if column is None and kind not in nulls:
+            nulls[kind] = pa.nulls(rows, kind)
+        return nulls[kind] if column is None else column
+
+    unknown = ColumnStatistics(None, None, None)
+    columns = {}
+    for path, kind in kinds.items():
+        column = found.columns.get(path, unknown)
+        lower, upper = (None if kind is None else filled(side, kind) for side in (column.lower, column.upper))
+        columns[path] = ColumnStatistics(lower, upper, filled(column.null_count, pa.int64()))
+    return FileStatistics(filled(found.num_records, pa.int64()), filled(found.tight, pa.bool_()), columns)
+
+
+def _kept(texts: pa.StringArray, rebuilt: pa.StringArray, kinds: Kinds) -> pa.StringArray:
+    """The texts that say something else than what is rebuilt."""
+    kept = valid_mask(texts) & ~bits_of(pc.equal(texts, rebuilt))
+    if kept.any():
+        differing = booleans(kept)
+        kept[kept] = ~say_the_same(texts.filter(differing), rebuilt.filter(differing), kinds)
+    if not kept.any():
+        return pa.nulls(len(texts), pa.string())
+    # Taking copies what is kept and nothing else.
+    return texts.take(nullable_int64s(np.arange(len(texts), dtype=np.int64), kept))
+
+
+def _merging(first: NDArray[np.bool_]) -> Callable[[pa.Array, pa.Array], pa.Array]:
+    """A function that merges two columns: the values of one where `first` says so, those of the other elsewhere."""
+    places = np.empty(len(first), dtype=np.int64)
+    count = int(np.count_nonzero(first))
+    places[first] = np.arange(count)
+    places[~first] = np.arange(count, len(first))
+    order = int64s(places)
+    return lambda one, other: pa.concat_arrays([one, other]).take(order)
+
+
+def _each_column(change: Callable[..., pa.Array], *stats: FileStatistics) -> FileStatistics:
+    """Applies a function to each column of statistics, or to the same column of several."""
+
+    def changed(*columns: pa.Array | None) -> pa.Array | None:
+        return None if any(column is None for column in columns) else change(*columns)
+
+    columns = {}
+    for path in stats[0].columns:
+        found = [each.columns[path] for each in stats]
+        columns[path] = ColumnStatistics(
+            changed(*(each.lower for each in found)),
+            changed(*(each.upper for each in found)),
+            changed(*(each.null_count for each in found)),
+        )
+    num_records, tight = changed(*(each.num_records for each in stats)), changed(*(each.tight for each in stats))
+    return FileStatistics(num_records, tight, columns)
+
+
+# From rows to actions.
+
+
+def row_keys(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The fields of the `add` action that keys are made of."""
+    add = {"path": rows.column("path")}
+    if rows.column("dv.storageType").null_count < rows.num_rows:
+        add["deletionVector"] = row_vectors(rows)
+    return add
+
+
+def other_fields(rows: pa.RecordBatch, schema: SidecarSchema, stats_format: str | None) -> dict[str, pa.Array]:
+    """The other fields of the `add` action, as far as their columns were read.
+
+    Args:
+        rows: The rows.
+        schema: The sidecar's columns.
+        stats_format: The layout of statistics as text; None to leave them out.
+    """
+    names = set(rows.schema.names)
+    add = {field: rows.column(column) for column, field in ADD_FIELDS.items() if column in names}
+    if stats_format is not None:
+        add["stats"] = stats_texts(rows, schema, stats_format)
+    return add | partition_values(rows, schema)
+
+
+def partition_values(rows: pa.RecordBatch, schema: SidecarSchema) -> dict[str, pa.Array]:
+    """The partition values as a field of the `add` action: a struct, or a map where the log does not give all."""
+    columns = {physical: rows.column(name) for physical, name in partition_columns(schema).items()}
+    if not columns:
+        return {}
+    untold = rows.column("untold")
+    if untold.null_count < len(untold):
+        return {"partitionValues": _maps(columns, untold)}
+    return {"partitionValues": pa.StructArray.from_arrays(list(columns.values()), names=list(columns))}
+
+
+def untold_names(text: str | None) -> frozenset[Any]:
+    """Physical names of the partition columns whose values the log does not give, out of a row's `untold`.
+
+    Raises:
+        pa.ArrowInvalid: It is no JSON list.
+    """
+    if text is None:
+        return frozenset()
+    try:
+        return frozenset(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        msg = f"the names of partition values that are not told cannot be read: {error}"
+        raise pa.ArrowInvalid(msg) from error
+
+
+def row_vectors(rows: pa.RecordBatch) -> pa.StructArray:
+    """The deletion vectors of rows; null without one."""
+    children = [rows.column(name) for name in VECTOR_COLUMNS]
+    return pa.StructArray.from_arrays(children, fields=list(DELETION_VECTOR), mask=children[0].is_null())
+
+
+def bound_column(rows: pa.RecordBatch, side: str, path: ColumnPath) -> pa.Array:
+    """The lower (`min`) or upper (`max`) bounds of a column."""
+    return rows.column(f"{side}.{column_name(path)}")
+
+
+def statistics_in(rows: pa.RecordBatch, schema: SidecarSchema, kinds: Kinds) -> FileStatistics:
+    """The statistics of some columns, by the types that they have now.
+
+    Columns that the sidecar does not have statistics of are looked for in `stats_json`, where that was read.
+    """
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    found = {path: _column_statistics(columns, path) for path in kinds if path in schema.statistics}
+    others = {path: kind for path, kind in kinds.items() if kind is not None and path not in found}
+    if others and "stats_json" in columns:
+        found |= parse_statistics(columns["stats_json"], others).columns
+    return FileStatistics(columns["num_records"], columns["tight_bounds"], found)
+
+
+def stats_texts(rows: pa.RecordBatch, schema: SidecarSchema, stats_format: str) -> pa.StringArray:
+    """The statistics of each file as the log has them; null where it has none.
+
+    It is the text that was kept, where one was; null, where no statistic is there; else it is rebuilt.
+    """
+    kept = rows.column("stats_json")
+    rebuilt = rebuilt_texts(statistics_in(rows, schema, schema.statistics), rows.num_rows, stats_format)
+    return rebuilt if kept.null_count == len(kept) else pc.coalesce(kept, rebuilt)
+
+
+def rebuilt_texts(stats: FileStatistics, rows: int, stats_format: str) -> pa.StringArray:
+    """Statistics as text, null where there is no statistic at all."""
+    known = np.zeros(rows, dtype=np.bool_)
+    columns = [stats.num_records, stats.tight]
+    columns += [side for each in stats.columns.values() for side in (each.null_count, each.lower, each.upper)]
+    for column in columns:
+        if known.all():
+            break
+        if column is not None and column.null_count < rows:
+            known |= valid_mask(column)
+    if not known.any():
+        return pa.nulls(rows, pa.string())
+    text = statistics_text(stats, rows, stats_format)
+    return text if known.all() else pc.if_else(booleans(known), text, scalar(None, pa.string()))
+
+
+def _column_statistics(columns: Mapping[str, pa.Array], path: ColumnPath) -> ColumnStatistics:
+    name = column_name(path)
+    # A column of a type without bounds has a count of nulls only.
+    return ColumnStatistics(columns.get(f"min.{name}"), columns.get(f"max.{name}"), columns[f"null_count.{name}"])
+
+
+def _maps(columns: Mapping[str, pa.StringArray], untold: pa.StringArray) -> pa.MapArray:
+    """Partition values as maps, without those that the log does not give."""
+    values = {name: column.to_pylist() for name, column in columns.items()}
+    keys: list[str] = []
+    items: list[str | None] = []
+    offsets = [0]
+    for row, text in enumerate(untold.to_pylist()):
+        missing = untold_names(text)
+        present = [name for name in values if name not in missing]
+        keys += present
+        items += [values[name][row] for name in present]
+        offsets.append(len(keys))
+    ends = int64s(np.array(offsets, dtype=np.int64)).cast(pa.int32())
+    return pa.MapArray.from_arrays(ends, strings(keys), strings(items))
