@@ -43,7 +43,7 @@ from delta_sidecar.predicate.tree import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from delta_sidecar.predicate.literals import Place
+    from delta_sidecar.predicate.literals import SourcePlace
 
 
 _MOST_SHOWN = 10
@@ -217,7 +217,7 @@ def _paths(fields: Iterable[pa.Field], above: tuple[str, ...]) -> Iterator[tuple
 #   finds no 32-bit float, for none of them is that double.
 
 
-def comparison(op: Operator, column: Column, value: Value | None, place: Place | None) -> Predicate:
+def comparison(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
     """Gives the comparison of a bound column with a literal, the literal being of the column's type.
 
     Raises:
@@ -240,7 +240,7 @@ def comparison(op: Operator, column: Column, value: Value | None, place: Place |
     return Comparison(op, column, value, place)
 
 
-def membership(column: Column, values: Iterable[Value | None], place: Place | None) -> Predicate:
+def membership(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
     """Gives the membership of a bound column in a list of literals; a null in the list makes a miss unknown.
 
     Raises:
@@ -267,7 +267,7 @@ def _order(value: Value) -> tuple[bool, Value]:
     return (isinstance(value, float) and math.isnan(value), value)
 
 
-def _read(value: Value, column: Column, place: Place | None) -> Value:
+def _read(value: Value, column: Column, place: SourcePlace | None) -> Value:
     """Reads a string beside a column that holds no strings."""
     if not isinstance(value, str):
         return value
@@ -278,7 +278,7 @@ def _read(value: Value, column: Column, place: Place | None) -> Value:
     return read
 
 
-def _stepped(op: Operator, column: Column, value: Value, place: Place | None) -> Predicate:
+def _stepped(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
     lowest, highest = literals.limits(column.type)
     if isinstance(value, float) and not math.isfinite(value) and kind_of(column.type) in {Kind.INTEGER, Kind.DECIMAL}:
         if math.isnan(value):
@@ -305,7 +305,7 @@ def _stepped(op: Operator, column: Column, value: Value, place: Place | None) ->
         raise refusal(msg, place) from None
 
 
-def _floating(op: Operator, column: Column, value: Value, place: Place | None) -> Predicate:
+def _floating(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
         raise _mismatch(column, value, place)
     rounded = _as_double(value)
@@ -338,7 +338,7 @@ def _always(column: Column) -> Predicate:
     return Or((IsNull(column, negated=True), UNKNOWN))
 
 
-def _mismatch(column: Column, value: Value, place: Place | None) -> Exception:
+def _mismatch(column: Column, value: Value, place: SourcePlace | None) -> Exception:
     shown = sql_text(value)
     problem = f"column {column} has type {column.type} and cannot be compared with {shown}, {kind_in_words(value)}"
     kind = kind_of(column.type)

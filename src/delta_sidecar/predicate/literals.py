@@ -43,7 +43,7 @@ _MOST_DIGITS = 1000
 _MOST_ZEROS = 40
 
 
-def taken(value: object, place: Place | None) -> Value | None:
+def taken(value: object, place: SourcePlace | None) -> Value | None:
     """Takes over a Python, numpy or Arrow value as a literal.
 
     Args:
@@ -75,7 +75,7 @@ def taken(value: object, place: Place | None) -> Value | None:
     raise refusal(msg, place)
 
 
-def number(text: str, place: Place | None = None) -> int | Decimal | float | None:
+def number(text: str, place: SourcePlace | None = None) -> int | Decimal | float | None:
     """Reads a number, exactly; None if the text is no number."""
     if special := _SPECIAL.match(text):
         return math.nan if special["nan"] else -math.inf if special["sign"] == "-" else math.inf
@@ -89,7 +89,7 @@ def number(text: str, place: Place | None = None) -> int | Decimal | float | Non
     return int(value) if text.lstrip("+-").isdigit() else value
 
 
-def moment(text: str, place: Place | None = None) -> dt.date | dt.datetime | None:
+def moment(text: str, place: SourcePlace | None = None) -> dt.date | dt.datetime | None:
     """Reads an ISO date, or a timestamp with or without a zone; None if the text is neither.
 
     Raises:
@@ -146,7 +146,7 @@ def kind_in_words(value: Value) -> str:
     return "a date" if isinstance(value, dt.date) else "a string"
 
 
-def _exact(value: float | Decimal, place: Place | None) -> int | Decimal | float:
+def _exact(value: float | Decimal, place: SourcePlace | None) -> int | Decimal | float:
     if isinstance(value, int):
         value = int(value)
         if value.bit_length() > _MOST_DIGITS * 3:
@@ -164,7 +164,7 @@ def _exact(value: float | Decimal, place: Place | None) -> int | Decimal | float
     return _bounded(value, str(value), place)
 
 
-def _bounded(value: Decimal, text: str, place: Place | None) -> Decimal:
+def _bounded(value: Decimal, text: str, place: SourcePlace | None) -> Decimal:
     if not value.is_finite() or len(value.as_tuple().digits) > _MOST_DIGITS or abs(value.adjusted()) > _MOST_DIGITS:
         shown = text if len(text) < _MOST_DIGITS // 10 else text[: _MOST_DIGITS // 10] + "..."
         msg = f"the number {shown} has too many digits (more than {_MOST_DIGITS})"
@@ -172,7 +172,7 @@ def _bounded(value: Decimal, text: str, place: Place | None) -> Decimal:
     return value
 
 
-def _plain_moment(value: dt.datetime, place: Place | None) -> dt.datetime | None:
+def _plain_moment(value: dt.datetime, place: SourcePlace | None) -> dt.datetime | None:
     if value != value:  # noqa: PLR0124 - a missing time of pandas is not equal to itself
         return None
     if getattr(value, "nanosecond", 0):
@@ -188,7 +188,7 @@ def _plain_moment(value: dt.datetime, place: Place | None) -> dt.datetime | None
     return dt.datetime(value.year, value.month, value.day, *clock, tzinfo=value.tzinfo)
 
 
-def _from_datetime64(value: np.datetime64, place: Place | None) -> object:
+def _from_datetime64(value: np.datetime64, place: SourcePlace | None) -> object:
     if np.isnat(value):
         return None
     micros = value.astype("datetime64[us]")
@@ -391,7 +391,7 @@ _MARGIN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """A stretch of a SQL text, or a named spot in a structure.
 
     Attributes:
@@ -421,6 +421,6 @@ class Place:
         return f"  {line}\n  {blank}^{'~' * (max(min(end, right), start + 1) - start - 1)}"
 
 
-def refusal(problem: str, place: Place | None) -> PredicateError:
+def refusal(problem: str, place: SourcePlace | None) -> PredicateError:
     """Makes the error for a problem, pointing at its place where that is known."""
     return PredicateError(problem if place is None else f"{problem}\n{place.describe()}")

@@ -35,7 +35,7 @@ from delta_sidecar.predicate.tree import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from delta_sidecar.predicate.literals import Place
+    from delta_sidecar.predicate.literals import SourcePlace
 
 
 _COMPARE: dict[Operator, Callable[[pa.ChunkedArray, pa.Scalar], pa.ChunkedArray]] = {
@@ -187,7 +187,7 @@ def prefix(pattern: str) -> str:
     return "".join(found)
 
 
-def checked(pattern: str, place: Place | None, escape: str = _ESCAPE) -> str:
+def checked(pattern: str, place: SourcePlace | None, escape: str = _ESCAPE) -> str:
     """Gives a pattern with the backslash as its escape character.
 
     Raises:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.predicate.literals import Place
+    from delta_sidecar.predicate.literals import SourcePlace
 
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -50,7 +50,7 @@ class Column:
 
     path: tuple[str, ...]
     type: pa.DataType | None = None
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return written(self.path)
@@ -84,7 +84,7 @@ class Comparison(Predicate):
     op: Operator
     column: Column
     value: Value
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.column} {self.op} {sql_text(self.value)}"
@@ -96,7 +96,7 @@ class In(Predicate):
 
     column: Column
     values: tuple[Value, ...]
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.column} IN ({', '.join(map(sql_text, self.values))})"
@@ -119,7 +119,7 @@ class Like(Predicate):
 
     column: Column
     pattern: str
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.column} LIKE {sql_text(self.pattern)}"
@@ -231,16 +231,20 @@ def _flat(terms: Iterable[Predicate], kind: type[And | Or]) -> Iterator[Predicat
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 
-# Words that a SQL parser reads as something else than a name in at least one place.
+# Words that SQL has another use for: no names here, and names here that are none in other parsers of SQL.
 _RESERVED = frozenset(
     (  # noqa: SIM905 - a page of words, not of quotes
-        "alter and any array as between call case connect_by_root create cross current_catalog "
-        "current_date current_time current_timestamp current_user describe distinct drop else except "
-        "execute explain false fetch for from glob grant having if ilike in inner insert intersect "
-        "interval into is isnull join lateral like list localtime localtimestamp map not notnull null "
-        "nullable object on optimize or outer partitioned_by prepare qualify range regexp rename "
-        "returning revoke rlike rollback select session_user show straight_join struct table tablesample "
-        "then true uncache union using vacuum values when where with xor "
+        "alter and any as between case connect_by_root create cross current_catalog current_date current_time "
+        "current_timestamp current_user distinct drop else except false fetch for from glob grant having ilike in "
+        "inner insert intersect into is join lateral like localtime localtimestamp not notnull null on or outer "
+        "partitioned_by qualify regexp returning revoke rlike rollback select session_user straight_join tablesample "
+        "then true uncache union using when where with xor"
+    ).split()
+)
+_RESERVED_ELSEWHERE = frozenset(
+    (  # noqa: SIM905
+        "array call describe execute explain if interval isnull list map nullable object optimize prepare range "
+        "rename show struct table vacuum values"
     ).split()
 )
 
@@ -271,11 +275,11 @@ def read(name: str) -> tuple[str, ...]:
 
 
 def is_reserved(word: str) -> bool:
-    """Whether a word has to be put in back-quotes to be a name in SQL."""
+    """Tells whether a word has to be put in back-quotes to be a name in a predicate."""
     return word.lower() in _RESERVED
 
 
 def _quoted(part: str) -> str:
-    if _BARE.match(part) and not is_reserved(part):
+    if _BARE.match(part) and not is_reserved(part) and part.lower() not in _RESERVED_ELSEWHERE:
         return part
     return "`" + part.replace("`", "``") + "`"
