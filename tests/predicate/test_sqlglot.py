@@ -122,7 +122,7 @@ _words = st.sampled_from(
         *("NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP", "'2026-01-01'", "CAST(", "AS", "DOUBLE", "::"),
         *("(", "(", ")", ")", ",", "=", "==", "!=", "<", ">=", "<=>", "AND", "OR", "NOT", "+", "-", "*", "||"),
         *("IN(", "LIKE", "BETWEEN", "ESCAPE", "'!'", "DISTINCT", "FROM", "NOTNULL", "IS NULL", "IS NOT", "IN (1, 2)"),
-        *("LIKE 'x%'", "BETWEEN 1 AND", "= 1", "a = 1", "b IS TRUE", "--", "/*", "*/", "[", "]", "?", "@", "CASE"),
+        *("LIKE 'x%'", "BETWEEN 1 AND", "= 1", "a = 1", "b IS TRUE", "--", "/*", "*/", "[", "?", "@", "CASE"),
         *("upper(", "any", "WHERE", "SELECT"),
     )
 )

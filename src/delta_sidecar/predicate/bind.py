@@ -19,6 +19,7 @@ from delta_sidecar.predicate.literals import (
     STEPPED,
     Kind,
     Value,
+    is_nan,
     kind_in_words,
     kind_of,
     moment,
@@ -26,24 +27,13 @@ from delta_sidecar.predicate.literals import (
     refusal,
     sql_text,
 )
-from delta_sidecar.predicate.tree import (
-    UNKNOWN,
-    And,
-    Column,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Not,
-    Operator,
-    Or,
-    Predicate,
-)
+from delta_sidecar.predicate.tree import UNKNOWN, And, Column, Comparison, In, IsNull, Like, Or, replace_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from delta_sidecar.predicate.literals import SourcePlace
+    from delta_sidecar.predicate.tree import Leaf, Operator, Predicate
 
 
 _MOST_SHOWN = 10
@@ -63,7 +53,8 @@ def bind(predicate: Predicate, schema: pa.Schema | SchemaFields) -> Predicate:
         PredicateError: If a column is not in the schema, is of a type that cannot be compared, or is compared
             with a literal of another kind.
     """
-    return _bound(predicate, schema if isinstance(schema, SchemaFields) else SchemaFields(schema))
+    fields = schema if isinstance(schema, SchemaFields) else SchemaFields(schema)
+    return replace_leaves(predicate, lambda leaf: _bound(leaf, fields))
 
 
 class SchemaFields:
@@ -105,27 +96,19 @@ class SchemaFields:
         return found
 
 
-def _bound(predicate: Predicate, schema: SchemaFields) -> Predicate:
-    if isinstance(predicate, And):
-        return And(tuple(_bound(term, schema) for term in predicate.terms))
-    if isinstance(predicate, Or):
-        return Or(tuple(_bound(term, schema) for term in predicate.terms))
-    if isinstance(predicate, Not):
-        return Not(_bound(predicate.term, schema))
-    if isinstance(predicate, IsNull):
-        return replace(predicate, column=_found(predicate.column, schema))
-    if isinstance(predicate, Comparison):
-        column = _comparable(_found(predicate.column, schema))
-        return comparison(predicate.op, column, predicate.value, predicate.place)
-    if isinstance(predicate, In):
-        column = _comparable(_found(predicate.column, schema))
-        if column == predicate.column:
-            # Bound before, to a column of the same type: the list may be a long one.
-            return predicate
-        return membership(column, predicate.values, predicate.place)
-    if isinstance(predicate, Like):
-        return _bound_like(predicate, _comparable(_found(predicate.column, schema)))
-    return predicate
+def _bound(leaf: Leaf, schema: SchemaFields) -> Predicate:
+    column = _found(leaf.column, schema)
+    if isinstance(leaf, IsNull):
+        return replace(leaf, column=column)
+    _check_comparable(column)
+    match leaf:
+        case Comparison():
+            return comparison(leaf.op, column, leaf.value, leaf.place)
+        case In():
+            # A list that was bound before, to a column of the same type, may be a long one.
+            return leaf if column == leaf.column else membership(column, leaf.values, leaf.place)
+        case Like():
+            return _bound_like(leaf, column)
 
 
 def _bound_like(predicate: Like, column: Column) -> Predicate:
@@ -139,7 +122,7 @@ def _bound_like(predicate: Like, column: Column) -> Predicate:
     return Like(column, pattern, predicate.place)
 
 
-def _comparable(column: Column) -> Column:
+def _check_comparable(column: Column) -> None:
     if isinstance(column.type, pa.StructType):
         fields = ", ".join(tree.written((*column.path, field.name)) for field in list(column.type)[:_MOST_SHOWN])
         msg = f"column {column} is a struct: only IS [NOT] NULL is supported on it; name a field: {fields}"
@@ -147,7 +130,6 @@ def _comparable(column: Column) -> Column:
     if kind_of(column.type) in {Kind.NESTED, Kind.OTHER}:
         msg = f"column {column} has type {column.type}: only IS [NOT] NULL is supported on it"
         raise refusal(msg, column.place)
-    return column
 
 
 def _found(column: Column, schema: SchemaFields) -> Column:
@@ -264,7 +246,7 @@ def membership(column: Column, values: Iterable[Value | None], place: SourcePlac
 
 def _order(value: Value) -> tuple[bool, Value]:
     """Sorts NaN last; all the values of one list are of one type."""
-    return (isinstance(value, float) and math.isnan(value), value)
+    return is_nan(value), value
 
 
 def _read(value: Value, column: Column, place: SourcePlace | None) -> Value:

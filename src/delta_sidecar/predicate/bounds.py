@@ -96,7 +96,7 @@ _CONVERSIONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ValueRange:
     """What is known of one column, ready to be compared.
 
     Attributes:
@@ -120,7 +120,7 @@ class Range:
     may_hide_nan: bool = False
 
 
-def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> Range:  # noqa: A002 - the Arrow word
+def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> ValueRange:  # noqa: A002 - the Arrow word
     """Makes the bounds of a column ready.
 
     Args:
@@ -132,14 +132,14 @@ def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> Range
     kind = kind_of(type)
     hiding = kind is Kind.FLOATING
     if bounds is None:
-        return Range(everywhere, everywhere, may_hide_nan=hiding)
+        return ValueRange(everywhere, everywhere, may_hide_nan=hiding)
     if bounds.exact:
         return _exact(bounds, rows, type)
     has_values, has_nulls = _counted(bounds, rows)
     lower = _keys(_typed(bounds.lower, type), kind)
     upper = _keys(_typed(bounds.upper, type), kind)
     if bounds.whole:
-        return Range(has_values, has_nulls, lower, upper, may_hide_nan=hiding)
+        return ValueRange(has_values, has_nulls, lower, upper, may_hide_nan=hiding)
     single = None
     if kind in _UNROUNDED and lower is not None and upper is not None:
         single = _arrow.bits_of(pc.equal(lower, upper))
@@ -150,7 +150,7 @@ def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> Range
     if upper is not None and kind is Kind.STRING:
         upper = _without_tie_breaker(upper)
     cut = kind in {Kind.STRING, Kind.BINARY}
-    return Range(has_values, has_nulls, lower, upper, cut, single, may_hide_nan=hiding)
+    return ValueRange(has_values, has_nulls, lower, upper, cut, single, may_hide_nan=hiding)
 
 
 def keys(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
@@ -183,16 +183,16 @@ def margins(literals: pa.Array, type: pa.DataType) -> tuple[pa.Array, pa.Array]:
     return below, above
 
 
-def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> Range:  # noqa: A002
+def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> ValueRange:  # noqa: A002
     kind = kind_of(type)
     given = _whole(bounds.lower)
     if given is None:
-        return Range(np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_))
+        return ValueRange(np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_))
     valid = _arrow.valid_mask(given)
     values = _typed(given, type)
     lower = upper = _keys(values, kind)
     if lower is None:
-        return Range(valid, ~valid)
+        return ValueRange(valid, ~valid)
     single = _arrow.valid_mask(lower)
     if pa.types.is_floating(type) and type.bit_width < lower.type.bit_width:
         single = np.zeros(rows, dtype=np.bool_)
@@ -203,7 +203,7 @@ def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> Range:  # noqa
         lower = pc.if_else(unsure, _moved(lower, -reach), lower)
         upper = pc.if_else(unsure, _moved(upper, reach), upper)
         single &= ~_arrow.bits_of(unsure)
-    return Range(valid, ~valid, lower, upper, single=single, values=values)
+    return ValueRange(valid, ~valid, lower, upper, single=single, values=values)
 
 
 def _outward(bound: pa.Array | None, side: int) -> pa.Array | None:

@@ -133,6 +133,11 @@ def sql_text(value: Value) -> str:
     return str(value)
 
 
+def is_nan(value: Value) -> bool:
+    """Tells whether a literal is NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
 def kind_in_words(value: Value) -> str:
     """Says what a literal is, for messages."""
     if isinstance(value, bool):

@@ -6,7 +6,6 @@ nor below anything. Strings compare by their bytes, timestamps as moments.
 
 from __future__ import annotations
 
-import math
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -17,25 +16,14 @@ import pyarrow.compute as pc
 from delta_sidecar import _arrow
 from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate import literals, tree
-from delta_sidecar.predicate.literals import refusal
-from delta_sidecar.predicate.tree import (
-    And,
-    Column,
-    Comparison,
-    Constant,
-    In,
-    IsNull,
-    Like,
-    Not,
-    Operator,
-    Or,
-    Predicate,
-)
+from delta_sidecar.predicate.literals import is_nan, refusal
+from delta_sidecar.predicate.tree import Comparison, Constant, In, IsNull, Like, fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from delta_sidecar.predicate.literals import SourcePlace
+    from delta_sidecar.predicate.literals import SourcePlace, Value
+    from delta_sidecar.predicate.tree import Column, Leaf, Operator, Predicate
 
 
 _COMPARE: dict[Operator, Callable[[pa.ChunkedArray, pa.Scalar], pa.ChunkedArray]] = {
@@ -49,50 +37,42 @@ _COMPARE: dict[Operator, Callable[[pa.ChunkedArray, pa.Scalar], pa.ChunkedArray]
 
 
 def matches(predicate: Predicate, table: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
-    """Tells which rows of a table match.
-
-    Args:
-        predicate: A bound predicate.
-        table: Rows with the columns that it names.
-
-    Returns:
-        One boolean per row, without nulls: what is unknown does not match.
+    """Gives one boolean per row of a table, without nulls: what is unknown does not match.
 
     Raises:
         PredicateError: If a column is not there or not of the type that the predicate is bound to.
     """
-    return _arrow.booleans(_arrow.bits_of(_truth(predicate, _Rows(table))))
+    rows = _Rows(table)
+
+    def truth(node: Leaf | Constant, negated: bool) -> pa.Array | pa.ChunkedArray:  # noqa: FBT001 - as fold calls it
+        return pc.invert(_truth(node, rows)) if negated else _truth(node, rows)
+
+    found = fold(predicate, truth, lambda is_and, terms: reduce(pc.and_kleene if is_and else pc.or_kleene, terms))
+    return _arrow.booleans(_arrow.bits_of(found))
 
 
-def _truth(node: Predicate, rows: _Rows) -> pa.Array | pa.ChunkedArray:
-    if isinstance(node, And | Or):
-        join = pc.and_kleene if isinstance(node, And) else pc.or_kleene
-        return reduce(join, (_truth(term, rows) for term in node.terms))
-    if isinstance(node, Not):
-        return pc.invert(_truth(node.term, rows))
-    if isinstance(node, Constant):
-        if node.value is None:
+def _truth(node: Leaf | Constant, rows: _Rows) -> pa.Array | pa.ChunkedArray:
+    match node:
+        case Constant(None):
             return pa.nulls(rows.table.num_rows, pa.bool_())
-        return _arrow.booleans(np.full(rows.table.num_rows, node.value))
-    if isinstance(node, IsNull):
-        data = rows.column(node.column)
-        return pc.is_valid(data) if node.negated else pc.is_null(data)
-    if isinstance(node, Comparison):
-        return _COMPARE[node.op](_typed(node.column, rows), literals.one(node.value, node.column.type))
-    if isinstance(node, In):
-        return _among(node, _typed(node.column, rows))
-    if isinstance(node, Like):
-        return fits(_typed(node.column, rows), node.pattern)
-    msg = f"not a predicate: {node!r}"
-    raise PredicateError(msg)
+        case Constant(value):
+            return _arrow.booleans(np.full(rows.table.num_rows, value))
+        case IsNull(column, negated):
+            return (pc.is_valid if negated else pc.is_null)(rows.column(column))
+        case Comparison(op, column, value):
+            return _COMPARE[op](_typed(column, rows), literals.one(value, column.type))
+        case In(column, values):
+            return _among(_typed(column, rows), values, column.type)
+        case Like(column, pattern):
+            return fits(_typed(column, rows), pattern)
 
 
-def _among(node: In, data: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    members = [value for value in node.values if not (isinstance(value, float) and math.isnan(value))]
-    if pa.types.is_floating(node.column.type) and 0.0 in members:
+def _among(data: pa.Array | pa.ChunkedArray, values: tuple[Value, ...], type_: pa.DataType) -> pa.Array:
+    members = [value for value in values if not is_nan(value)]
+    if pa.types.is_floating(type_) and 0.0 in members:
         # Arrow looks a member up by its bits, and both zeros are equal.
         members += [0.0, -0.0]
-    found = pc.is_in(data, value_set=literals.of(members, node.column.type))
+    found = pc.is_in(data, value_set=literals.of(members, type_))
     return pc.if_else(pc.is_valid(data), found, _arrow.scalar(None, pa.bool_()))
 
 
