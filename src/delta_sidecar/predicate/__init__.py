@@ -4,7 +4,7 @@
     keep = may_match(predicate, bounds)       # which files, row groups or row ranges may hold a matching row
     rows = matches(predicate, table)          # which rows match
 
-No I/O, and sqlglot is imported only when there is SQL to read.
+No I/O. Read `tree` first, then `bind`, and `match` for rows or `bounds` and `prune` for files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from delta_sidecar.predicate.bind import bind
 from delta_sidecar.predicate.bounds import Bounds, ColumnBounds
 from delta_sidecar.predicate.match import matches
 from delta_sidecar.predicate.prune import may_match
-from delta_sidecar.predicate.read.notation import parse
+from delta_sidecar.predicate.read import parse
 from delta_sidecar.predicate.tree import (
     FALSE,
     TRUE,
