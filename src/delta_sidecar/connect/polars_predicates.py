@@ -1,8 +1,8 @@
-"""What of a Polars expression files can be pruned by.
+"""Predicates from Polars expressions, to prune files by.
 
-A node of the expression is asked one question: where is it true, or where is it false? The answer is a predicate that
-is true there, and the question turns around at every NOT; null is neither. What has no notation in a predicate becomes
-TRUE in its place, so the whole may keep a row too many, never one too few.
+Each node is translated for one of two questions, as in `predicate.approximate.arrow`: where is it true, and where is it
+false? Null is neither. Anything without a notation in a predicate becomes TRUE in its place, so the whole may keep a
+row too many, never one too few.
 
 Polars differs from SQL in two things: NaN is above all numbers and equal to itself, so that every comparison of floats
 has an opposite, and some comparisons have an answer for nulls (`eq_missing`, `is_in` with `nulls_equal`).
@@ -59,14 +59,9 @@ _UNEXPECTED = (
 
 
 def prunable(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
-    """Gives what of an expression files can be pruned by; never fails.
+    """Gives a bound predicate that is true wherever a filter of Polars is, to prune files by; never fails.
 
-    Args:
-        expression: A filter, as Polars hands it to a source. It has to be applied to the rows all the same.
-        schema: The logical schema of the table.
-
-    Returns:
-        A bound predicate that is true wherever the expression is; None if nothing is left but TRUE.
+    None stands for TRUE. The filter has to be applied to the rows all the same.
     """
     try:
         root = json.loads(expression.meta.serialize(format="json"))
@@ -92,20 +87,21 @@ _WHOLE: Final = {"Float32": 2**24, "Float64": 2**53}
 
 class _Leaves(BoundLeaves):
     def where(self, node: Node, *, truth: bool) -> Approximation:
-        """Tells where a node is true, or where it is false."""
+        """Approximates where a node is true, or where it is false."""
         try:
-            kind, body = kind_and_body(node)
-            if kind == "BinaryExpr":
-                return self._binary(body, truth=truth)
-            if kind == "Function":
-                return self._function(body["function"], body["input"], node, truth=truth)
-            if kind == "Ternary":
-                return self._choice(body, truth=truth)
-            if kind == "Alias":
-                return self.where(body[0], truth=truth)
-            if kind == "Literal":
-                return _constant(literal(node), truth=truth)
-            return self._flag(node, truth=truth)
+            match kind_and_body(node):
+                case "BinaryExpr", body:
+                    return self._binary(body, truth=truth)
+                case "Function", body:
+                    return self._function(body["function"], body["input"], node, truth=truth)
+                case "Ternary", body:
+                    return self._choice(body, truth=truth)
+                case "Alias", body:
+                    return self.where(body[0], truth=truth)
+                case "Literal", _:
+                    return _constant(literal(node), truth=truth)
+                case _:
+                    return self._flag(node, truth=truth)
         except _UNEXPECTED:
             return GIVEN_UP
 
@@ -152,14 +148,14 @@ class _Leaves(BoundLeaves):
         if isinstance(name, str):
             known = IsNull(_column(inputs[0]), negated=True)
             return self.leaf(known, exact=False) if name in _OF_FLOATS else GIVEN_UP
-        option, given = kind_and_body(name)
+        option, settings = kind_and_body(name)
         if option == "IsBetween":
             value, lowest, highest = inputs
-            above, below = _BETWEEN[given["closed"]]
+            above, below = _BETWEEN[settings["closed"]]
             ends = [self._compared(op, value, end, truth=truth) for op, end in ((above, lowest), (below, highest))]
             return where_all(ends) if truth else where_any(ends)
         if option == "IsIn":
-            return self._among(inputs[0], listed(inputs[1]), nulls_equal=given["nulls_equal"], truth=truth)
+            return self._among(inputs[0], listed(inputs[1]), nulls_equal=settings["nulls_equal"], truth=truth)
         return GIVEN_UP
 
     def _compared(self, op: Operator, left: Node, right: Node, *, truth: bool) -> Approximation:
@@ -203,8 +199,8 @@ class _Leaves(BoundLeaves):
 
     def _text(self, name: Any, inputs: list[Node], *, truth: bool) -> Approximation:  # noqa: ANN401 - text or options
         if isinstance(name, dict):
-            name, given = kind_and_body(name)
-            if name != "Contains" or not given["literal"]:
+            name, settings = kind_and_body(name)
+            if name != "Contains" or not settings["literal"]:
                 return GIVEN_UP
         if name not in _PATTERNS:
             return GIVEN_UP
@@ -227,7 +223,7 @@ class _Leaves(BoundLeaves):
         return self.leaf(Comparison("=", _column(node), truth))
 
     def _is_by_value(self, node: Node, found: Literals) -> bool:
-        """Whether Polars compares a column, which may be cast, with some literals as a predicate does: by value."""
+        """Tells whether Polars compares a column, which may be cast, with some literals by value."""
         own = self.type_of(_column(_uncast(node)))
         kind = kind_of(own)
         if "Cast" not in node:
@@ -308,19 +304,12 @@ _PER_MICRO: Final = {"Milliseconds": Decimal(1) / 1000, "Microseconds": Decimal(
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """Some values of one type.
+    """Some values of one type, and whether there is a null among them."""
 
-    Attributes:
-        values: Those that are not null.
-        kind: What they are.
-        has_null: Whether there is a null among them.
-        zone: The zone of timestamps; None if they have none.
-    """
-
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # without the nulls
     kind: Kind
     has_null: bool = False
-    zone: str | None = None
+    zone: str | None = None  # of timestamps
 
 
 def kind_and_body(node: Node) -> tuple[str, Any]:
@@ -330,13 +319,9 @@ def kind_and_body(node: Node) -> tuple[str, Any]:
 
 
 def literal(node: Node) -> Literals | None:
-    """Reads a node that stands for one value.
+    """Reads a node that stands for one value or a null; None if it is something else.
 
-    Returns:
-        One value or a null; None if there is a column in it, or anything that has no literal in a predicate.
-
-    Raises:
-        ValueError, LookupError, TypeError, ArithmeticError, PredicateError, PolarsError: It is not as expected.
+    Raises one of `_UNEXPECTED` if the node is not as expected.
     """
     kind, body = kind_and_body(node)
     if kind == "Alias":
@@ -407,13 +392,13 @@ def _decimal(content: tuple[int, int, int]) -> tuple[Kind, Any]:
     return Kind.DECIMAL, Decimal((int(count < 0), digits, -scale))
 
 
-_POLARS_LITERALS_INTEGERS = ("Int", *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64, 128)))
+_INTEGER_LITERALS = ("Int", *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64, 128)))
 _READERS: dict[str, Callable[[Any], tuple[Kind, Any]]] = {
     "Boolean": lambda content: (Kind.BOOLEAN, content),
     "String": lambda content: (Kind.STRING, content),
     "Str": lambda content: (Kind.STRING, content),
     "Binary": lambda content: (Kind.BINARY, bytes(content)),
-    **dict.fromkeys(_POLARS_LITERALS_INTEGERS, lambda content: (Kind.INTEGER, int(content))),
+    **dict.fromkeys(_INTEGER_LITERALS, lambda content: (Kind.INTEGER, int(content))),
     "Float32": lambda content: _floating(None if content is None else float(np.float32(content))),
     "Float64": _floating,
     "Float": _floating,
@@ -424,7 +409,7 @@ _READERS: dict[str, Callable[[Any], tuple[Kind, Any]]] = {
 
 
 def _is_computable(node: Node) -> bool:
-    """Whether a node is made of literals alone, by functions that always give the same."""
+    """Tells whether a node is made of literals alone, by functions that always give the same."""
     kind, body = kind_and_body(node)
     if kind == "Literal":
         # Polars reads the numbers of its JSON less exactly than it writes them.

@@ -1,8 +1,8 @@
-"""Conditions on the rows of a table: one tree, three notations, and what can be decided from bounds alone.
+"""Conditions on the rows of a table: one tree, several notations, pruning by bounds alone.
 
     predicate = bind(parse("event_hour >= '2026021022' AND device_id IN ('a', 'b')"), schema)
-    keep = may_match(predicate, bounds)       # which files, row groups or row ranges may hold a matching row
-    rows = matches(predicate, table)          # which rows match
+    keep = may_match(predicate, bounds)       # files, row groups or ranges of rows that may hold a matching row
+    rows = matches(predicate, table)          # rows that match
 
 No I/O. Read `tree` first, then `bind`, and `match` for rows or `bounds` and `prune` for files.
 """

@@ -1,4 +1,4 @@
-"""A predicate bound to a schema: its names found, its literals typed, its mistakes named."""
+"""Predicates bound to a schema: columns by their names, literals in the types of their columns, mistakes by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def bind(predicate: Predicate, schema: pa.Schema | SchemaFields) -> Predicate:
     first part is no column may also be one top-level name with dots in it.
 
     Args:
-        predicate: As `parse` gives it; a bound one may be bound again.
+        predicate: Unbound, or bound before.
         schema: The logical schema of the table, or its fields where many predicates are bound to it.
 
     Raises:
@@ -58,7 +58,7 @@ def bind(predicate: Predicate, schema: pa.Schema | SchemaFields) -> Predicate:
 
 
 class SchemaFields:
-    """The fields of a schema or of a struct, by name; what is inside of one is looked through when it is asked for."""
+    """The fields of a schema or of a struct, by name; those of structs inside are indexed at their first use."""
 
     def __init__(self, fields: Iterable[pa.Field]) -> None:
         self.all = tuple(fields)
@@ -69,7 +69,7 @@ class SchemaFields:
         return name in self._named
 
     def find(self, name: str, column: Column) -> pa.Field | None:
-        """The field of a name as written, then without regard to case; None where there is none."""
+        """Finds the field of a name as written, then without regard to case; None if there is none."""
         for matching in (self._named.get(name, ()), self._folded.get(name.casefold(), ())):
             if len(matching) == 1:
                 return matching[0]
@@ -80,7 +80,7 @@ class SchemaFields:
         return None
 
     def inside(self, field: pa.Field, kind: pa.StructType) -> SchemaFields:
-        """The fields of a struct among them."""
+        """Gives the fields of a struct among them."""
         if field.name not in self._inside:
             self._inside[field.name] = SchemaFields(kind)
         return self._inside[field.name]
@@ -165,11 +165,10 @@ def _walked(column: Column, fields: SchemaFields) -> Column | None:
 
 def _suggestion(column: Column, schema: SchemaFields) -> str:
     known = {tree.written(path): tree.written(path).casefold() for path in _paths(schema.all, ())}
-    wanted = str(column).casefold()
-    near = difflib.get_close_matches(wanted, known.values(), n=3)
-    # The last name alone is what someone means who does not know which struct holds it.
-    ends = {name: name.rpartition(".")[2].casefold() for name in known}
-    inside = [name for name, end in ends.items() if end == wanted.rpartition(".")[2]]
+    name = str(column).casefold()
+    near = difflib.get_close_matches(name, known.values(), n=3)
+    # The last name alone may be all that is known of a field of a struct.
+    inside = [path for path in known if path.rpartition(".")[2].casefold() == name.rpartition(".")[2]]
     closest = [name for lowered in near for name, own in known.items() if own == lowered]
     suggested = list(dict.fromkeys([*closest, *inside]))[:3]
     if suggested:
@@ -200,11 +199,7 @@ def _paths(fields: Iterable[pa.Field], above: tuple[str, ...]) -> Iterator[tuple
 
 
 def comparison(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
-    """Gives the comparison of a bound column with a literal, the literal being of the column's type.
-
-    Raises:
-        PredicateError: If the column's type cannot be compared with the literal.
-    """
+    """Gives the comparison of a bound column with a literal, brought into the column's type."""
     if value is None:
         return UNKNOWN
     kind = kind_of(column.type)
@@ -216,18 +211,14 @@ def comparison(op: Operator, column: Column, value: Value | None, place: SourceP
         return _floating(op, column, _read(value, column, place), place)
     if kind is Kind.BOOLEAN and isinstance(value, str) and value.lower() in {"true", "false"}:
         value = value.lower() == "true"
-    wanted = {Kind.BOOLEAN: bool, Kind.STRING: str, Kind.BINARY: bytes}.get(kind)
-    if wanted is None or not isinstance(value, wanted):
+    python_type = {Kind.BOOLEAN: bool, Kind.STRING: str, Kind.BINARY: bytes}.get(kind)
+    if python_type is None or not isinstance(value, python_type):
         raise _mismatch(column, value, place)
     return Comparison(op, column, value, place)
 
 
 def membership(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
-    """Gives the membership of a bound column in a list of literals; a null in the list makes a miss unknown.
-
-    Raises:
-        PredicateError: If the column's type cannot be compared with one of the literals.
-    """
+    """Gives the membership of a bound column in a list of literals; a null in the list makes a miss unknown."""
     members: set[Value] = set()
     missing = False
     for value in values:
@@ -311,12 +302,12 @@ def _as_double(value: float | Decimal) -> float:
 
 
 def _never(column: Column) -> Predicate:
-    """What is false for every value and unknown for null, as a comparison is."""
+    """A condition that is false for every value and unknown for null, as a comparison is."""
     return And((IsNull(column), UNKNOWN))
 
 
 def _always(column: Column) -> Predicate:
-    """What is true for every value and unknown for null, as a comparison is."""
+    """A condition that is true for every value and unknown for null, as a comparison is."""
     return Or((IsNull(column, negated=True), UNKNOWN))
 
 

@@ -1,4 +1,4 @@
-"""Which rows match: `matches`, with SQL's three-valued logic over Arrow columns.
+"""Rows that match: `matches`, with SQL's three-valued logic over Arrow columns; and patterns of LIKE.
 
 Floats compare as IEEE says and Arrow does: NaN is equal to nothing, not to itself either, and neither above
 nor below anything. Strings compare by their bytes, timestamps as moments.
@@ -81,25 +81,25 @@ def _typed(column: Column, rows: _Rows) -> pa.Array | pa.ChunkedArray:
         msg = f"the predicate on {column} has to be bound to a schema first"
         raise PredicateError(msg)
     data = rows.column(column)
-    wanted = literals.plain_type(column.type)
-    if data.type == wanted:
+    plain = literals.plain_type(column.type)
+    if data.type == plain:
         return data
     try:
-        return data.cast(wanted)
+        return data.cast(plain)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         msg = f"column {column} has type {data.type}, and the predicate is bound to {column.type}: {error}"
         raise PredicateError(msg) from None
 
 
 class _Rows:
-    """Rows by their columns. Where a struct is null is found out once, however many of its fields are needed."""
+    """Rows by their columns. The nulls of a struct are computed once, however many of its fields are needed."""
 
     def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
         self.table = table
         self._structs: dict[tuple[str, ...], tuple[pa.StructArray, pa.BooleanArray | None]] = {}
 
     def column(self, column: Column) -> pa.Array | pa.ChunkedArray:
-        """The values of a column; those in a struct that is null are null."""
+        """Gives the values of a column; those in a struct that is null are null."""
         *above, name = column.path
         if not above:
             return self.table.column(_position(name, self.table.schema, column))
@@ -158,7 +158,7 @@ def plain_text(pattern: str) -> str | None:
 
 
 def prefix(pattern: str) -> str:
-    """Gives what every fitting text begins with: the pattern up to its first wildcard."""
+    """Gives the beginning of every fitting text: the pattern up to its first wildcard."""
     found: list[str] = []
     for wild, text in _parts(pattern):
         if wild:

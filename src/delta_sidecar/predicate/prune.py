@@ -1,8 +1,8 @@
-"""What can be decided from bounds alone: `may_match`.
+"""Files that may hold a matching row, by their bounds alone: `may_match`.
 
-A file is dropped only where no row of it can match, whatever its values are within the bounds. NOT is carried
-down to the leaves on the way, so that each leaf is asked one question: can it be true here? Unknown is not
-true. Everything works on whole columns at once.
+A file is dropped only where no row of it can match, for any values within the bounds. NOT is carried down to the
+leaves, so that there is one question to each leaf: can it be true here? Unknown is not true. Everything works on
+whole columns at once.
 """
 
 from __future__ import annotations

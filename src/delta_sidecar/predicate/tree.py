@@ -232,7 +232,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
 
 
 def columns(predicate: Predicate) -> frozenset[tuple[str, ...]]:
-    """Gives the paths of the columns that a predicate needs."""
+    """Gives the paths of the columns in a predicate."""
     return frozenset(leaf.column.path for leaf in leaves(predicate))
 
 

@@ -40,11 +40,7 @@ _CLAUSE_LENGTH = 3
 
 
 def read_dnf(filters: Sequence[object]) -> Predicate:
-    """Reads filters; an empty list is TRUE.
-
-    Raises:
-        PredicateError: If they are not in this form.
-    """
+    """Reads filters; an empty list is TRUE."""
     if _is_clause(filters):
         return _clause(filters, "filter")
     if not filters or all(map(_is_clause, filters)):
@@ -74,7 +70,7 @@ def _clause(item: object, where: str) -> Predicate:
 
 
 def _is_clause(item: object) -> bool:
-    """Whether something is meant as a clause: it begins with a name, however wrong the rest may be."""
+    """Tells whether something is meant as a clause: it begins with a name, however wrong the rest may be."""
     if not _is_list(item) or not item:
         return False
     if isinstance(item[0], str):
@@ -101,20 +97,12 @@ def _is_list(item: object) -> TypeGuard[Sequence[Any]]:
 
 
 def read_mapping(source: Mapping[str, object]) -> Predicate:
-    """Reads a mapping; an empty one is TRUE.
-
-    Raises:
-        PredicateError: If it is not in this form.
-    """
+    """Reads a mapping; an empty one is TRUE."""
     return _object(source, "$")
 
 
 def read_text(text: str) -> Predicate:
-    """Reads the text of a JSON object, or of DNF filters as JSON lists; numbers are kept exact.
-
-    Raises:
-        PredicateError: If the text is not JSON, or the JSON not in one of these forms.
-    """
+    """Reads the text of a JSON object, or of DNF filters as JSON lists; numbers are kept exact."""
     try:
         source = json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repetition)
     except json.JSONDecodeError as error:
@@ -188,12 +176,12 @@ _WORDS = ("in", "not in", "like", "not like")
 
 
 def compared(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
-    """A comparison as SQL has it: with a null it is unknown."""
+    """Compares as SQL does: with a null, the comparison is unknown."""
     return UNKNOWN if value is None else Comparison(op, column, value, place)
 
 
 def among(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
-    """A membership as SQL has it: a null in the list turns a miss into unknown; an empty list is false."""
+    """Looks up as SQL does: a null in the list turns a miss into unknown; an empty list is false."""
     listed = tuple(values)
     known = tuple(value for value in listed if value is not None)
     if not listed:
@@ -204,11 +192,7 @@ def among(column: Column, values: Iterable[Value | None], place: SourcePlace | N
 
 
 def clause(column: Column, op: object, value: object, place: SourcePlace) -> Predicate:
-    """A (column, operator, value) of a DNF filter or a JSON predicate, where None stands for null.
-
-    Raises:
-        PredicateError: If the operator is unknown or does not go with the value.
-    """
+    """Reads a (column, operator, value) of a DNF filter or a JSON predicate, where None stands for null."""
     word = " ".join(op.lower().split()) if isinstance(op, str) else None
     if word in OPERATORS:
         operator = OPERATORS[word]

@@ -91,7 +91,7 @@ _ONLY_LITERALS = "in a predicate: a column can be compared with literals only"
 
 _HEXADECIMAL = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 _COMMENT_MARK = re.compile(r"/\*|\*/")
-# What begins as a number and goes on as a word is one token, so that the error is about the whole.
+# A number with letters behind it is one token, so that the error is about the whole.
 _TOKEN = re.compile(
     r"""
       (?P<blank>   \s+ | --[^\r\n]* )
@@ -166,7 +166,7 @@ class _Parser:
             pass
         if self._peek().kind == "end":
             _fail("one condition is expected", SourcePlace(self._text, 0))
-        found = self._as_condition(self._condition())
+        found = _condition_of(self._condition())
         if self._peek().kind != "end":
             self._fail_here()
         return found
@@ -204,12 +204,12 @@ class _Parser:
         alternatives: list[Predicate] = []
         while self._peek().key in {"and", "or"}:
             if self._take().key == "or":
-                alternatives.append(all_of(map(self._as_condition, terms)))
+                alternatives.append(all_of(map(_condition_of, terms)))
                 terms = []
             terms.append(self._term())
         if len(terms) == 1 and not alternatives:
             return terms[0]
-        alternatives.append(all_of(map(self._as_condition, terms)))
+        alternatives.append(all_of(map(_condition_of, terms)))
         return _Expression(self._since(first), condition=any_of(alternatives))
 
     def _term(self) -> _Expression:
@@ -221,7 +221,7 @@ class _Parser:
         found = self._comparison()
         self._levels -= negations
         for _ in range(negations):
-            found = _Expression(self._since(first), condition=Not(self._as_condition(found)))
+            found = _Expression(self._since(first), condition=Not(_condition_of(found)))
         return found
 
     def _comparison(self) -> _Expression:
@@ -238,10 +238,10 @@ class _Parser:
         if self._took("is"):
             return self._is(left, first)
         if self._peek().key in {"isnull", "notnull"}:
-            return IsNull(self._column(left), negated=self._take().key == "notnull")
+            return IsNull(_column_of(left), negated=self._take().key == "notnull")
         negated = self._took("not")
         if negated and self._took("null"):
-            return IsNull(self._column(left), negated=True)
+            return IsNull(_column_of(left), negated=True)
         if self._took("in"):
             found = self._in(left, first)
         elif self._took("between"):
@@ -262,9 +262,9 @@ class _Parser:
                 _fail(f"{_shown(place)} compares two columns; a column can be compared with literals only", place)
         # A side in double quotes is what the other one is not.
         mirrored = left.column is None or (left.is_literal and right.column is not None)
-        column, literal = (right.column, self._literal(left)) if mirrored else (left.column, self._literal(right))
+        column, literal = (right.column, _literal_of(left)) if mirrored else (left.column, _literal_of(right))
         if column is None:
-            return self._constant(sign, left, self._literal(right), place)
+            return _constant(sign, left, _literal_of(right), place)
         if sign != "<=>":
             op = OPERATORS[sign]
             return compared(MIRRORED[op] if mirrored else op, column, literal.value, literal.place)
@@ -272,21 +272,12 @@ class _Parser:
             return IsNull(column)
         return And((IsNull(column, negated=True), Comparison("=", column, literal.value, literal.place)))
 
-    def _constant(self, sign: str, left: _Expression, right: _Expression, place: SourcePlace) -> Predicate:
-        """`1 = 1` and the like, which generated SQL begins with."""
-        op = OPERATORS.get(sign)
-        if op is not None and (left.value is None or right.value is None):
-            return UNKNOWN
-        if op not in {"=", "!="} or type(left.value) is not type(right.value):
-            _fail(f"{_shown(place)} compares two literals; name a column", place)
-        return TRUE if (left.value == right.value) == (op == "=") else FALSE
-
     def _is(self, left: _Expression, first: _Token) -> Predicate:
         negated = self._took("not")
         if self._took("distinct", "from"):
             found = self._compared("<=>", left, self._operand())
             return found if negated else Not(found)
-        column = self._column(left)
+        column = _column_of(left)
         if self._took("null") or self._took("unknown"):
             return IsNull(column, negated=negated)
         if self._peek().key not in {"true", "false"}:
@@ -299,24 +290,24 @@ class _Parser:
         self._expect("(")
         values: list[Value | None] = []
         while self._peek().key != ")":
-            values.append(self._literal(self._operand()).value)
+            values.append(_literal_of(self._operand()).value)
             if not self._took(","):
                 break
         self._expect(")")
-        return among(self._column(left), values, self._since(first))
+        return among(_column_of(left), values, self._since(first))
 
     def _between(self, left: _Expression) -> Predicate:
-        column, low = self._column(left), self._literal(self._operand())
+        column, low = _column_of(left), _literal_of(self._operand())
         self._expect("and")
-        high = self._literal(self._operand())
+        high = _literal_of(self._operand())
         return And((compared(">=", column, low.value, low.place), compared("<=", column, high.value, high.place)))
 
     def _like(self, left: _Expression) -> Predicate:
-        column, pattern, escape = self._column(left), self._operand(), "\\"
-        text = self._string(pattern)
+        column, pattern, escape = _column_of(left), self._operand(), "\\"
+        text = _string_of(pattern)
         if self._took("escape"):
             operand = self._operand()
-            escape = self._string(operand)
+            escape = _string_of(operand)
             if len(escape) != 1:
                 _fail(f"ESCAPE takes one character, not {escape!r}", operand.place)
         return Like(column, checked(text, pattern.place, escape), pattern.place)
@@ -368,7 +359,7 @@ class _Parser:
             self._expect(")")
             return self._cast(inner, kind, first)
         if self._peek(1).key == "(" and first.key not in _CONDITION_WORDS:
-            _fail(f"the function call {first.text}(...) is not supported {_ONLY_LITERALS}", first.place)
+            _fail(f"the function call {_shown(first.place)}(...) is not supported {_ONLY_LITERALS}", first.place)
         if is_reserved(first.key):
             self._fail_here(for_operand=True)
         kind = self._type()
@@ -410,34 +401,6 @@ class _Parser:
             _fail(f"a cast to {kind.upper()} is not supported in a predicate", place)
         return _Expression(place, is_literal=True, value=value)
 
-    # The part that an expression plays.
-
-    def _as_condition(self, found: _Expression) -> Predicate:
-        if found.condition is not None:
-            return found.condition
-        if found.column is not None:
-            # A boolean column is a condition by itself.
-            return Comparison("=", found.column, value=True, place=found.place)
-        if found.value is not None and not isinstance(found.value, bool):
-            _fail_as(found, "in a predicate")
-        return Constant(found.value)
-
-    def _column(self, found: _Expression) -> Column:
-        if found.column is None:
-            _fail_as(found, "where a column is expected")
-        return found.column
-
-    def _literal(self, found: _Expression) -> _Expression:
-        if not found.is_literal:
-            _fail_as(found, _ONLY_LITERALS)
-        return found
-
-    def _string(self, found: _Expression) -> str:
-        value = self._literal(found).value
-        if not isinstance(value, str):
-            _fail_as(found, "where a string is expected")
-        return value
-
     def _fail_here(self, expected: str | None = None, *, for_operand: bool = False) -> NoReturn:
         """Raises the error for a text that ends here, or goes on as it cannot."""
         token, before = self._peek(), self._tokens[self._at - 1]
@@ -445,15 +408,56 @@ class _Parser:
             token = self._peek(1)
         if token.kind == "end":
             problem = f"{expected} is expected" if expected else "something is missing"
-            _fail(f"syntax error: {problem} after {before.text!r}", before.place)
+            _fail(f"syntax error: {problem} after {_shown(before.place)!r}", before.place)
         if token.key in _UNSUPPORTED:
             _fail(f"{_UNSUPPORTED[token.key]} is not supported {_ONLY_LITERALS}", token.place)
         if token.key == ";":
             _fail("one condition is expected", token.place)
         if for_operand and token.kind == "sign":
             _fail(f"syntax error: something is missing before {token.text!r}", token.place)
-        hint = "; a name that is a word of SQL too goes into back-quotes" if for_operand else ""
-        _fail(f"syntax error: {token.text!r} is not expected here{hint}", token.place)
+        is_name = for_operand and token.kind == "word"
+        hint = "; a name that is a word of SQL too goes into back-quotes" if is_name else ""
+        _fail(f"syntax error: {_shown(token.place)!r} is not expected here{hint}", token.place)
+
+
+def _condition_of(found: _Expression) -> Predicate:
+    if found.condition is not None:
+        return found.condition
+    if found.column is not None:
+        # A boolean column is a condition by itself.
+        return Comparison("=", found.column, value=True, place=found.place)
+    if found.value is not None and not isinstance(found.value, bool):
+        _fail_as(found, "in a predicate")
+    return Constant(found.value)
+
+
+def _column_of(found: _Expression) -> Column:
+    if found.column is None:
+        _fail_as(found, "where a column is expected")
+    return found.column
+
+
+def _literal_of(found: _Expression) -> _Expression:
+    if not found.is_literal:
+        _fail_as(found, _ONLY_LITERALS)
+    return found
+
+
+def _string_of(found: _Expression) -> str:
+    value = _literal_of(found).value
+    if not isinstance(value, str):
+        _fail_as(found, "where a string is expected")
+    return value
+
+
+def _constant(sign: str, left: _Expression, right: _Expression, place: SourcePlace) -> Predicate:
+    """`1 = 1` and the like, which generated SQL begins with."""
+    op = OPERATORS.get(sign)
+    if op is not None and (left.value is None or right.value is None):
+        return UNKNOWN
+    if op not in {"=", "!="} or type(left.value) is not type(right.value):
+        _fail(f"{_shown(place)} compares two literals; name a column", place)
+    return TRUE if (left.value == right.value) == (op == "=") else FALSE
 
 
 def _fail(problem: str, place: SourcePlace) -> NoReturn:
@@ -479,7 +483,7 @@ def _value(token: _Token) -> Value:
         return bytes.fromhex(digits)
     value = number(token.text, token.place)
     if value is None:
-        _fail(f"{token.text} is not a number; write it in decimal digits, such as 5, 2.5 or 1e3", token.place)
+        _fail(f"{_shown(token.place)} is not a number; write it in decimal digits, such as 5, 2.5 or 1e3", token.place)
     return value
 
 
