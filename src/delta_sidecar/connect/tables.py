@@ -42,7 +42,7 @@ def open_handle(
     if isinstance(table, DeltaTable | TableHandle):
         own = [name for name, value in named.items() if value not in (None, ())]
         if own:
-            msg = f"a DeltaTable has its own {' and '.join(own)}: give them to it, or give its address here"
+            msg = f"a DeltaTable has its own {', '.join(own)}: give them to it, or give its address here"
             raise OptionError(msg)
         handle = table if isinstance(table, TableHandle) else table.snapshot().handle
         if version is None:

@@ -48,13 +48,18 @@ if TYPE_CHECKING:
     from delta_sidecar.predicate.literals import Value
 
 
-def from_arrow_expression(expression: pc.Expression) -> Approximation:
-    """Translates an expression into an unbound predicate; never fails.
+def from_arrow_expression(expression: pc.Expression, schema: pa.Schema | None = None) -> Approximation:
+    """Translates an expression into a predicate, bound to a schema if there is one; never fails.
 
     Without a schema, a literal is taken to be of its column's own type. Beside another type it is compared as in
-    every predicate, where Arrow may round differently: `prunable` knows the types and leaves such things out.
+    every predicate, where Arrow may round differently: with the types known, such things are left out.
     """
-    return _approximated(expression, _Leaves(None))
+    leaves = _Leaves(None if schema is None else SchemaFields(schema))
+    try:
+        root = arrow_tree.read(expression)
+        return GIVEN_UP if root is None else _where(root, leaves, truth=True)
+    except RecursionError:
+        return GIVEN_UP
 
 
 def prunable(expression: pc.Expression, schema: pa.Schema) -> Predicate | None:
@@ -62,20 +67,12 @@ def prunable(expression: pc.Expression, schema: pa.Schema) -> Predicate | None:
 
     None stands for TRUE. The expression has to be evaluated on the rows all the same.
     """
-    predicate = _approximated(expression, _Leaves(SchemaFields(schema))).predicate
+    predicate = from_arrow_expression(expression, schema).predicate
     return None if predicate == TRUE else predicate
 
 
 # Errors of a literal, an option or an argument that is not as expected.
 _UNEXPECTED = (pa.ArrowException, ArithmeticError, LookupError, PredicateError, TypeError, ValueError)
-
-
-def _approximated(expression: pc.Expression, leaves: _Leaves) -> Approximation:
-    try:
-        root = arrow_tree.read(expression)
-        return GIVEN_UP if root is None else _where(root, leaves, truth=True)
-    except RecursionError:
-        return GIVEN_UP
 
 
 def _where(node: Node, leaves: _Leaves, *, truth: bool) -> Approximation:
