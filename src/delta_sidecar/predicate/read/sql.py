@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -139,8 +138,7 @@ def _comment_end(text: str, start: int) -> int:
     raise refusal(msg, SourcePlace(text, start, len(text)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Expression:
+class _Expression(NamedTuple):
     """A column, a literal or a condition; in double quotes, either a column or a string."""
 
     place: SourcePlace
