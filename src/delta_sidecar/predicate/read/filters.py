@@ -1,7 +1,7 @@
-"""Filters in disjunctive normal form, as deltalake and pyarrow take them.
+"""Predicates as Python values: filters as deltalake and pyarrow take them, mappings, and the JSON of both.
 
-`[("a", "=", 1), ("b", "in", ["x", "y"])]` is a = 1 AND b IN ('x', 'y'); a list of such lists is their OR.
-`("a", "=", None)` tests for null. A name may be a tuple of names, for a field of a struct.
+Filters are in disjunctive normal form: `[("a", "=", 1), ("b", "in", ["x", "y"])]` is a = 1 AND b IN ('x', 'y'), and a
+list of such lists is their OR. `("a", "=", None)` tests for null. A name may be a tuple of names: a field of a struct.
 """
 
 from __future__ import annotations
