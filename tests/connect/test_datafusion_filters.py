@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from delta_sidecar import PredicateError
-from delta_sidecar.connect.datafusion import as_meant
+from delta_sidecar.connect.datafusion import arrow_filter
 from delta_sidecar.predicate.approximate.arrow import prunable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def in_order(value: float) -> tuple[bool, float]:
 
 
 def where(expression: pc.Expression, column: str = "answer") -> list[bool | None]:
-    meant = as_meant(expression, TABLE.schema)
+    meant = arrow_filter(expression, TABLE.schema)
     answers = TABLE.append_column(column, pa.nulls(TABLE.num_rows))
     # Three answers are told apart: rows that are true, rows that are false, and the rest.
     numbered = answers.append_column("at", pa.array(range(TABLE.num_rows)))
@@ -93,9 +93,9 @@ def test_a_chain_of_many_terms_is_no_trouble() -> None:
 def test_a_filter_still_prunes_where_nan_does_not_match() -> None:
     x = pc.field("x")
     for kept in (x == 2.0, x < 2.0, x <= 2.0, pc.scalar(2.0) > x, pc.scalar(2.0) >= x, x.isin([1.0, 2.0])):
-        assert prunable(as_meant(kept, TABLE.schema), TABLE.schema) is not None, kept
+        assert prunable(arrow_filter(kept, TABLE.schema), TABLE.schema) is not None, kept
     for too_wide in (x > 2.0, x >= 2.0, pc.scalar(2.0) < x):
-        assert prunable(as_meant(too_wide, TABLE.schema), TABLE.schema) is None, too_wide
+        assert prunable(arrow_filter(too_wide, TABLE.schema), TABLE.schema) is None, too_wide
 
 
 def test_a_filter_may_be_the_same_for_all_rows() -> None:
@@ -105,12 +105,12 @@ def test_a_filter_may_be_the_same_for_all_rows() -> None:
 
 def test_texts_of_another_layout_are_taken() -> None:
     table = pa.table({"s": ["a", "b", None]})
-    meant = as_meant(pc.field("s") == pc.scalar(pa.scalar("b", pa.string_view())), table.schema)
+    meant = arrow_filter(pc.field("s") == pc.scalar(pa.scalar("b", pa.string_view())), table.schema)
     assert table.filter(meant)["s"].to_pylist() == ["b"]
 
 
 def test_what_is_not_known_is_refused_by_name() -> None:
     with pytest.raises(PredicateError, match="starts_with"):
-        as_meant(pc.starts_with(pc.field("s"), "a"), pa.schema([("s", pa.string())]))
+        arrow_filter(pc.starts_with(pc.field("s"), "a"), pa.schema([("s", pa.string())]))
     with pytest.raises(PredicateError, match="cannot be taken apart"):
-        as_meant(pc.field(0) == 1.0, TABLE.schema)
+        arrow_filter(pc.field(0) == 1.0, TABLE.schema)

@@ -18,7 +18,7 @@ from tests.predicate.arrow_expressions import expressions, leaves_about
 from tests.predicate.files import SCHEMA, TYPES, rows
 
 from delta_sidecar.predicate import TRUE, bind, columns, matches
-from delta_sidecar.predicate.approximate.arrow import Leaves, Translated, _translated, from_arrow_expression, prunable
+from delta_sidecar.predicate.approximate.arrow import Approximation, from_arrow_expression, prunable
 
 x, y, s = pc.field("x"), pc.field("y"), pc.field("s")
 NO_ANSWER = pc.scalar(pa.scalar(None, pa.bool_()))
@@ -222,7 +222,7 @@ def test_what_is_nested_too_deeply_is_given_up() -> None:
     expression = x > 5
     for _ in range(3000):
         expression = ~expression
-    assert from_arrow_expression(expression) == Translated(TRUE, exact=False)
+    assert from_arrow_expression(expression) == Approximation(TRUE, exact=False)
     assert prunable(expression, SMALL) is None
 
 
@@ -241,7 +241,7 @@ def kept(expression: pc.Expression, table: pa.Table) -> list[bool] | None:
     return [number in found for number in range(table.num_rows)]
 
 
-def check(translated: Translated, table: pa.Table, expected: list[bool]) -> None:
+def check(translated: Approximation, table: pa.Table, expected: list[bool]) -> None:
     found = matches(bind(translated.predicate, table.schema), table).to_pylist()
     if translated.exact:
         assert found == expected, translated
@@ -254,7 +254,7 @@ def test_no_row_is_lost_whatever_the_types_of_the_literals(data: st.DataObject) 
     table = pa.Table.from_pylist([row for file in data.draw(rows()) for row in file], SCHEMA)
     expression = data.draw(expressions(strange=True))
     note(str(expression))
-    typed = _translated(expression, Leaves(SCHEMA))
+    typed = from_arrow_expression(expression, SCHEMA)
     assert str(prunable(expression, SCHEMA) or TRUE) == str(typed.predicate)
     expected = kept(expression, table)
     if expected is not None:
@@ -301,8 +301,8 @@ def test_no_row_is_lost_beside_any_literal(path: tuple[str, ...]) -> None:
     exact = 0
     for leaf in leaves_about(path, list(values)):
         for expression in (leaf, ~leaf):
-            translated = _translated(expression, Leaves(table.schema))
-            if translated == Translated(TRUE, exact=False):
+            translated = from_arrow_expression(expression, table.schema)
+            if translated == Approximation(TRUE, exact=False):
                 continue
             exact += translated.exact
             # Arrow fails for a whole column where one value does not fit: then the others are asked one by one.

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pickle
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
+from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate import (
     FALSE,
     TRUE,
@@ -22,6 +24,10 @@ from delta_sidecar.predicate import (
     parse,
     to_physical,
 )
+from delta_sidecar.predicate.tree import fold, replace_leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 A = Comparison("=", Column(("a",)), 1)
 B = IsNull(Column(("s", "b")))
@@ -80,3 +86,27 @@ def test_to_physical_renames_and_keeps_the_rest() -> None:
     assert str(renamed) == "`col-1` = 1 AND (`col-2`.`col-3` IS NULL OR c NOT LIKE 'x%') AND `col-1` IN (1) AND TRUE"
     assert isinstance(renamed, And)
     assert renamed.terms[2] == In(Column(("col-1",), pa.int64()), (1,))
+
+
+def test_a_fold_carries_not_down_to_the_leaves() -> None:
+    tree = Not(And((A, Or((Not(B), C, TRUE)))))
+
+    def joined(is_and: bool, terms: Iterator[str]) -> str:  # noqa: FBT001 - as fold calls it
+        return f"({(' AND ' if is_and else ' OR ').join(terms)})"
+
+    text = fold(tree, lambda leaf, negated: f"{'not ' if negated else ''}{leaf}", joined)
+    assert text == "(not a = 1 OR (s.b IS NULL AND not c LIKE 'x%' AND not TRUE))"
+
+
+def test_a_fold_goes_no_further_than_it_is_asked_to() -> None:
+    seen = []
+    fold(Or((A, B, C)), lambda leaf, _: seen.append(leaf), lambda _, terms: next(terms))
+    assert seen == [A]
+    with pytest.raises(PredicateError, match="not a predicate"):
+        fold(Not("a"), lambda *_: None, lambda *_: None)  # type: ignore[arg-type]
+
+
+def test_replacing_leaves_keeps_the_shape() -> None:
+    tree = Not(And((A, Or((B, Not(C))), TRUE)))
+    assert replace_leaves(tree, lambda leaf: leaf) == tree
+    assert replace_leaves(tree, lambda _: A) == Not(And((A, Or((A, Not(A))), TRUE)))

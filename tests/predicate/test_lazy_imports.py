@@ -3,8 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 USE = """
 import sys
 import numpy as np
@@ -54,15 +52,12 @@ use([("st.x", "=", 1)])
 use([("bin", "in", [b"a", b"b"])])
 use([("dec", "in", ["1.50", "2.5"])])
 use('{"n": 1}')
+use("n = 1 AND s LIKE 'a%' AND ts > DATE '2026-02-08'")
 """
 
 
-@pytest.mark.parametrize(
-    ("sql", "forbidden"),
-    [("", ["pandas", "sqlglot"]), ("use(\"n = 1 AND s LIKE 'a%' AND ts > DATE '2026-02-08'\")\n", ["pandas"])],
-)
-def test_neither_pandas_nor_an_unneeded_parser_is_imported(sql: str, forbidden: list[str]) -> None:
-    check = f"print([name for name in {forbidden!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", USE + sql + check], capture_output=True, text=True, check=False)
+def test_neither_pandas_nor_a_library_that_parses_sql_is_imported() -> None:
+    code = f"{USE}print([name for name in ('pandas', 'sqlglot') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"

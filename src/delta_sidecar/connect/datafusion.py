@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -37,7 +36,7 @@ from delta_sidecar.rows.dataset import LazyDataset
 from delta_sidecar.rows.query import RowQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from delta_sidecar.connect.tables import AnyTable
     from delta_sidecar.predicate.approximate.arrow_tree import Node
@@ -69,7 +68,7 @@ class DataFusionDataset(LazyDataset):
         columns: Columns = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
         batch_size: int | None = None,
-        **manner: Any,  # noqa: ANN401 - pyarrow's
+        **more: Any,  # noqa: ANN401 - pyarrow's
     ) -> DatasetScanner:
         """Asks for some columns and rows, as `LazyDataset` does.
 
@@ -77,21 +76,17 @@ class DataFusionDataset(LazyDataset):
             columns: Names of columns, or expressions by name; None for all.
             filter: Only rows that match, by DataFusion's rules for nulls and NaN.
             batch_size: Most rows of a batch.
-            manner: Further arguments of pyarrow.
+            more: Further arguments of pyarrow.
         """
         try:
-            meant = None if filter is None else as_meant(filter, self.schema)
+            translated = None if filter is None else arrow_filter(filter, self.schema)
         except DeltaSidecarError as error:
             self.last_error = error
             raise
-        return super().scanner(columns, meant, batch_size, **manner)
+        return super().scanner(columns, translated, batch_size, **more)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[_WholeTable]:  # type: ignore[override]  # noqa: A002
-        """The table, as one fragment; nothing is read.
-
-        Args:
-            filter: Comes again with the question for rows.
-        """
+        """The table, as one fragment; nothing is read. The filter comes again when rows are asked for."""
         del filter
         yield _WholeTable(self)
 
@@ -142,7 +137,7 @@ def register_delta_function(
 ) -> None:
     """Makes a table function known to a session: `delta('address')`, or `delta('address', version)`.
 
-    Whoever writes the SQL chooses the address, and the storage options go there: give options with credentials only to
+    The author of the SQL chooses the address, and the storage options go there: give options with credentials only to
     sessions whose SQL you trust.
 
     Args:
@@ -163,7 +158,7 @@ def session_context(config: datafusion.SessionConfig | None = None) -> datafusio
     """Makes a session that does not read ahead of its filters, so that a LIMIT above one stops reading soon.
 
     Args:
-        config: What else is to be set; None for the defaults.
+        config: Other settings; None for the defaults.
     """
     return datafusion.SessionContext((config or datafusion.SessionConfig()).set(_ROUND_ROBIN, "false"))
 
@@ -174,15 +169,10 @@ class _WholeTable:
     def __init__(self, dataset: DataFusionDataset) -> None:
         self._dataset = dataset
 
-    def scanner(self, schema: pa.Schema, **asked: Any) -> DatasetScanner:  # noqa: ANN401 - as for the dataset
-        """Asks for some columns and rows.
-
-        Args:
-            schema: The dataset's own.
-            asked: What is asked of the dataset.
-        """
+    def scanner(self, schema: pa.Schema, **arguments: Any) -> DatasetScanner:  # noqa: ANN401 - as for the dataset
+        """Scans the dataset; the schema is always the dataset's own."""
         del schema
-        return self._dataset.scanner(**asked)
+        return self._dataset.scanner(**arguments)
 
 
 def _address(function: str, values: list[object]) -> tuple[str, int | None]:
@@ -203,7 +193,7 @@ def _constant(argument: Any) -> object:  # noqa: ANN401 - an expression of DataF
     return value.as_py() if hasattr(value, "as_py") else value
 
 
-# Filters as DataFusion means them, said in Arrow's own terms.
+# Filters of DataFusion in Arrow's terms.
 #
 # DataFusion hands a filter over as an expression of pyarrow and leaves out every row for which that is not true. But
 # the two do not mean the same everywhere:
@@ -213,9 +203,7 @@ def _constant(argument: Any) -> object:  # noqa: ANN401 - an expression of DataF
 # - `x IN (...)` is null in DataFusion where `x` is null, which NOT leaves as it is; in Arrow it is false.
 
 
-Compare = Callable[[Any, Any], Any]
-
-_COMPARISONS: dict[str, Compare] = {
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "equal": operator.eq,
     "not_equal": operator.ne,
     "less": operator.lt,
@@ -232,15 +220,13 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 }
 
 
-def as_meant(filter_: pc.Expression | pa.Scalar, schema: pa.Schema) -> pc.Expression:
+def arrow_filter(filter_: pc.Expression | pa.Scalar, schema: pa.Schema) -> pc.Expression:
     """Gives an expression that is true in Arrow where a filter is true in DataFusion.
 
-    Args:
-        filter_: As DataFusion hands it over: a scalar where it is the same for all rows.
-        schema: The columns.
+    A filter is a scalar where it is the same for all rows.
 
     Raises:
-        PredicateError: There is something in it that is not known here.
+        PredicateError: A function in it is not known here.
     """
     if isinstance(filter_, pa.Scalar):
         return pc.scalar(filter_)
@@ -269,8 +255,9 @@ def as_meant(filter_: pc.Expression | pa.Scalar, schema: pa.Schema) -> pc.Expres
 
 def _called(node: Call, arguments: list[pc.Expression], schema: pa.Schema) -> pc.Expression:
     if node.function in _COMPARISONS:
-        is_floating = any(_is_floating(argument, schema) for argument in node.arguments)
-        return (_compared_floats if is_floating else _compared)(node, *arguments)
+        if any(_is_floating(argument, schema) for argument in node.arguments):
+            return _compared_floats(node, *arguments)
+        return _COMPARISONS[node.function](*arguments)
     if node.function in _PLAIN:
         return _PLAIN[node.function](*arguments)
     if node.function == "is_in":
@@ -279,10 +266,6 @@ def _called(node: Call, arguments: list[pc.Expression], schema: pa.Schema) -> pc
         return pc.if_else(inner.is_valid(), found, pc.scalar(scalar(None, pa.bool_())))
     msg = f"DataFusion hands over a filter with {node.function}, which is not known here"
     raise PredicateError(msg)
-
-
-def _compared(node: Call, left: pc.Expression, right: pc.Expression) -> pc.Expression:
-    return _COMPARISONS[node.function](left, right)
 
 
 def _compared_floats(node: Call, left: pc.Expression, right: pc.Expression) -> pc.Expression:
@@ -321,7 +304,7 @@ def _is_floating(node: Node, schema: pa.Schema) -> bool:
 
 
 def _is_number(node: Node) -> bool:
-    """Whether a node is a constant that is neither null nor NaN."""
+    """Tells whether a node is a constant that is neither null nor NaN."""
     return isinstance(node, Literal) and bool(node.value.is_valid) and not math.isnan(node.value.as_py())
 
 

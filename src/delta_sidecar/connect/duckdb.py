@@ -8,7 +8,7 @@
 
 DuckDB asks for columns and hands over filters, which leave out files, row groups and rows. A LIMIT it keeps to itself:
 it stops to take rows, and with that reading stops too. Rows are taken while files are still being found, newest commits
-first. `SELECT count(*)` cannot be told from a query for the first column, which is read.
+first. `SELECT count(*)` looks the same as a query for the first column, which is read.
 
 Where you break off by yourself: DuckDB holds up to `streaming_buffer_size` of a result, 10 MB by default, and goes on
 reading until that is full. `con.sql(...).to_arrow_reader()` streams; `con.execute(...).to_arrow_reader()` does not.
@@ -76,7 +76,7 @@ def register(
 
 
 def _register_with_rows(con: duckdb.DuckDBPyConnection, name: str, dataset: LazyDataset) -> bool:
-    """Tells DuckDB how many rows a dataset has, too, by an entrance that is not public: whether it is there.
+    """Registers a dataset with an estimate of its rows; False if this DuckDB has no such entrance, which is not public.
 
     Without a number DuckDB takes a dataset to have about one row, and so reads all of it before a join begins. The rows
     of a query are the same either way.
@@ -90,7 +90,7 @@ def _register_with_rows(con: duckdb.DuckDBPyConnection, name: str, dataset: Lazy
         return False
 
     class Source(PyArrowDatasetSource):
-        """What DuckDB itself makes of a dataset, with an estimate of the rows that is asked for once."""
+        """DuckDB's own source of a dataset, with an estimate of the rows that is made once."""
 
         known: tuple[int | None] | None = None
 
@@ -110,5 +110,5 @@ def _estimated_rows(dataset: LazyDataset) -> int | None:
     try:
         return dataset.estimate_rows()
     except DeltaSidecarError:
-        # A plan can do without; the scan will tell what is wrong.
+        # A plan can do without; the scan will raise the error.
         return None

@@ -1,4 +1,4 @@
-"""One question in SQL to some tables: DuckDB answers it, and gets to see nothing but them.
+"""One SQL query over some tables, answered by a DuckDB that sees nothing but them.
 
     with running("SELECT device_id, count(*) FROM t GROUP BY 1", {"t": table}) as rows:
         for batch in rows:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from delta_sidecar.table.pinned import TableHandle
 
 _ROWS_PER_BATCH = 8_192
-# How long a query that is no longer wanted has to end.
+# Seconds that a query has to end after it was interrupted.
 _FAREWELL = 1.0
 
 _CLOSED = {
@@ -48,7 +48,7 @@ _CLOSED = {
 }
 _SETTINGS = (
     "SET TimeZone = 'UTC'",
-    # By itself it runs 10 MB ahead of who takes the rows.
+    # By default it runs 10 MB ahead of the consumer.
     "SET streaming_buffer_size = '256KB'",
     "SET lock_configuration = true",
 )
@@ -62,12 +62,7 @@ class QueryError(DeltaSidecarError):
 
 @contextmanager
 def running(sql: str, tables: Mapping[str, DeltaTable | TableHandle]) -> Iterator[QueryRows]:
-    """Runs a query, once its schema or its rows are asked for.
-
-    Args:
-        sql: One query in DuckDB's SQL.
-        tables: The tables that it can name.
-    """
+    """Runs one query in DuckDB's SQL over tables by name, once its schema or its rows are asked for."""
     with tempfile.TemporaryDirectory(prefix="delta-sidecar-", ignore_cleanup_errors=True) as folder:
         rows = QueryRows(sql, tables, duckdb.connect(config={**_CLOSED, "temp_directory": folder}))
         try:
@@ -77,16 +72,12 @@ def running(sql: str, tables: Mapping[str, DeltaTable | TableHandle]) -> Iterato
 
 
 class QueryRows:
-    """The rows of a query, streamed to one consumer.
-
-    Attributes:
-        rows: How many were given out.
-    """
+    """The rows of a query, streamed to one consumer."""
 
     def __init__(
         self, sql: str, tables: Mapping[str, DeltaTable | TableHandle], connection: duckdb.DuckDBPyConnection
     ) -> None:
-        self.rows = 0
+        self.rows = 0  # streamed so far
         self._sql = sql
         self._connection = connection
         self._tables = tables
@@ -98,7 +89,7 @@ class QueryRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """What each batch has. The tables are opened, and DuckDB goes to work.
+        """The schema of each batch. The tables are opened, and DuckDB goes to work.
 
         Raises:
             DeltaSidecarError: A table cannot be opened.
@@ -109,16 +100,11 @@ class QueryRows:
 
     @property
     def scans(self) -> list[RowMetrics]:
-        """What each scan of a table has done so far; none is there while tables are being opened."""
+        """Metrics of each scan of a table so far; there are none while tables are being opened."""
         return [stream.metrics for stream in list(self._scans)]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Gives the batches, of which the next is always under way.
-
-        Raises:
-            DeltaSidecarError: A table could not be read.
-            QueryError: The query failed.
-        """
+        """Streams the batches, of which the next is always under way; raises as `schema` does."""
         reader = self._begun()
         ahead = self._worker.submit(next, reader, None)
         while (batch := self._done(ahead)) is not None:
@@ -155,13 +141,13 @@ class QueryRows:
         statements = self._connection.extract_statements(self._sql)
         kinds = [statement.type for statement in statements]
         if len(kinds) != 1 or kinds[0] not in _QUERIES:
-            given = kinds[0].name if len(kinds) == 1 else f"{len(kinds)} statements" if kinds else "nothing"
-            msg = f"one query is expected, such as SELECT ..., not {given}: tables are only read"
+            found = kinds[0].name if len(kinds) == 1 else f"{len(kinds)} statements" if kinds else "nothing"
+            msg = f"one query is expected, such as SELECT ..., not {found}: tables are only read"
             raise OptionError(msg)
         return self._connection.sql(statements[0].query).to_arrow_reader(_ROWS_PER_BATCH)
 
     def _let_go(self) -> None:
-        # What is still held when Python ends, DuckDB complains about at length.
+        # DuckDB complains at length about readers that are still there when Python ends.
         reader, self._reader = self._reader, None
         try:
             if reader is not None:
@@ -173,14 +159,14 @@ class QueryRows:
         try:
             return work.result()
         except (duckdb.Error, OSError, RuntimeError) as error:
-            raise self._told(error) from None
+            raise self._cause(error) from None
 
-    def _told(self, error: Exception) -> Exception:
-        """What went wrong: the error of a table, where one could not be read, else DuckDB's words."""
+    def _cause(self, error: Exception) -> Exception:
+        """Gives the error of a table that could not be read, else one with DuckDB's words."""
         for dataset in self._datasets:
             if dataset.last_error is not None:
                 return dataset.last_error
-        # What comes after an empty line shows the query again, and what comes after the detail is a traceback.
+        # After an empty line comes the query again, and after "Detail" a traceback.
         text = " ".join(re.split(r"\n\s*\n|\. Detail: ", str(error), maxsplit=1)[0].split())
         if missing := _MISSING.match(text):
             # It would propose tables of its own.
@@ -193,13 +179,13 @@ _MISSING = re.compile(r"Catalog Error: Table with name .* does not exist(?=!)")
 
 
 class _Watched:
-    """A table that remembers the streams of rows that were asked of it."""
+    """A table that keeps a list of the streams of its rows."""
 
     def __init__(self, table: ReadableTable, streams: list[RowStream]) -> None:
         self._table = table
         self._streams = streams
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the table has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the table
         return getattr(self._table, name)
 
     def rows(self, query: RowQuery) -> RowStream:

@@ -13,7 +13,6 @@ still being found, in both of Polars' engines.
 from __future__ import annotations
 
 import atexit
-import datetime as dt
 import os
 import threading
 import time
@@ -30,6 +29,7 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 from delta_sidecar.connect.polars_predicates import prunable
+from delta_sidecar.connect.tables import open_handle
 from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate import FALSE
 from delta_sidecar.rows.columns import row_schema
@@ -37,14 +37,15 @@ from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.store.address import settled
 from delta_sidecar.table.delta_table import DeltaTable
 from delta_sidecar.table.filters import partition_predicate
-from delta_sidecar.table.pinned import TableHandle
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Generator, Iterable, Mapping
 
     from delta_sidecar.events import Listener
     from delta_sidecar.store import TokenCredential
     from delta_sidecar.table.filters import Filters
+    from delta_sidecar.table.pinned import TableHandle
 
 
 def scan_delta(  # noqa: PLR0913 - the first are Polars'
@@ -78,7 +79,7 @@ def scan_delta(  # noqa: PLR0913 - the first are Polars'
         pyarrow_options: As in Polars, together with `use_pyarrow`: `partitions` is taken, others are refused.
         options: How files are found and rows are read, by name; the page "Options" has them all.
         credential: For Azure, an object that gives tokens, such as one of azure-identity's.
-        listeners: Each is told what happens, as the events of `delta_sidecar.events`.
+        listeners: Each gets the events of `delta_sidecar.events`.
 
     Returns:
         A frame that can be pickled and serialised, with its storage options, if it was made of an address.
@@ -101,17 +102,13 @@ def scan_delta(  # noqa: PLR0913 - the first are Polars'
         **{name: value for name, value in (delta_table_options or {}).items() if name not in _WITHOUT_EFFECT},
     }
     partitions = _partitions(pyarrow_options) if use_pyarrow else None
-    given = [name for name, value in opening.items() if value not in (None, ())]
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, DeltaTable):
+        rows = _Source(open_handle(source, version, **opening).frozen(), partitions, None)
+    elif isinstance(source, str | os.PathLike):
         rows = _opened(source, version, opening, partitions)
-    elif not isinstance(source, DeltaTable):
+    else:
         opening["storage_options"] = {**(source._storage_options or {}), **(opening["storage_options"] or {})}  # noqa: SLF001 - as Polars does
         rows = _opened(source.table_uri, source.version() if version is None else version, opening, partitions)
-    elif given:
-        msg = f"a DeltaTable has its own {', '.join(given)}: give them to it, or give its address here"
-        raise OptionError(msg)
-    else:
-        rows = _Source(_pinned(source, version), partitions, None)
     snapshot = rows.handle.snapshot()
     return register_io_source(
         rows,
@@ -125,24 +122,24 @@ def scan_delta(  # noqa: PLR0913 - the first are Polars'
 
 
 class _Source:
-    """What Polars calls whenever a frame is collected.
+    """The callable that Polars takes rows from whenever a frame is collected.
 
     Args:
-        handle: Scans the table; nobody else moves it to another version.
+        handle: A handle of its own, which stays at its version.
         partitions: Only some partitions; None for all.
-        address: The arguments of `_opened`; None if it may not be opened anew.
+        opening: The arguments of `_opened` that make it again; None if it cannot be made again.
     """
 
-    def __init__(self, handle: TableHandle, partitions: Filters | None, address: tuple[Any, ...] | None) -> None:
+    def __init__(self, handle: TableHandle, partitions: Filters | None, opening: tuple[Any, ...] | None) -> None:
         self.handle = handle
         self._predicate = partition_predicate(partitions, handle.snapshot().columns)
-        self._address = address
+        self._opening = opening
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._address is None:
+        if self._opening is None:
             msg = "a LazyFrame of a DeltaTable cannot be pickled: make it of the table's address"
             raise TypeError(msg)
-        return _opened, self._address
+        return _opened, self._opening
 
     def __call__(
         self,
@@ -151,14 +148,7 @@ class _Source:
         n_rows: int | None,
         batch_size: int | None,
     ) -> Generator[pl.DataFrame, None, None]:
-        """Streams rows.
-
-        Args:
-            with_columns: Names of the columns; None for all.
-            predicate: Only rows that match.
-            n_rows: At most so many rows, counted before the predicate.
-            batch_size: A hint for the rows of a frame, which come as files and options have them.
-        """
+        """Streams rows; `n_rows` counts before the predicate, and `batch_size` is a hint, which is not followed."""
         del batch_size
         frames = self._frames(with_columns, predicate, n_rows)
         with _lock:
@@ -194,25 +184,10 @@ def _opened(
     opening: dict[str, Any],
     partitions: Filters | None = None,
 ) -> _Source:
-    # Wherever a frame is taken, and whatever folder is the current one there, it is this table.
-    place = settled(table)
-    if isinstance(version, str | dt.datetime):
-        handle = TableHandle.of(place, **opening)
-        handle.pin(timestamp=version)
-    else:
-        handle = TableHandle.of(place, version, **opening)
-    frozen = handle.frozen()
-    return _Source(frozen, partitions, (place, frozen.snapshot().version, opening, partitions))
-
-
-def _pinned(table: DeltaTable, version: int | str | dt.datetime | None) -> TableHandle:
-    """Scans a table at the version that it has now, or at another one: the table itself stays where it is."""
-    handle = table.snapshot().handle.frozen()
-    if isinstance(version, int):
-        handle.pin(version=version)
-    elif version is not None:
-        handle.pin(timestamp=version)
-    return handle
+    # The absolute address: a frame may be unpickled in a process with another current folder.
+    address = settled(table)
+    handle = open_handle(address, version, **opening).frozen()
+    return _Source(handle, partitions, (address, handle.snapshot().version, opening, partitions))
 
 
 def _without_polars(options: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -250,7 +225,7 @@ _PAUSE = 0.005
 
 @atexit.register
 def _stop_all() -> None:
-    """Ends what is left over when the process ends.
+    """Ends the scans that are left over when the process ends.
 
     A query of the streaming engine that has its rows may still be asking for more, in threads of Polars. One that is
     inside of Python when Python ends is cut off, and takes the process with it.

@@ -1,8 +1,8 @@
-"""What of a Polars expression files can be pruned by.
+"""Predicates from Polars expressions, to prune files by.
 
-A node of the expression is asked one question: where is it true, or where is it false? The answer is a predicate that
-is true there, and the question turns around at every NOT; null is neither. What has no notation in a predicate becomes
-TRUE in its place, so the whole may keep a row too many, never one too few.
+Each node is translated for one of two questions, as in `predicate.approximate.arrow`: where is it true, and where is it
+false? Null is neither. Anything without a notation in a predicate becomes TRUE in its place, so the whole may keep a
+row too many, never one too few.
 
 Polars differs from SQL in two things: NaN is above all numbers and equal to itself, so that every comparison of floats
 has an opposite, and some comparisons have an answer for nulls (`eq_missing`, `is_in` with `nulls_equal`).
@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
-import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -23,12 +22,14 @@ import polars as pl
 import pyarrow as pa
 
 from delta_sidecar.errors import PredicateError
-from delta_sidecar.predicate import TRUE, Column, Comparison, In, IsNull, Like, Not, Predicate, bind
+from delta_sidecar.predicate import TRUE, Column, Comparison, In, IsNull, Like, Not, Predicate
 from delta_sidecar.predicate.approximate.arrow import (
     EVERYWHERE,
     GIVEN_UP,
     NOWHERE,
-    Translated,
+    Approximation,
+    BoundLeaves,
+    escaped,
     kind_of_literal,
     value_of,
     where_all,
@@ -36,7 +37,7 @@ from delta_sidecar.predicate.approximate.arrow import (
 )
 from delta_sidecar.predicate.bind import SchemaFields
 from delta_sidecar.predicate.literals import Kind, kind_of, taken
-from delta_sidecar.predicate.tree import MIRRORED, NEGATED, Operator, leaves
+from delta_sidecar.predicate.tree import MIRRORED, NEGATED, Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,18 +59,13 @@ _UNEXPECTED = (
 
 
 def prunable(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
-    """Gives what of an expression files can be pruned by; never fails.
+    """Gives a bound predicate that is true wherever a filter of Polars is, to prune files by; never fails.
 
-    Args:
-        expression: A filter, as Polars hands it to a source. It has to be applied to the rows all the same.
-        schema: The logical schema of the table.
-
-    Returns:
-        A bound predicate that is true wherever the expression is; None if nothing is left but TRUE.
+    None stands for TRUE. The filter has to be applied to the rows all the same.
     """
     try:
         root = json.loads(expression.meta.serialize(format="json"))
-        predicate = _Translation(schema).where(root, truth=True).predicate
+        predicate = _Leaves(SchemaFields(schema)).where(root, truth=True).predicate
     except _UNEXPECTED:
         return None
     return None if predicate == TRUE else predicate
@@ -89,31 +85,27 @@ _OF_FLOATS: Final = {"IsNan", "IsNotNan", "IsFinite", "IsInfinite"}
 _WHOLE: Final = {"Float32": 2**24, "Float64": 2**53}
 
 
-class _Translation:
-    """Says the nodes of an expression as predicates on the columns of a table."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = SchemaFields(schema)
-
-    def where(self, node: Node, *, truth: bool) -> Translated:
-        """Tells where a node is true, or where it is false."""
+class _Leaves(BoundLeaves):
+    def where(self, node: Node, *, truth: bool) -> Approximation:
+        """Approximates where a node is true, or where it is false."""
         try:
-            kind, body = kind_and_body(node)
-            if kind == "BinaryExpr":
-                return self._binary(body, truth=truth)
-            if kind == "Function":
-                return self._function(body["function"], body["input"], node, truth=truth)
-            if kind == "Ternary":
-                return self._choice(body, truth=truth)
-            if kind == "Alias":
-                return self.where(body[0], truth=truth)
-            if kind == "Literal":
-                return _constant(literal(node), truth=truth)
-            return self._flag(node, truth=truth)
+            match kind_and_body(node):
+                case "BinaryExpr", body:
+                    return self._binary(body, truth=truth)
+                case "Function", body:
+                    return self._function(body["function"], body["input"], node, truth=truth)
+                case "Ternary", body:
+                    return self._choice(body, truth=truth)
+                case "Alias", body:
+                    return self.where(body[0], truth=truth)
+                case "Literal", _:
+                    return _constant(literal(node), truth=truth)
+                case _:
+                    return self._flag(node, truth=truth)
         except _UNEXPECTED:
             return GIVEN_UP
 
-    def _binary(self, body: Node, *, truth: bool) -> Translated:
+    def _binary(self, body: Node, *, truth: bool) -> Approximation:
         op = body["op"]
         if op in _ANDS or op in _ORS:
             terms = [self.where(term, truth=truth) for term in _terms(body, _ANDS if op in _ANDS else _ORS)]
@@ -131,7 +123,7 @@ class _Translation:
             return self._compared_with_nulls(body["left"], body["right"], equal=truth == (op == "EqValidity"))
         return GIVEN_UP
 
-    def _function(self, function: Any, inputs: list[Node], node: Node, *, truth: bool) -> Translated:  # noqa: ANN401
+    def _function(self, function: Any, inputs: list[Node], node: Node, *, truth: bool) -> Approximation:  # noqa: ANN401
         family, name = kind_and_body(function) if isinstance(function, dict) else (function, None)
         if family == "Boolean":
             return self._boolean(name, inputs, truth=truth)
@@ -145,28 +137,28 @@ class _Translation:
             return self.where(inner, truth=truth) if filled == NOWHERE else GIVEN_UP
         return GIVEN_UP
 
-    def _boolean(self, name: Any, inputs: list[Node], *, truth: bool) -> Translated:  # noqa: ANN401 - text or options
+    def _boolean(self, name: Any, inputs: list[Node], *, truth: bool) -> Approximation:  # noqa: ANN401 - text or options
         if name == "Not":
             return self.where(inputs[0], truth=not truth)
         if name in ("AllHorizontal", "AnyHorizontal"):
             terms = [self.where(term, truth=truth) for term in inputs]
             return where_all(terms) if truth == (name == "AllHorizontal") else where_any(terms)
         if name in ("IsNull", "IsNotNull"):
-            return self._leaf(IsNull(_column(inputs[0]), negated=truth == (name == "IsNotNull")))
+            return self.leaf(IsNull(_column(inputs[0]), negated=truth == (name == "IsNotNull")))
         if isinstance(name, str):
             known = IsNull(_column(inputs[0]), negated=True)
-            return self._leaf(known, exact=False) if name in _OF_FLOATS else GIVEN_UP
-        option, given = kind_and_body(name)
+            return self.leaf(known, exact=False) if name in _OF_FLOATS else GIVEN_UP
+        option, settings = kind_and_body(name)
         if option == "IsBetween":
             value, lowest, highest = inputs
-            above, below = _BETWEEN[given["closed"]]
+            above, below = _BETWEEN[settings["closed"]]
             ends = [self._compared(op, value, end, truth=truth) for op, end in ((above, lowest), (below, highest))]
             return where_all(ends) if truth else where_any(ends)
         if option == "IsIn":
-            return self._among(inputs[0], listed(inputs[1]), nulls_equal=given["nulls_equal"], truth=truth)
+            return self._among(inputs[0], listed(inputs[1]), nulls_equal=settings["nulls_equal"], truth=truth)
         return GIVEN_UP
 
-    def _compared(self, op: Operator, left: Node, right: Node, *, truth: bool) -> Translated:
+    def _compared(self, op: Operator, left: Node, right: Node, *, truth: bool) -> Approximation:
         found = literal(right)
         if found is None:
             found, left, op = literal(left), right, MIRRORED[op]
@@ -177,38 +169,38 @@ class _Translation:
         if not self._is_by_value(left, found):
             return GIVEN_UP
         (value,) = found.values
-        return self._leaf(Comparison(op if truth else NEGATED[op], _column(_uncast(left)), value))
+        return self.leaf(Comparison(op if truth else NEGATED[op], _column(_uncast(left)), value))
 
-    def _compared_with_nulls(self, left: Node, right: Node, *, equal: bool) -> Translated:
+    def _compared_with_nulls(self, left: Node, right: Node, *, equal: bool) -> Approximation:
         found = literal(right)
         if found is None:
             found, left = literal(left), right
         if found is None:
             return GIVEN_UP
         if found.has_null:
-            return self._leaf(IsNull(_column(left), negated=not equal))
+            return self.leaf(IsNull(_column(left), negated=not equal))
         if not self._is_by_value(left, found):
             return GIVEN_UP
         column, (value,) = _column(_uncast(left)), found.values
         if equal:
-            return self._leaf(Comparison("=", column, value))
-        return where_any([self._leaf(Comparison("!=", column, value)), self._leaf(IsNull(column))])
+            return self.leaf(Comparison("=", column, value))
+        return where_any([self.leaf(Comparison("!=", column, value)), self.leaf(IsNull(column))])
 
-    def _among(self, node: Node, found: Literals | None, *, nulls_equal: bool, truth: bool) -> Translated:
+    def _among(self, node: Node, found: Literals | None, *, nulls_equal: bool, truth: bool) -> Approximation:
         if found is None or (found.values and not self._is_by_value(node, found)) or (nulls_equal and "Cast" in node):
             return GIVEN_UP
         column = _column(_uncast(node))
         # Where nulls are equal to each other, a null is found or missed as any other value is.
-        nulls = self._leaf(IsNull(column)) if nulls_equal and found.has_null == truth else NOWHERE
+        nulls = self.leaf(IsNull(column)) if nulls_equal and found.has_null == truth else NOWHERE
         if not found.values:
             return nulls if truth else GIVEN_UP
         members = In(column, found.values)
-        return where_any([self._leaf(members if truth else Not(members)), nulls])
+        return where_any([self.leaf(members if truth else Not(members)), nulls])
 
-    def _text(self, name: Any, inputs: list[Node], *, truth: bool) -> Translated:  # noqa: ANN401 - text or options
+    def _text(self, name: Any, inputs: list[Node], *, truth: bool) -> Approximation:  # noqa: ANN401 - text or options
         if isinstance(name, dict):
-            name, given = kind_and_body(name)
-            if name != "Contains" or not given["literal"]:
+            name, settings = kind_and_body(name)
+            if name != "Contains" or not settings["literal"]:
                 return GIVEN_UP
         if name not in _PATTERNS:
             return GIVEN_UP
@@ -218,21 +210,21 @@ class _Translation:
         if found.has_null:
             return NOWHERE
         (text,) = found.values
-        like = Like(_column(inputs[0]), _PATTERNS[name].format(re.sub(r"[\\%_]", r"\\\g<0>", str(text))))
-        return self._leaf(like if truth else Not(like))
+        like = Like(_column(inputs[0]), _PATTERNS[name].format(escaped(str(text))))
+        return self.leaf(like if truth else Not(like))
 
-    def _choice(self, body: Node, *, truth: bool) -> Translated:
+    def _choice(self, body: Node, *, truth: bool) -> Approximation:
         chosen = where_all([self.where(body["predicate"], truth=True), self.where(body["truthy"], truth=truth)])
         # The other is taken where the condition is false or null, and no predicate says so.
         return where_any([chosen, where_all([GIVEN_UP, self.where(body["falsy"], truth=truth)])])
 
-    def _flag(self, node: Node, *, truth: bool) -> Translated:
+    def _flag(self, node: Node, *, truth: bool) -> Approximation:
         """A column of booleans."""
-        return self._leaf(Comparison("=", _column(node), truth))
+        return self.leaf(Comparison("=", _column(node), truth))
 
     def _is_by_value(self, node: Node, found: Literals) -> bool:
-        """Whether Polars compares a column, which may be cast, with some literals as a predicate does: by value."""
-        own = self._type_of(_column(_uncast(node)))
+        """Tells whether Polars compares a column, which may be cast, with some literals by value."""
+        own = self.type_of(_column(_uncast(node)))
         kind = kind_of(own)
         if "Cast" not in node:
             # Of timestamps in different zones Polars compares none; it says so when it sees rows.
@@ -247,13 +239,6 @@ class _Translation:
             return found.kind is Kind.FLOATING and target == "Float64"
         is_clock = target in ({"Datetime": ["Microseconds", None]}, {"Datetime": ["Milliseconds", None]})
         return kind is Kind.DATE and is_clock and found.kind is Kind.TIMESTAMP and found.zone is None
-
-    def _leaf(self, predicate: Predicate, *, exact: bool = True) -> Translated:
-        return Translated(bind(predicate, self._schema), exact)
-
-    def _type_of(self, column: Column) -> pa.DataType:
-        (found,) = leaves(bind(IsNull(column), self._schema))
-        return found.column.type
 
 
 _PATTERNS: Final = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%"}
@@ -298,7 +283,7 @@ def _is_within(value: Value, limit: int) -> bool:
     return isinstance(value, int | Decimal) and -limit < value < limit
 
 
-def _constant(found: Literals | None, *, truth: bool) -> Translated:
+def _constant(found: Literals | None, *, truth: bool) -> Approximation:
     if found is None or found.kind not in {Kind.BOOLEAN, Kind.VOID}:
         return GIVEN_UP
     return EVERYWHERE if found.values == (truth,) else NOWHERE
@@ -319,19 +304,12 @@ _PER_MICRO: Final = {"Milliseconds": Decimal(1) / 1000, "Microseconds": Decimal(
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """Some values of one type.
+    """Some values of one type, and whether there is a null among them."""
 
-    Attributes:
-        values: Those that are not null.
-        kind: What they are.
-        has_null: Whether there is a null among them.
-        zone: The zone of timestamps; None if they have none.
-    """
-
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # without the nulls
     kind: Kind
     has_null: bool = False
-    zone: str | None = None
+    zone: str | None = None  # of timestamps
 
 
 def kind_and_body(node: Node) -> tuple[str, Any]:
@@ -341,13 +319,9 @@ def kind_and_body(node: Node) -> tuple[str, Any]:
 
 
 def literal(node: Node) -> Literals | None:
-    """Reads a node that stands for one value.
+    """Reads a node that stands for one value or a null; None if it is something else.
 
-    Returns:
-        One value or a null; None if there is a column in it, or anything that has no literal in a predicate.
-
-    Raises:
-        ValueError, LookupError, TypeError, ArithmeticError, PredicateError, PolarsError: It is not as expected.
+    Raises one of `_UNEXPECTED` if the node is not as expected.
     """
     kind, body = kind_and_body(node)
     if kind == "Alias":
@@ -418,13 +392,13 @@ def _decimal(content: tuple[int, int, int]) -> tuple[Kind, Any]:
     return Kind.DECIMAL, Decimal((int(count < 0), digits, -scale))
 
 
-_POLARS_LITERALS_INTEGERS = ("Int", *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64, 128)))
+_INTEGER_LITERALS = ("Int", *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64, 128)))
 _READERS: dict[str, Callable[[Any], tuple[Kind, Any]]] = {
     "Boolean": lambda content: (Kind.BOOLEAN, content),
     "String": lambda content: (Kind.STRING, content),
     "Str": lambda content: (Kind.STRING, content),
     "Binary": lambda content: (Kind.BINARY, bytes(content)),
-    **dict.fromkeys(_POLARS_LITERALS_INTEGERS, lambda content: (Kind.INTEGER, int(content))),
+    **dict.fromkeys(_INTEGER_LITERALS, lambda content: (Kind.INTEGER, int(content))),
     "Float32": lambda content: _floating(None if content is None else float(np.float32(content))),
     "Float64": _floating,
     "Float": _floating,
@@ -435,7 +409,7 @@ _READERS: dict[str, Callable[[Any], tuple[Kind, Any]]] = {
 
 
 def _is_computable(node: Node) -> bool:
-    """Whether a node is made of literals alone, by functions that always give the same."""
+    """Tells whether a node is made of literals alone, by functions that always give the same."""
     kind, body = kind_and_body(node)
     if kind == "Literal":
         # Polars reads the numbers of its JSON less exactly than it writes them.

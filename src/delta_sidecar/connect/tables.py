@@ -1,7 +1,8 @@
-"""The table that an engine is to read: one that is given, or one by its address."""
+"""The table that an engine is to read: a table, or the one at an address."""
 
 from __future__ import annotations
 
+import datetime as dt
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,36 +19,45 @@ AnyTable: TypeAlias = "DeltaTable | TableHandle | str | os.PathLike[str]"
 
 def open_handle(
     table: AnyTable,
-    version: int | None = None,
+    version: int | str | dt.datetime | None = None,
     storage_options: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
+    **more: Any,  # noqa: ANN401 - as TableHandle has them
 ) -> TableHandle:
     """Opens a table at a version.
 
     Args:
         table: A table, a path or an address; of a table, the version that it is at now.
-        version: The version to read; None for the newest, or the table's own.
+        version: The version to read, by its number or a time; None for the newest, or the table's own.
         storage_options: Credentials and settings, as object_store names them.
         options: How files are found and rows are read, by name.
+        more: Further arguments of `TableHandle.of`.
 
     Raises:
         OptionError: The address or an option is not valid, or stands beside a table that has its own.
         TableNotFoundError: There is no table.
         VersionNotFoundError: There is no such version.
     """
-    if not isinstance(table, DeltaTable | TableHandle):
-        handle = TableHandle.of(table, version, storage_options, options)
+    named = {"storage_options": storage_options, "options": options, **more}
+    if isinstance(table, DeltaTable | TableHandle):
+        own = [name for name, value in named.items() if value not in (None, ())]
+        if own:
+            msg = f"a DeltaTable has its own {', '.join(own)}: give them to it, or give its address here"
+            raise OptionError(msg)
+        handle = table if isinstance(table, TableHandle) else table.snapshot().handle
+        if version is None:
+            return handle
+        # The table itself stays at its version.
+        handle = copy(handle)
+    elif isinstance(version, str | dt.datetime):
+        handle = TableHandle.of(table, **named)
+    else:
+        handle = TableHandle.of(table, version, **named)
         # Opened in one go: a version that is pinned first takes one trip more.
         handle.snapshot()
         return handle
-    named = {"storage_options": storage_options, "options": options}
-    given = [name for name, value in named.items() if value is not None]
-    if given:
-        msg = f"a DeltaTable has its own {' and '.join(given)}: give them to it, or give its address here"
-        raise OptionError(msg)
-    handle = table if isinstance(table, TableHandle) else table.snapshot().handle
-    if version is not None:
-        # The table itself stays where it is.
-        handle = copy(handle)
+    if isinstance(version, int):
         handle.pin(version=version)
+    else:
+        handle.pin(timestamp=version)
     return handle

@@ -1,10 +1,10 @@
-"""Conditions on the rows of a table: one tree, three notations, and what can be decided from bounds alone.
+"""Conditions on the rows of a table: one tree, several notations, pruning by bounds alone.
 
     predicate = bind(parse("event_hour >= '2026021022' AND device_id IN ('a', 'b')"), schema)
-    keep = may_match(predicate, bounds)       # which files, row groups or row ranges may hold a matching row
-    rows = matches(predicate, table)          # which rows match
+    keep = may_match(predicate, bounds)       # files, row groups or ranges of rows that may hold a matching row
+    rows = matches(predicate, table)          # rows that match
 
-No I/O, and sqlglot is imported only when there is SQL to read.
+No I/O. Read `tree` first, then `bind`, and `match` for rows or `bounds` and `prune` for files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from delta_sidecar.predicate.bind import bind
 from delta_sidecar.predicate.bounds import Bounds, ColumnBounds
 from delta_sidecar.predicate.match import matches
 from delta_sidecar.predicate.prune import may_match
-from delta_sidecar.predicate.read.notation import parse
+from delta_sidecar.predicate.read import parse
 from delta_sidecar.predicate.tree import (
     FALSE,
     TRUE,

@@ -1,4 +1,4 @@
-"""A predicate bound to a schema: its names found, its literals typed, its mistakes named."""
+"""Predicates bound to a schema: columns by their names, literals in the types of their columns, mistakes by name."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from delta_sidecar.predicate.literals import (
     STEPPED,
     Kind,
     Value,
+    is_nan,
     kind_in_words,
     kind_of,
     moment,
@@ -26,24 +27,13 @@ from delta_sidecar.predicate.literals import (
     refusal,
     sql_text,
 )
-from delta_sidecar.predicate.tree import (
-    UNKNOWN,
-    And,
-    Column,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Not,
-    Operator,
-    Or,
-    Predicate,
-)
+from delta_sidecar.predicate.tree import UNKNOWN, And, Column, Comparison, In, IsNull, Like, Or, replace_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from delta_sidecar.predicate.literals import Place
+    from delta_sidecar.predicate.literals import SourcePlace
+    from delta_sidecar.predicate.tree import Leaf, Operator, Predicate
 
 
 _MOST_SHOWN = 10
@@ -56,18 +46,19 @@ def bind(predicate: Predicate, schema: pa.Schema | SchemaFields) -> Predicate:
     first part is no column may also be one top-level name with dots in it.
 
     Args:
-        predicate: As `parse` gives it; a bound one may be bound again.
+        predicate: Unbound, or bound before.
         schema: The logical schema of the table, or its fields where many predicates are bound to it.
 
     Raises:
         PredicateError: If a column is not in the schema, is of a type that cannot be compared, or is compared
             with a literal of another kind.
     """
-    return _bound(predicate, schema if isinstance(schema, SchemaFields) else SchemaFields(schema))
+    fields = schema if isinstance(schema, SchemaFields) else SchemaFields(schema)
+    return replace_leaves(predicate, lambda leaf: _bound(leaf, fields))
 
 
 class SchemaFields:
-    """The fields of a schema or of a struct, by name; what is inside of one is looked through when it is asked for."""
+    """The fields of a schema or of a struct, by name; those of structs inside are indexed at their first use."""
 
     def __init__(self, fields: Iterable[pa.Field]) -> None:
         self.all = tuple(fields)
@@ -78,7 +69,7 @@ class SchemaFields:
         return name in self._named
 
     def find(self, name: str, column: Column) -> pa.Field | None:
-        """The field of a name as written, then without regard to case; None where there is none."""
+        """Finds the field of a name as written, then without regard to case; None if there is none."""
         for matching in (self._named.get(name, ()), self._folded.get(name.casefold(), ())):
             if len(matching) == 1:
                 return matching[0]
@@ -89,7 +80,7 @@ class SchemaFields:
         return None
 
     def inside(self, field: pa.Field, kind: pa.StructType) -> SchemaFields:
-        """The fields of a struct among them."""
+        """Gives the fields of a struct among them."""
         if field.name not in self._inside:
             self._inside[field.name] = SchemaFields(kind)
         return self._inside[field.name]
@@ -105,27 +96,19 @@ class SchemaFields:
         return found
 
 
-def _bound(predicate: Predicate, schema: SchemaFields) -> Predicate:
-    if isinstance(predicate, And):
-        return And(tuple(_bound(term, schema) for term in predicate.terms))
-    if isinstance(predicate, Or):
-        return Or(tuple(_bound(term, schema) for term in predicate.terms))
-    if isinstance(predicate, Not):
-        return Not(_bound(predicate.term, schema))
-    if isinstance(predicate, IsNull):
-        return replace(predicate, column=_found(predicate.column, schema))
-    if isinstance(predicate, Comparison):
-        column = _comparable(_found(predicate.column, schema))
-        return comparison(predicate.op, column, predicate.value, predicate.place)
-    if isinstance(predicate, In):
-        column = _comparable(_found(predicate.column, schema))
-        if column == predicate.column:
-            # Bound before, to a column of the same type: the list may be a long one.
-            return predicate
-        return membership(column, predicate.values, predicate.place)
-    if isinstance(predicate, Like):
-        return _bound_like(predicate, _comparable(_found(predicate.column, schema)))
-    return predicate
+def _bound(leaf: Leaf, schema: SchemaFields) -> Predicate:
+    column = _found(leaf.column, schema)
+    if isinstance(leaf, IsNull):
+        return replace(leaf, column=column)
+    _check_comparable(column)
+    match leaf:
+        case Comparison():
+            return comparison(leaf.op, column, leaf.value, leaf.place)
+        case In():
+            # A list that was bound before, to a column of the same type, may be a long one.
+            return leaf if column == leaf.column else membership(column, leaf.values, leaf.place)
+        case Like():
+            return _bound_like(leaf, column)
 
 
 def _bound_like(predicate: Like, column: Column) -> Predicate:
@@ -139,7 +122,7 @@ def _bound_like(predicate: Like, column: Column) -> Predicate:
     return Like(column, pattern, predicate.place)
 
 
-def _comparable(column: Column) -> Column:
+def _check_comparable(column: Column) -> None:
     if isinstance(column.type, pa.StructType):
         fields = ", ".join(tree.written((*column.path, field.name)) for field in list(column.type)[:_MOST_SHOWN])
         msg = f"column {column} is a struct: only IS [NOT] NULL is supported on it; name a field: {fields}"
@@ -147,7 +130,6 @@ def _comparable(column: Column) -> Column:
     if kind_of(column.type) in {Kind.NESTED, Kind.OTHER}:
         msg = f"column {column} has type {column.type}: only IS [NOT] NULL is supported on it"
         raise refusal(msg, column.place)
-    return column
 
 
 def _found(column: Column, schema: SchemaFields) -> Column:
@@ -183,11 +165,10 @@ def _walked(column: Column, fields: SchemaFields) -> Column | None:
 
 def _suggestion(column: Column, schema: SchemaFields) -> str:
     known = {tree.written(path): tree.written(path).casefold() for path in _paths(schema.all, ())}
-    wanted = str(column).casefold()
-    near = difflib.get_close_matches(wanted, known.values(), n=3)
-    # The last name alone is what someone means who does not know which struct holds it.
-    ends = {name: name.rpartition(".")[2].casefold() for name in known}
-    inside = [name for name, end in ends.items() if end == wanted.rpartition(".")[2]]
+    name = str(column).casefold()
+    near = difflib.get_close_matches(name, known.values(), n=3)
+    # The last name alone may be all that is known of a field of a struct.
+    inside = [path for path in known if path.rpartition(".")[2].casefold() == name.rpartition(".")[2]]
     closest = [name for lowered in near for name, own in known.items() if own == lowered]
     suggested = list(dict.fromkeys([*closest, *inside]))[:3]
     if suggested:
@@ -217,12 +198,8 @@ def _paths(fields: Iterable[pa.Field], above: tuple[str, ...]) -> Iterator[tuple
 #   finds no 32-bit float, for none of them is that double.
 
 
-def comparison(op: Operator, column: Column, value: Value | None, place: Place | None) -> Predicate:
-    """Gives the comparison of a bound column with a literal, the literal being of the column's type.
-
-    Raises:
-        PredicateError: If the column's type cannot be compared with the literal.
-    """
+def comparison(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
+    """Gives the comparison of a bound column with a literal, brought into the column's type."""
     if value is None:
         return UNKNOWN
     kind = kind_of(column.type)
@@ -234,18 +211,14 @@ def comparison(op: Operator, column: Column, value: Value | None, place: Place |
         return _floating(op, column, _read(value, column, place), place)
     if kind is Kind.BOOLEAN and isinstance(value, str) and value.lower() in {"true", "false"}:
         value = value.lower() == "true"
-    wanted = {Kind.BOOLEAN: bool, Kind.STRING: str, Kind.BINARY: bytes}.get(kind)
-    if wanted is None or not isinstance(value, wanted):
+    python_type = {Kind.BOOLEAN: bool, Kind.STRING: str, Kind.BINARY: bytes}.get(kind)
+    if python_type is None or not isinstance(value, python_type):
         raise _mismatch(column, value, place)
     return Comparison(op, column, value, place)
 
 
-def membership(column: Column, values: Iterable[Value | None], place: Place | None) -> Predicate:
-    """Gives the membership of a bound column in a list of literals; a null in the list makes a miss unknown.
-
-    Raises:
-        PredicateError: If the column's type cannot be compared with one of the literals.
-    """
+def membership(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
+    """Gives the membership of a bound column in a list of literals; a null in the list makes a miss unknown."""
     members: set[Value] = set()
     missing = False
     for value in values:
@@ -264,10 +237,10 @@ def membership(column: Column, values: Iterable[Value | None], place: Place | No
 
 def _order(value: Value) -> tuple[bool, Value]:
     """Sorts NaN last; all the values of one list are of one type."""
-    return (isinstance(value, float) and math.isnan(value), value)
+    return is_nan(value), value
 
 
-def _read(value: Value, column: Column, place: Place | None) -> Value:
+def _read(value: Value, column: Column, place: SourcePlace | None) -> Value:
     """Reads a string beside a column that holds no strings."""
     if not isinstance(value, str):
         return value
@@ -278,7 +251,7 @@ def _read(value: Value, column: Column, place: Place | None) -> Value:
     return read
 
 
-def _stepped(op: Operator, column: Column, value: Value, place: Place | None) -> Predicate:
+def _stepped(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
     lowest, highest = literals.limits(column.type)
     if isinstance(value, float) and not math.isfinite(value) and kind_of(column.type) in {Kind.INTEGER, Kind.DECIMAL}:
         if math.isnan(value):
@@ -305,7 +278,7 @@ def _stepped(op: Operator, column: Column, value: Value, place: Place | None) ->
         raise refusal(msg, place) from None
 
 
-def _floating(op: Operator, column: Column, value: Value, place: Place | None) -> Predicate:
+def _floating(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
         raise _mismatch(column, value, place)
     rounded = _as_double(value)
@@ -329,16 +302,16 @@ def _as_double(value: float | Decimal) -> float:
 
 
 def _never(column: Column) -> Predicate:
-    """What is false for every value and unknown for null, as a comparison is."""
+    """A condition that is false for every value and unknown for null, as a comparison is."""
     return And((IsNull(column), UNKNOWN))
 
 
 def _always(column: Column) -> Predicate:
-    """What is true for every value and unknown for null, as a comparison is."""
+    """A condition that is true for every value and unknown for null, as a comparison is."""
     return Or((IsNull(column, negated=True), UNKNOWN))
 
 
-def _mismatch(column: Column, value: Value, place: Place | None) -> Exception:
+def _mismatch(column: Column, value: Value, place: SourcePlace | None) -> Exception:
     shown = sql_text(value)
     problem = f"column {column} has type {column.type} and cannot be compared with {shown}, {kind_in_words(value)}"
     kind = kind_of(column.type)

@@ -1,4 +1,4 @@
-"""What is known of the values of columns without reading them."""
+"""Bounds of columns, known without reading them: as they were written, and ready to be compared."""
 
 from __future__ import annotations
 
@@ -25,40 +25,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """What is known of one column, one row for each file (or row group, or whatever may be dropped).
+    """Bounds and counts of one column, one row for each file, row group or range of rows; null where unknown.
 
     Bounds are as they were written; `may_match` widens them where their writers round or cut.
-
-    Attributes:
-        lower: The lowest values, typed as the column; null where unknown.
-        upper: The highest values, likewise.
-        null_count: How many rows are null, int64; null where unknown.
-        num_records: How many rows there are, int64; null where unknown.
-        tight: Whether the bounds are of the rows that are there, or wider; absent or null is true.
-        whole: Whether the bounds are values that are there, neither rounded nor cut.
-        exact: Whether this is a partition value: `lower` is the value of every row, and null there *is* null.
-        zoneless: Which exact timestamps were written without a zone, and so may lie 16 hours either way.
     """
 
-    lower: pa.Array | None
+    lower: pa.Array | None  # typed as the column
     upper: pa.Array | None
-    null_count: pa.Array | None
-    num_records: pa.Array | None
-    tight: pa.Array | None = None
-    whole: bool = False
-    exact: bool = False
-    zoneless: pa.Array | None = None
+    null_count: pa.Array | None  # int64
+    num_records: pa.Array | None  # int64
+    tight: pa.Array | None = None  # bounds of the rows that are there, not wider ones; absent or null is true
+    whole: bool = False  # bounds are values that are there, neither rounded nor cut
+    exact: bool = False  # a partition value: `lower` is the value of every row, and null there *is* null
+    zoneless: pa.Array | None = None  # exact timestamps written without a zone, which may lie 16 hours either way
 
 
 class Bounds(Protocol):
-    """What is known of the columns of some files."""
+    """Bounds of the columns of some files."""
 
     @property
     def num_rows(self) -> int:
         """The number of files."""
 
     def column(self, path: tuple[str, ...]) -> ColumnBounds | None:
-        """Gives what is known of a column; None: nothing."""
+        """Gives the bounds of a column; None if nothing is known."""
 
 
 # Bounds made ready to be compared: in one layout per kind, widened once for what their writers leave out.
@@ -74,7 +64,7 @@ class Bounds(Protocol):
 # value can change by it, and unknown otherwise.
 
 
-# What a cut bound is followed by to be above all that begins with it, but for binaries that hold as much.
+# A cut bound with this behind it is above all that begins with it, but for binaries that hold as much.
 HIGHEST = b"\xff" * 16
 
 # Clocks were once that far apart, on both sides of where a day began.
@@ -96,50 +86,33 @@ _CONVERSIONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """What is known of one column, ready to be compared.
+class ValueRange:
+    """Bounds of one column, ready to be compared; null where unknown, None if unknown everywhere."""
 
-    Attributes:
-        has_values: Where there may be a row that is not null.
-        has_nulls: Where there may be a null.
-        lower: What no value lies below; null where unknown, None if unknown everywhere.
-        upper: What no value lies above, widened, unless `cut`; likewise.
-        cut: Whether `upper` may be a prefix only, so that what begins with it may lie above.
-        single: Where every value there is equals `lower`.
-        values: The values themselves, typed as the column, where bounds are exact.
-        may_hide_nan: Whether there may be NaN outside of the bounds.
-    """
-
-    has_values: Mask
-    has_nulls: Mask
-    lower: pa.Array | None = None
-    upper: pa.Array | None = None
-    cut: bool = False
-    single: Mask | None = None
-    values: pa.Array | None = None
-    may_hide_nan: bool = False
+    has_values: Mask  # there may be a row that is not null
+    has_nulls: Mask  # there may be a null
+    lower: pa.Array | None = None  # no value lies below
+    upper: pa.Array | None = None  # no value lies above, unless `cut`
+    cut: bool = False  # `upper` may be a prefix only, so that values that begin with it may lie above
+    single: Mask | None = None  # every value equals `lower`
+    values: pa.Array | None = None  # the values themselves, typed as the column, where bounds are exact
+    may_hide_nan: bool = False  # there may be NaN outside of the bounds
 
 
-def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> Range:  # noqa: A002 - the Arrow word
-    """Makes the bounds of a column ready.
-
-    Args:
-        bounds: The bounds as written; None if nothing is known.
-        rows: The number of files.
-        type: The type of the column in the predicate.
-    """
+def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> ValueRange:  # noqa: A002 - the Arrow word
+    """Makes the bounds of a column ready, for the type that it has in the predicate."""
     everywhere = np.ones(rows, dtype=np.bool_)
     kind = kind_of(type)
     hiding = kind is Kind.FLOATING
     if bounds is None:
-        return Range(everywhere, everywhere, may_hide_nan=hiding)
+        return ValueRange(everywhere, everywhere, may_hide_nan=hiding)
     if bounds.exact:
         return _exact(bounds, rows, type)
     has_values, has_nulls = _counted(bounds, rows)
     lower = _keys(_typed(bounds.lower, type), kind)
     upper = _keys(_typed(bounds.upper, type), kind)
     if bounds.whole:
-        return Range(has_values, has_nulls, lower, upper, may_hide_nan=hiding)
+        return ValueRange(has_values, has_nulls, lower, upper, may_hide_nan=hiding)
     single = None
     if kind in _UNROUNDED and lower is not None and upper is not None:
         single = _arrow.bits_of(pc.equal(lower, upper))
@@ -150,7 +123,7 @@ def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> Range
     if upper is not None and kind is Kind.STRING:
         upper = _without_tie_breaker(upper)
     cut = kind in {Kind.STRING, Kind.BINARY}
-    return Range(has_values, has_nulls, lower, upper, cut, single, may_hide_nan=hiding)
+    return ValueRange(has_values, has_nulls, lower, upper, cut, single, may_hide_nan=hiding)
 
 
 def keys(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
@@ -163,13 +136,13 @@ def keys(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
 
 
 def raised(upper: pa.Array) -> pa.Array:
-    """Gives, for upper bounds that may be cut, what lies above all that begins with them."""
+    """Gives values above all that begin with upper bounds that may be cut."""
     nothing, highest = _arrow.scalar(b"", upper.type), _arrow.scalar(HIGHEST, upper.type)
     return pc.binary_join_element_wise(upper, highest, nothing)
 
 
 def margins(literals: pa.Array, type: pa.DataType) -> tuple[pa.Array, pa.Array]:  # noqa: A002
-    """Gives what a literal may mean at least and at most.
+    """Gives the least and the most that a literal may mean.
 
     A number beside a float32 column is that number to some engines and the nearest float32 to others: one
     step of a float32 either way holds both.
@@ -183,16 +156,16 @@ def margins(literals: pa.Array, type: pa.DataType) -> tuple[pa.Array, pa.Array]:
     return below, above
 
 
-def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> Range:  # noqa: A002
+def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> ValueRange:  # noqa: A002
     kind = kind_of(type)
-    given = _whole(bounds.lower)
-    if given is None:
-        return Range(np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_))
-    valid = _arrow.valid_mask(given)
-    values = _typed(given, type)
+    partition_values = _whole(bounds.lower)
+    if partition_values is None:
+        return ValueRange(np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_))
+    valid = _arrow.valid_mask(partition_values)
+    values = _typed(partition_values, type)
     lower = upper = _keys(values, kind)
     if lower is None:
-        return Range(valid, ~valid)
+        return ValueRange(valid, ~valid)
     single = _arrow.valid_mask(lower)
     if pa.types.is_floating(type) and type.bit_width < lower.type.bit_width:
         single = np.zeros(rows, dtype=np.bool_)
@@ -203,7 +176,7 @@ def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> Range:  # noqa
         lower = pc.if_else(unsure, _moved(lower, -reach), lower)
         upper = pc.if_else(unsure, _moved(upper, reach), upper)
         single &= ~_arrow.bits_of(unsure)
-    return Range(valid, ~valid, lower, upper, single=single, values=values)
+    return ValueRange(valid, ~valid, lower, upper, single=single, values=values)
 
 
 def _outward(bound: pa.Array | None, side: int) -> pa.Array | None:
@@ -218,7 +191,7 @@ def _outward(bound: pa.Array | None, side: int) -> pa.Array | None:
         wider = bound.cast(pa.decimal256(60, bound.type.scale))
         moved = pc.add(wider, margin) if side > 0 else pc.subtract(wider, margin)
         for limit in (_INT64_MOST, -_INT64_MOST, -_INT64_MOST - 1):
-            # What does not fit into an int64 some writers cut to its limit: the value may be anything beyond.
+            # Some writers cut a value that does not fit into an int64 to its limit: it may be anything beyond.
             cut = pc.equal(wider, _arrow.scalar(limit, wider.type))
             moved = pc.if_else(cut, _arrow.scalar(None, moved.type), moved)
         return moved.cast(wide).cast(bound.type)
@@ -230,7 +203,7 @@ def _counted(bounds: ColumnBounds, rows: int) -> tuple[Mask, Mask]:
     """Tells where there may be values and where there may be nulls.
 
     Only two counts say something: no nulls at all, and nothing but nulls. Both mean the same for wide bounds,
-    so `tight` is not looked at. A file that says it is empty is taken at its word in nothing.
+    so `tight` is not looked at. A file that says it is empty is not believed at all.
     """
     nulls, nulls_known = _counts(bounds.null_count, rows)
     records, records_known = _counts(bounds.num_records, rows)
@@ -254,22 +227,22 @@ def _typed(array: pa.Array | None, type: pa.DataType) -> pa.Array | None:  # noq
     array = _whole(array)
     if array is None:
         return None
-    wanted = arrays.plain_type(type)
-    if array.type == wanted:
+    plain = arrays.plain_type(type)
+    if array.type == plain:
         return array
     source = kind_of(array.type.value_type if pa.types.is_dictionary(array.type) else array.type)
-    target = kind_of(wanted)
+    target = kind_of(plain)
     if source is not target and (source, target) not in _CONVERSIONS:
         return None
-    zoned = target is Kind.TIMESTAMP and wanted.tz is not None
+    zoned = target is Kind.TIMESTAMP and plain.tz is not None
     if target is Kind.TIMESTAMP and zoned != (source is Kind.TIMESTAMP and array.type.tz is not None):
         return None
     try:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if (source, target) == (Kind.INTEGER, Kind.DECIMAL):
-            array = array.cast(pa.decimal256(76, wanted.scale))
-        return array.cast(wanted)
+            array = array.cast(pa.decimal256(76, plain.scale))
+        return array.cast(plain)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 
@@ -300,7 +273,7 @@ def _without_tie_breaker(upper: pa.Array) -> pa.Array:
 
 
 def _ends_in(array: pa.Array, byte: int) -> bool:
-    """Whether some value ends in a byte; values without one, which are most, are found by their last byte alone."""
+    """Tells whether some value ends in a byte; to look at the last bytes alone is fast."""
     _, offsets, data = array.buffers()
     if not len(array) or data is None or data.size == 0:
         return False

@@ -1,4 +1,4 @@
-"""Literal values: taken over from Python, read from text, written as SQL."""
+"""Literal values: from Python, from text, as SQL and as Arrow arrays; the kinds of types; places in a source."""
 
 from __future__ import annotations
 
@@ -43,12 +43,8 @@ _MOST_DIGITS = 1000
 _MOST_ZEROS = 40
 
 
-def taken(value: object, place: Place | None) -> Value | None:
-    """Takes over a Python, numpy or Arrow value as a literal.
-
-    Args:
-        value: The value; a float stands for the decimal number that it is written as.
-        place: Where it stands, for the error.
+def taken(value: object, place: SourcePlace | None) -> Value | None:
+    """Gives a Python, numpy or Arrow value as a literal; a float stands for the decimal number that it is written as.
 
     Raises:
         PredicateError: If it is no value that a column could be compared with.
@@ -75,7 +71,7 @@ def taken(value: object, place: Place | None) -> Value | None:
     raise refusal(msg, place)
 
 
-def number(text: str, place: Place | None = None) -> int | Decimal | float | None:
+def number(text: str, place: SourcePlace | None = None) -> int | Decimal | float | None:
     """Reads a number, exactly; None if the text is no number."""
     if special := _SPECIAL.match(text):
         return math.nan if special["nan"] else -math.inf if special["sign"] == "-" else math.inf
@@ -89,7 +85,7 @@ def number(text: str, place: Place | None = None) -> int | Decimal | float | Non
     return int(value) if text.lstrip("+-").isdigit() else value
 
 
-def moment(text: str, place: Place | None = None) -> dt.date | dt.datetime | None:
+def moment(text: str, place: SourcePlace | None = None) -> dt.date | dt.datetime | None:
     """Reads an ISO date, or a timestamp with or without a zone; None if the text is neither.
 
     Raises:
@@ -133,6 +129,11 @@ def sql_text(value: Value) -> str:
     return str(value)
 
 
+def is_nan(value: Value) -> bool:
+    """Tells whether a literal is NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
 def kind_in_words(value: Value) -> str:
     """Says what a literal is, for messages."""
     if isinstance(value, bool):
@@ -146,7 +147,7 @@ def kind_in_words(value: Value) -> str:
     return "a date" if isinstance(value, dt.date) else "a string"
 
 
-def _exact(value: float | Decimal, place: Place | None) -> int | Decimal | float:
+def _exact(value: float | Decimal, place: SourcePlace | None) -> int | Decimal | float:
     if isinstance(value, int):
         value = int(value)
         if value.bit_length() > _MOST_DIGITS * 3:
@@ -164,7 +165,7 @@ def _exact(value: float | Decimal, place: Place | None) -> int | Decimal | float
     return _bounded(value, str(value), place)
 
 
-def _bounded(value: Decimal, text: str, place: Place | None) -> Decimal:
+def _bounded(value: Decimal, text: str, place: SourcePlace | None) -> Decimal:
     if not value.is_finite() or len(value.as_tuple().digits) > _MOST_DIGITS or abs(value.adjusted()) > _MOST_DIGITS:
         shown = text if len(text) < _MOST_DIGITS // 10 else text[: _MOST_DIGITS // 10] + "..."
         msg = f"the number {shown} has too many digits (more than {_MOST_DIGITS})"
@@ -172,7 +173,7 @@ def _bounded(value: Decimal, text: str, place: Place | None) -> Decimal:
     return value
 
 
-def _plain_moment(value: dt.datetime, place: Place | None) -> dt.datetime | None:
+def _plain_moment(value: dt.datetime, place: SourcePlace | None) -> dt.datetime | None:
     if value != value:  # noqa: PLR0124 - a missing time of pandas is not equal to itself
         return None
     if getattr(value, "nanosecond", 0):
@@ -188,7 +189,7 @@ def _plain_moment(value: dt.datetime, place: Place | None) -> dt.datetime | None
     return dt.datetime(value.year, value.month, value.day, *clock, tzinfo=value.tzinfo)
 
 
-def _from_datetime64(value: np.datetime64, place: Place | None) -> object:
+def _from_datetime64(value: np.datetime64, place: SourcePlace | None) -> object:
     if np.isnat(value):
         return None
     micros = value.astype("datetime64[us]")
@@ -212,7 +213,7 @@ def _special_name(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-# What the values of an Arrow type are like: their kind and, where they count in steps, the number behind.
+# The kinds of Arrow types, and the values of those that count in steps as whole numbers.
 #
 # An integer, a day, a moment and a decimal are whole numbers of some step (one, a day, a microsecond, 0.01). A
 # literal compared with such a column is a fraction of that step, held exactly; so `n < 2.5`, a timestamp
@@ -249,10 +250,7 @@ STEPPED = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
 
 def kind_of(type: pa.DataType) -> Kind:  # noqa: A002 - the Arrow word
     """Gives the kind of a type."""
-    for kind, belongs in _KINDS:
-        if belongs(type):
-            return kind
-    return Kind.OTHER
+    return next((kind for kind, checks in _KINDS.items() if any(check(type) for check in checks)), Kind.OTHER)
 
 
 def steps(value: Value, type: pa.DataType) -> Fraction | None:  # noqa: A002
@@ -308,30 +306,25 @@ def limits(type: pa.DataType) -> tuple[int, int]:  # noqa: A002
     return -(2 ** (type.bit_width - 1)), 2 ** (type.bit_width - 1) - 1
 
 
-def _is_string(type: pa.DataType) -> bool:  # noqa: A002
-    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+# In this order: to Arrow, a decimal is a binary of a fixed size too.
+_KINDS = {
+    Kind.INTEGER: (pa.types.is_integer,),
+    Kind.DECIMAL: (pa.types.is_decimal,),
+    Kind.DATE: (pa.types.is_date32,),
+    Kind.TIMESTAMP: (pa.types.is_timestamp,),
+    Kind.FLOATING: (pa.types.is_floating,),
+    Kind.BOOLEAN: (pa.types.is_boolean,),
+    Kind.STRING: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    Kind.BINARY: (
+        *(pa.types.is_binary, pa.types.is_large_binary),
+        *(pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    ),
+    Kind.VOID: (pa.types.is_null,),
+    Kind.NESTED: (pa.types.is_nested,),
+}
 
 
-def _is_binary(type: pa.DataType) -> bool:  # noqa: A002
-    variable = pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type)
-    return bool(variable or (pa.types.is_fixed_size_binary(type) and not pa.types.is_decimal(type)))
-
-
-_KINDS = (
-    (Kind.INTEGER, pa.types.is_integer),
-    (Kind.DECIMAL, pa.types.is_decimal),
-    (Kind.DATE, pa.types.is_date32),
-    (Kind.TIMESTAMP, pa.types.is_timestamp),
-    (Kind.FLOATING, pa.types.is_floating),
-    (Kind.BOOLEAN, pa.types.is_boolean),
-    (Kind.STRING, _is_string),
-    (Kind.BINARY, _is_binary),
-    (Kind.VOID, pa.types.is_null),
-    (Kind.NESTED, pa.types.is_nested),
-)
-
-
-# Arrow arrays of literals, and arrays in the few layouts that comparisons work on.
+# Arrow arrays of literals, in the few layouts that comparisons work on.
 
 
 def plain_type(type: pa.DataType) -> pa.DataType:  # noqa: A002 - the Arrow word
@@ -360,7 +353,7 @@ def of(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
     if kind is Kind.STRING:
         return _arrow.strings(str(value) for value in values).cast(plain)
     if kind is Kind.BINARY:
-        return _binaries([value for value in values if isinstance(value, bytes)]).cast(plain)
+        return _arrow.binaries([value for value in values if isinstance(value, bytes)]).cast(plain)
     counts = [int(count) for value in values if (count := steps(value, plain)) is not None]
     sign = "u" if pa.types.is_unsigned_integer(plain) else "i"
     return _over(np.array(counts, dtype=f"{sign}{plain.bit_width // 8}"), plain)
@@ -375,32 +368,18 @@ def _over(numbers: NDArray[np.generic], type: pa.DataType) -> pa.Array:  # noqa:
     return pa.Array.from_buffers(type, len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _binaries(values: Sequence[bytes]) -> pa.Array:
-    offsets = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum([len(value) for value in values], out=offsets[1:])
-    return pa.Array.from_buffers(
-        pa.large_binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
-    )
+# Places in the source of a predicate, for errors.
 
 
-# Where in a predicate's source something stands, so that an error can point at it.
-
-
-# A line longer than this is cut around the place that an error is about.
+# A longer line is cut around the place.
 _MARGIN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A stretch of a SQL text, or a named spot in a structure.
+class SourcePlace:
+    """A stretch of a SQL text, or a named spot in a structure."""
 
-    Attributes:
-        source: The whole SQL text, or, without `start`, the spot in words (`filters[0][1]`).
-        start: The first character of the stretch, counted from 0.
-        end: One past its last character.
-    """
-
-    source: str
+    source: str  # the whole SQL text, or, without `start`, the spot in words (`filters[0][1]`)
     start: int | None = None
     end: int | None = None
 
@@ -421,6 +400,6 @@ class Place:
         return f"  {line}\n  {blank}^{'~' * (max(min(end, right), start + 1) - start - 1)}"
 
 
-def refusal(problem: str, place: Place | None) -> PredicateError:
+def refusal(problem: str, place: SourcePlace | None) -> PredicateError:
     """Makes the error for a problem, pointing at its place where that is known."""
     return PredicateError(problem if place is None else f"{problem}\n{place.describe()}")

@@ -1,4 +1,4 @@
-"""Which rows match: `matches`, with SQL's three-valued logic over Arrow columns.
+"""Rows that match: `matches`, with SQL's three-valued logic over Arrow columns; and patterns of LIKE.
 
 Floats compare as IEEE says and Arrow does: NaN is equal to nothing, not to itself either, and neither above
 nor below anything. Strings compare by their bytes, timestamps as moments.
@@ -6,7 +6,6 @@ nor below anything. Strings compare by their bytes, timestamps as moments.
 
 from __future__ import annotations
 
-import math
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -17,25 +16,14 @@ import pyarrow.compute as pc
 from delta_sidecar import _arrow
 from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate import literals, tree
-from delta_sidecar.predicate.literals import refusal
-from delta_sidecar.predicate.tree import (
-    And,
-    Column,
-    Comparison,
-    Constant,
-    In,
-    IsNull,
-    Like,
-    Not,
-    Operator,
-    Or,
-    Predicate,
-)
+from delta_sidecar.predicate.literals import is_nan, refusal
+from delta_sidecar.predicate.tree import Comparison, Constant, In, IsNull, Like, fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from delta_sidecar.predicate.literals import Place
+    from delta_sidecar.predicate.literals import SourcePlace, Value
+    from delta_sidecar.predicate.tree import Column, Leaf, Operator, Predicate
 
 
 _COMPARE: dict[Operator, Callable[[pa.ChunkedArray, pa.Scalar], pa.ChunkedArray]] = {
@@ -49,50 +37,42 @@ _COMPARE: dict[Operator, Callable[[pa.ChunkedArray, pa.Scalar], pa.ChunkedArray]
 
 
 def matches(predicate: Predicate, table: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
-    """Tells which rows of a table match.
-
-    Args:
-        predicate: A bound predicate.
-        table: Rows with the columns that it names.
-
-    Returns:
-        One boolean per row, without nulls: what is unknown does not match.
+    """Gives one boolean per row of a table, without nulls: what is unknown does not match.
 
     Raises:
         PredicateError: If a column is not there or not of the type that the predicate is bound to.
     """
-    return _arrow.booleans(_arrow.bits_of(_truth(predicate, _Rows(table))))
+    rows = _Rows(table)
+
+    def truth(node: Leaf | Constant, negated: bool) -> pa.Array | pa.ChunkedArray:  # noqa: FBT001 - as fold calls it
+        return pc.invert(_truth(node, rows)) if negated else _truth(node, rows)
+
+    found = fold(predicate, truth, lambda is_and, terms: reduce(pc.and_kleene if is_and else pc.or_kleene, terms))
+    return _arrow.booleans(_arrow.bits_of(found))
 
 
-def _truth(node: Predicate, rows: _Rows) -> pa.Array | pa.ChunkedArray:
-    if isinstance(node, And | Or):
-        join = pc.and_kleene if isinstance(node, And) else pc.or_kleene
-        return reduce(join, (_truth(term, rows) for term in node.terms))
-    if isinstance(node, Not):
-        return pc.invert(_truth(node.term, rows))
-    if isinstance(node, Constant):
-        if node.value is None:
+def _truth(node: Leaf | Constant, rows: _Rows) -> pa.Array | pa.ChunkedArray:
+    match node:
+        case Constant(None):
             return pa.nulls(rows.table.num_rows, pa.bool_())
-        return _arrow.booleans(np.full(rows.table.num_rows, node.value))
-    if isinstance(node, IsNull):
-        data = rows.column(node.column)
-        return pc.is_valid(data) if node.negated else pc.is_null(data)
-    if isinstance(node, Comparison):
-        return _COMPARE[node.op](_typed(node.column, rows), literals.one(node.value, node.column.type))
-    if isinstance(node, In):
-        return _among(node, _typed(node.column, rows))
-    if isinstance(node, Like):
-        return fits(_typed(node.column, rows), node.pattern)
-    msg = f"not a predicate: {node!r}"
-    raise PredicateError(msg)
+        case Constant(value):
+            return _arrow.booleans(np.full(rows.table.num_rows, value))
+        case IsNull(column, negated):
+            return (pc.is_valid if negated else pc.is_null)(rows.column(column))
+        case Comparison(op, column, value):
+            return _COMPARE[op](_typed(column, rows), literals.one(value, column.type))
+        case In(column, values):
+            return _among(_typed(column, rows), values, column.type)
+        case Like(column, pattern):
+            return fits(_typed(column, rows), pattern)
 
 
-def _among(node: In, data: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    members = [value for value in node.values if not (isinstance(value, float) and math.isnan(value))]
-    if pa.types.is_floating(node.column.type) and 0.0 in members:
+def _among(data: pa.Array | pa.ChunkedArray, values: tuple[Value, ...], type_: pa.DataType) -> pa.Array:
+    members = [value for value in values if not is_nan(value)]
+    if pa.types.is_floating(type_) and 0.0 in members:
         # Arrow looks a member up by its bits, and both zeros are equal.
         members += [0.0, -0.0]
-    found = pc.is_in(data, value_set=literals.of(members, node.column.type))
+    found = pc.is_in(data, value_set=literals.of(members, type_))
     return pc.if_else(pc.is_valid(data), found, _arrow.scalar(None, pa.bool_()))
 
 
@@ -101,25 +81,25 @@ def _typed(column: Column, rows: _Rows) -> pa.Array | pa.ChunkedArray:
         msg = f"the predicate on {column} has to be bound to a schema first"
         raise PredicateError(msg)
     data = rows.column(column)
-    wanted = literals.plain_type(column.type)
-    if data.type == wanted:
+    plain = literals.plain_type(column.type)
+    if data.type == plain:
         return data
     try:
-        return data.cast(wanted)
+        return data.cast(plain)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         msg = f"column {column} has type {data.type}, and the predicate is bound to {column.type}: {error}"
         raise PredicateError(msg) from None
 
 
 class _Rows:
-    """Rows by their columns. Where a struct is null is found out once, however many of its fields are needed."""
+    """Rows by their columns. The nulls of a struct are computed once, however many of its fields are needed."""
 
     def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
         self.table = table
         self._structs: dict[tuple[str, ...], tuple[pa.StructArray, pa.BooleanArray | None]] = {}
 
     def column(self, column: Column) -> pa.Array | pa.ChunkedArray:
-        """The values of a column; those in a struct that is null are null."""
+        """Gives the values of a column; those in a struct that is null are null."""
         *above, name = column.path
         if not above:
             return self.table.column(_position(name, self.table.schema, column))
@@ -178,7 +158,7 @@ def plain_text(pattern: str) -> str | None:
 
 
 def prefix(pattern: str) -> str:
-    """Gives what every fitting text begins with: the pattern up to its first wildcard."""
+    """Gives the beginning of every fitting text: the pattern up to its first wildcard."""
     found: list[str] = []
     for wild, text in _parts(pattern):
         if wild:
@@ -187,7 +167,7 @@ def prefix(pattern: str) -> str:
     return "".join(found)
 
 
-def checked(pattern: str, place: Place | None, escape: str = _ESCAPE) -> str:
+def checked(pattern: str, place: SourcePlace | None, escape: str = _ESCAPE) -> str:
     """Gives a pattern with the backslash as its escape character.
 
     Raises:

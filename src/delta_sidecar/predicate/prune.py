@@ -1,13 +1,12 @@
-"""What can be decided from bounds alone: `may_match`.
+"""Files that may hold a matching row, by their bounds alone: `may_match`.
 
-A file is dropped only where no row of it can match, whatever its values are within the bounds. NOT is carried
-down to the leaves on the way, so that each leaf is asked one question: can it be true here? Unknown is not
-true. Everything works on whole columns at once.
+A file is dropped only where no row of it can match, for any values within the bounds. NOT is carried down to the
+leaves, so that there is one question to each leaf: can it be true here? Unknown is not true. Everything works on
+whole columns at once.
 """
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -17,111 +16,72 @@ import pyarrow.compute as pc
 
 from delta_sidecar import _arrow
 from delta_sidecar.errors import PredicateError
-from delta_sidecar.predicate import bounds as ranges
-from delta_sidecar.predicate import match
-from delta_sidecar.predicate.tree import (
-    NEGATED,
-    And,
-    Column,
-    Comparison,
-    Constant,
-    In,
-    IsNull,
-    Like,
-    Not,
-    Operator,
-    Or,
-    Predicate,
-)
+from delta_sidecar.predicate.bounds import HIGHEST, keys, margins, raised, range_of
+from delta_sidecar.predicate.literals import is_nan
+from delta_sidecar.predicate.match import fits, prefix
+from delta_sidecar.predicate.tree import NEGATED, Comparison, Constant, In, IsNull, Like, Operator, fold
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from delta_sidecar.predicate.bounds import Bounds, Range
-    from delta_sidecar.predicate.literals import Value
-
-    Mask = NDArray[np.bool_]
+    from delta_sidecar.predicate.bounds import Bounds, Mask, ValueRange
+    from delta_sidecar.predicate.tree import Column, Leaf, Predicate
 
 
 def may_match(predicate: Predicate, bounds: Bounds) -> pa.BooleanArray:
-    """Tells which files may hold a row that matches.
+    """Gives one boolean per file, without nulls: false only where no row can match a bound predicate."""
+    ranges: dict[Column, ValueRange] = {}
 
-    Args:
-        predicate: A bound predicate.
-        bounds: What is known of the files, as it was written.
-
-    Returns:
-        One boolean per file, without nulls: false only where no row can match.
-    """
-    return _arrow.booleans(_Pruning(bounds).kept(predicate, negated=False))
-
-
-class _Pruning:
-    """One run over some bounds; each column's range is made ready once."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self._rows = bounds.num_rows
-        self._ranges: dict[Column, Range] = {}
-
-    def kept(self, node: Predicate, *, negated: bool) -> Mask:
-        """Tells where a node, or its opposite, may be true for some row."""
-        if isinstance(node, Not):
-            return self.kept(node.term, negated=not negated)
-        if isinstance(node, And | Or):
-            return self._joined(node, negated=negated)
+    def kept(node: Leaf | Constant, negated: bool) -> Mask:  # noqa: FBT001 - as fold calls it
         if isinstance(node, Constant):
-            return np.full(self._rows, node.value is not None and node.value != negated)
-        if isinstance(node, IsNull):
-            found = self._range(node.column)
+            return np.full(bounds.num_rows, node.value is not None and node.value != negated)
+        if node.column not in ranges:
+            ranges[node.column] = _range_of(node.column, bounds)
+        return _kept(node, ranges[node.column], negated=negated)
+
+    return _arrow.booleans(fold(predicate, kept, _joined))
+
+
+def _kept(node: Leaf, found: ValueRange, *, negated: bool) -> Mask:
+    match node:
+        case IsNull():
             return found.has_values if node.negated != negated else found.has_nulls
-        if isinstance(node, Comparison):
-            found = self._range(node.column)
-            return found.has_values & ~_never_compares(node, found, negated=negated)
-        if isinstance(node, In):
-            found = self._range(node.column)
-            return found.has_values & ~_never_among(node, found, negated=negated)
-        if isinstance(node, Like):
-            found = self._range(node.column)
-            return found.has_values & ~_never_like(node, found, negated=negated)
-        msg = f"not a predicate: {node!r}"
+        case Comparison():
+            never = _never_compares(node, found, negated=negated)
+        case In():
+            never = _never_among(node, found, negated=negated)
+        case Like():
+            never = _never_like(node, found, negated=negated)
+    return found.has_values & ~never
+
+
+def _joined(is_and: bool, terms: Iterator[Mask]) -> Mask:  # noqa: FBT001 - as fold calls it
+    whole = next(terms)
+    while (whole.any() if is_and else not whole.all()) and (term := next(terms, None)) is not None:
+        whole = whole & term if is_and else whole | term
+    return whole
+
+
+def _range_of(column: Column, bounds: Bounds) -> ValueRange:
+    if column.type is None:
+        msg = f"the predicate on {column} has to be bound to a schema first"
         raise PredicateError(msg)
-
-    def _joined(self, node: And | Or, *, negated: bool) -> Mask:
-        is_and = isinstance(node, And) != negated
-        kept = np.full(self._rows, is_and)
-        for term in node.terms:
-            if is_and:
-                kept &= self.kept(term, negated=negated)
-            else:
-                kept |= self.kept(term, negated=negated)
-            settled = not kept.any() if is_and else kept.all()
-            if settled:
-                break
-        return kept
-
-    def _range(self, column: Column) -> Range:
-        if column.type is None:
-            msg = f"the predicate on {column} has to be bound to a schema first"
-            raise PredicateError(msg)
-        found = self._ranges.get(column)
-        if found is None:
-            found = ranges.range_of(self._bounds.column(column.path), self._rows, column.type)
-            self._ranges[column] = found
-        return found
+    return range_of(bounds.column(column.path), bounds.num_rows, column.type)
 
 
-def _never_compares(node: Comparison, found: Range, *, negated: bool) -> Mask:
+def _never_compares(node: Comparison, found: ValueRange, *, negated: bool) -> Mask:
     op: Operator = node.op
     if negated:
         if found.may_hide_nan:
             # NOT (x < 5) is true for NaN, and x >= 5 is not: no bound says anything about it.
             return _nowhere(found)
         op = NEGATED[op]
-    if _is_nan(node.value) or (found.may_hide_nan and op in {">", ">=", "!="}):
+    if is_nan(node.value) or (found.may_hide_nan and op in {">", ">=", "!="}):
         return _nowhere(found)
-    literal = ranges.keys((node.value,), node.column.type)
-    least, most = (side[0] for side in ranges.margins(literal, node.column.type))
+    literal = keys((node.value,), node.column.type)
+    least, most = (side[0] for side in margins(literal, node.column.type))
     if op == "=":
         return _above(found, most) | _below(found, least)
     if op == "!=":
@@ -131,7 +91,7 @@ def _never_compares(node: Comparison, found: Range, *, negated: bool) -> Mask:
     return _below(found, least, or_at=op == ">")
 
 
-def _never_among(node: In, found: Range, *, negated: bool) -> Mask:
+def _never_among(node: In, found: ValueRange, *, negated: bool) -> Mask:
     least, most = _members(node)
     if least is None or most is None:
         return _nowhere(found)
@@ -145,12 +105,12 @@ def _never_among(node: In, found: Range, *, negated: bool) -> Mask:
         picked = _arrow.int64s(open_rows)
         position = _members_below(most, found.lower.take(picked))
         upper = found.upper.take(picked)
-        upper = ranges.raised(upper) if found.cut else upper
+        upper = raised(upper) if found.cut else upper
         never[open_rows] = _arrow.bits_of(pc.less(upper, _next_member(least, position))) | (position > last)
     return never
 
 
-def _only_members(members: pa.Array, found: Range) -> Mask:
+def _only_members(members: pa.Array, found: ValueRange) -> Mask:
     """Tells where there is one value only, and it is a member."""
     never = _nowhere(found)
     if found.single is not None and found.lower is not None:
@@ -161,14 +121,14 @@ def _only_members(members: pa.Array, found: Range) -> Mask:
     return never
 
 
-def _never_like(node: Like, found: Range, *, negated: bool) -> Mask:
+def _never_like(node: Like, found: ValueRange, *, negated: bool) -> Mask:
     if found.values is not None:
-        fitting = match.fits(found.values, node.pattern)
+        fitting = fits(found.values, node.pattern)
         return _arrow.bits_of(fitting if negated else pc.invert(fitting))
-    begins = match.prefix(node.pattern).encode()
+    begins = prefix(node.pattern).encode()
     if negated or not begins or found.lower is None or found.upper is None:
         return _nowhere(found)
-    after = _arrow.scalar(begins + ranges.HIGHEST, found.lower.type)
+    after = _arrow.scalar(begins + HIGHEST, found.lower.type)
     before = _arrow.scalar(begins, found.upper.type)
     return _above(found, after) | _below(found, before)
 
@@ -176,12 +136,12 @@ def _never_like(node: Like, found: Range, *, negated: bool) -> Mask:
 @lru_cache(maxsize=16)
 def _members(node: In) -> tuple[pa.Array | None, pa.Array | None]:
     """The list of an IN in order, at the least and the most it may mean; None if it cannot be ordered."""
-    if any(isinstance(value, bytes) and ranges.HIGHEST in value for value in node.values):
+    if any(isinstance(value, bytes) and HIGHEST in value for value in node.values):
         return None, None
-    if any(map(_is_nan, node.values)):
+    if any(map(is_nan, node.values)):
         return None, None
-    literals = ranges.keys(sorted(node.values), node.column.type)
-    return ranges.margins(literals, node.column.type)
+    literals = keys(sorted(node.values), node.column.type)
+    return margins(literals, node.column.type)
 
 
 def _members_below(members: pa.Array, values: pa.Array) -> NDArray[np.int64]:
@@ -202,18 +162,14 @@ def _next_member(members: pa.Array, position: NDArray[np.int64]) -> pa.Array:
     return members.take(_arrow.int64s(np.minimum(position, len(members) - 1)))
 
 
-def _is_nan(value: Value) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _above(found: Range, literal: pa.Scalar, *, or_at: bool = False) -> Mask:
+def _above(found: ValueRange, literal: pa.Scalar, *, or_at: bool = False) -> Mask:
     """Tells where every value is known to lie above a literal, or at it."""
     if found.lower is None:
         return _nowhere(found)
     return _arrow.bits_of((pc.greater_equal if or_at else pc.greater)(found.lower, literal))
 
 
-def _below(found: Range, literal: pa.Scalar, *, or_at: bool = False) -> Mask:
+def _below(found: ValueRange, literal: pa.Scalar, *, or_at: bool = False) -> Mask:
     """Tells where every value is known to lie below a literal, or at it."""
     if found.upper is None:
         return _nowhere(found)
@@ -226,11 +182,11 @@ def _below(found: Range, literal: pa.Scalar, *, or_at: bool = False) -> Mask:
     shorter = np.flatnonzero(below & (lengths < len(whole)))
     if len(shorter):
         cuts = sorted(set(lengths[shorter].tolist()))
-        beginnings = ranges.keys([whole[:length] for length in cuts], found.upper.type)
+        beginnings = keys([whole[:length] for length in cuts], found.upper.type)
         uppers = found.upper.take(_arrow.int64s(shorter))
         below[shorter] = ~_arrow.bits_of(pc.is_in(uppers, value_set=beginnings))
     return below
 
 
-def _nowhere(found: Range) -> Mask:
+def _nowhere(found: ValueRange) -> Mask:
     return np.zeros(len(found.has_values), dtype=np.bool_)

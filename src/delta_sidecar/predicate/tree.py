@@ -14,22 +14,27 @@ gives SQL that reads back as the same tree.
 
 A tree from a parser is *unbound*: its columns have no type and its values are as they were written. `bind`
 gives the *bound* tree, with typed columns and each value in the type of its column.
+
+Two functions walk a tree, so that others only have to know its leaves: `fold` computes a value from those of the
+leaves, `replace_leaves` gives a tree of the same shape. A new kind of leaf is a class here, a case in `bind`, `match`
+and `prune`, and a notation in `read`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate.literals import Value, sql_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
-    from delta_sidecar.predicate.literals import Place
+    from delta_sidecar.predicate.literals import SourcePlace
 
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -37,20 +42,16 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 NEGATED: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a field inside of structs.
+    """A column, or a field inside of structs."""
 
-    Attributes:
-        path: The names from the top level down.
-        type: The Arrow type; None while unbound.
-        place: Where it was written, for errors; not part of its value.
-    """
-
-    path: tuple[str, ...]
-    type: pa.DataType | None = None
-    place: Place | None = field(default=None, compare=False, repr=False)
+    path: tuple[str, ...]  # names from the top level down
+    type: pa.DataType | None = None  # None while unbound
+    place: SourcePlace | None = field(default=None, compare=False, repr=False)  # for errors
 
     def __str__(self) -> str:
         return written(self.path)
@@ -84,7 +85,7 @@ class Comparison(Predicate):
     op: Operator
     column: Column
     value: Value
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.column} {self.op} {sql_text(self.value)}"
@@ -96,7 +97,7 @@ class In(Predicate):
 
     column: Column
     values: tuple[Value, ...]
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.column} IN ({', '.join(map(sql_text, self.values))})"
@@ -115,37 +116,39 @@ class IsNull(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Like(Predicate):
-    r"""A text that fits a pattern: % for any text, _ for one character, \\% \\_ and \\\\ for themselves."""
+    r"""A text that fits a pattern: % for any text, _ for one character, \% \_ and \\ for themselves."""
 
     column: Column
     pattern: str
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.column} LIKE {sql_text(self.pattern)}"
 
 
-@dataclass(frozen=True, slots=True)
-class And(Predicate):
-    """All of two or more terms; an And inside is taken apart into its terms."""
+Leaf = Comparison | In | IsNull | Like
 
+
+@dataclass(frozen=True, slots=True)
+class _Joined(Predicate):
     terms: tuple[Predicate, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", tuple(_flat(self.terms, And)))
+        inside = ((term.terms if isinstance(term, type(self)) else (term,)) for term in self.terms)
+        object.__setattr__(self, "terms", tuple(term for terms in inside for term in terms))
+
+
+@dataclass(frozen=True, slots=True)
+class And(_Joined):
+    """All of two or more terms; an And inside is taken apart into its terms."""
 
     def __str__(self) -> str:
         return " AND ".join(f"({term})" if isinstance(term, Or) else str(term) for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
-class Or(Predicate):
+class Or(_Joined):
     """Any of two or more terms; an Or inside is taken apart into its terms."""
-
-    terms: tuple[Predicate, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", tuple(_flat(self.terms, Or)))
 
     def __str__(self) -> str:
         return " OR ".join(f"({term})" if isinstance(term, And) else str(term) for term in self.terms)
@@ -158,14 +161,10 @@ class Not(Predicate):
     term: Predicate
 
     def __str__(self) -> str:
-        if isinstance(self.term, In):
-            return f"{self.term.column} NOT IN ({', '.join(map(sql_text, self.term.values))})"
-        if isinstance(self.term, Like):
-            return f"{self.term.column} NOT LIKE {sql_text(self.term.pattern)}"
+        if isinstance(self.term, In | Like):
+            column = str(self.term.column)
+            return f"{column} NOT{str(self.term).removeprefix(column)}"
         return f"NOT ({self.term})"
-
-
-Leaf = Comparison | In | IsNull | Like
 
 
 def all_of(terms: Iterable[Predicate]) -> Predicate:
@@ -180,49 +179,71 @@ def any_of(terms: Iterable[Predicate]) -> Predicate:
     return Or(kept) if len(kept) > 1 else kept[0] if kept else FALSE
 
 
+def fold(
+    predicate: Predicate,
+    leaf: Callable[[Leaf | Constant, bool], T],
+    join: Callable[[bool, Iterator[T]], T],
+    *,
+    negated: bool = False,
+) -> T:
+    """Computes a value from those of the leaves. NOT is carried down to them, so AND and OR change places below it.
+
+    Args:
+        predicate: Bound or unbound.
+        leaf: Gives the value of a leaf, or of its opposite if the second argument is true.
+        join: Joins values by AND if the first argument is true, else by OR; it may stop before it has them all.
+        negated: Whether the value of the opposite is computed.
+    """
+    match predicate:
+        case Not(term):
+            return fold(term, leaf, join, negated=not negated)
+        case And(terms) | Or(terms):
+            values = (fold(term, leaf, join, negated=negated) for term in terms)
+            return join(isinstance(predicate, And) != negated, values)
+        case Comparison() | In() | IsNull() | Like() | Constant():
+            return leaf(predicate, negated)
+    msg = f"not a predicate: {predicate!r}"
+    raise PredicateError(msg)
+
+
+def replace_leaves(predicate: Predicate, replaced: Callable[[Leaf], Predicate]) -> Predicate:
+    """Gives the same predicate with other leaves; constants stay."""
+    match predicate:
+        case And(terms) | Or(terms):
+            return type(predicate)(tuple(replace_leaves(term, replaced) for term in terms))
+        case Not(term):
+            return Not(replace_leaves(term, replaced))
+        case Comparison() | In() | IsNull() | Like():
+            return replaced(predicate)
+    return predicate
+
+
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
     """Gives every node that names a column."""
     waiting = [predicate]
     while waiting:
-        node = waiting.pop()
-        if isinstance(node, And | Or):
-            waiting.extend(node.terms)
-        elif isinstance(node, Not):
-            waiting.append(node.term)
-        elif isinstance(node, Comparison | In | IsNull | Like):
-            yield node
+        match waiting.pop():
+            case And(terms) | Or(terms):
+                waiting.extend(terms)
+            case Not(term):
+                waiting.append(term)
+            case Comparison() | In() | IsNull() | Like() as leaf:
+                yield leaf
 
 
 def columns(predicate: Predicate) -> frozenset[tuple[str, ...]]:
-    """Gives the paths of the columns that a predicate needs."""
+    """Gives the paths of the columns in a predicate."""
     return frozenset(leaf.column.path for leaf in leaves(predicate))
 
 
 def to_physical(predicate: Predicate, paths: Mapping[tuple[str, ...], tuple[str, ...]]) -> Predicate:
-    """Renames the columns of a predicate.
+    """Renames columns from logical to physical paths; a path that is not among them keeps its name."""
 
-    Args:
-        predicate: Usually bound, with logical names.
-        paths: From logical to physical path; a path that is not in it keeps its name.
-    """
-    if isinstance(predicate, And):
-        return And(tuple(to_physical(term, paths) for term in predicate.terms))
-    if isinstance(predicate, Or):
-        return Or(tuple(to_physical(term, paths) for term in predicate.terms))
-    if isinstance(predicate, Not):
-        return Not(to_physical(predicate.term, paths))
-    if isinstance(predicate, Comparison | In | IsNull | Like):
-        column = predicate.column
-        return replace(predicate, column=replace(column, path=tuple(paths.get(column.path, column.path))))
-    return predicate
+    def renamed(leaf: Leaf) -> Predicate:
+        path = leaf.column.path
+        return replace(leaf, column=replace(leaf.column, path=tuple(paths.get(path, path))))
 
-
-def _flat(terms: Iterable[Predicate], kind: type[And | Or]) -> Iterator[Predicate]:
-    for term in terms:
-        if isinstance(term, kind):
-            yield from term.terms
-        else:
-            yield term
+    return replace_leaves(predicate, renamed)
 
 
 # Column names as they are written: `a.b` is field b of struct a, `` `a.b` `` is one name with a dot.
@@ -231,16 +252,20 @@ def _flat(terms: Iterable[Predicate], kind: type[And | Or]) -> Iterator[Predicat
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 
-# Words that a SQL parser reads as something else than a name in at least one place.
+# Words that SQL has another use for: no names here, and names here that are none in other parsers of SQL.
 _RESERVED = frozenset(
     (  # noqa: SIM905 - a page of words, not of quotes
-        "alter and any array as between call case connect_by_root create cross current_catalog "
-        "current_date current_time current_timestamp current_user describe distinct drop else except "
-        "execute explain false fetch for from glob grant having if ilike in inner insert intersect "
-        "interval into is isnull join lateral like list localtime localtimestamp map not notnull null "
-        "nullable object on optimize or outer partitioned_by prepare qualify range regexp rename "
-        "returning revoke rlike rollback select session_user show straight_join struct table tablesample "
-        "then true uncache union using vacuum values when where with xor "
+        "alter and any as between case connect_by_root create cross current_catalog current_date current_time "
+        "current_timestamp current_user distinct drop else except false fetch for from glob grant having ilike in "
+        "inner insert intersect into is join lateral like localtime localtimestamp not notnull null on or outer "
+        "partitioned_by qualify regexp returning revoke rlike rollback select session_user straight_join tablesample "
+        "then true uncache union using when where with xor"
+    ).split()
+)
+_RESERVED_ELSEWHERE = frozenset(
+    (  # noqa: SIM905
+        "array call describe execute explain if interval isnull list map nullable object optimize prepare range "
+        "rename show struct table vacuum values"
     ).split()
 )
 
@@ -271,11 +296,11 @@ def read(name: str) -> tuple[str, ...]:
 
 
 def is_reserved(word: str) -> bool:
-    """Whether a word has to be put in back-quotes to be a name in SQL."""
+    """Tells whether a word has to be put in back-quotes to be a name in a predicate."""
     return word.lower() in _RESERVED
 
 
 def _quoted(part: str) -> str:
-    if _BARE.match(part) and not is_reserved(part):
+    if _BARE.match(part) and not is_reserved(part) and part.lower() not in _RESERVED_ELSEWHERE:
         return part
     return "`" + part.replace("`", "``") + "`"

@@ -1,14 +1,13 @@
 """Predicates from pyarrow expressions, such as DuckDB and DataFusion hand to the scanner of a dataset.
 
-A node of an expression is asked one question: where is it true, or where is it false? The answer is a predicate
-that is true there, and the question turns around at every NOT. So what has no notation here becomes TRUE in its
-place, and the whole stays true wherever the expression is: it may keep a row too many, never one too few.
+Each node of an expression is translated for one of two questions: where is it true, and where is it false? The answer
+is a predicate that is true there, and the question turns around at every NOT. So what has no notation here becomes TRUE
+in its place, and the whole stays true wherever the expression is: it may keep a row too many, never one too few.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,7 +20,7 @@ from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate.approximate import arrow_tree
 from delta_sidecar.predicate.approximate.arrow_tree import Call, Field, Literal, Node
 from delta_sidecar.predicate.bind import SchemaFields, bind
-from delta_sidecar.predicate.literals import PER_SECOND, Kind, kind_of, taken
+from delta_sidecar.predicate.literals import PER_SECOND, Kind, is_nan, kind_of, taken
 from delta_sidecar.predicate.tree import (
     FALSE,
     MIRRORED,
@@ -49,37 +48,13 @@ if TYPE_CHECKING:
     from delta_sidecar.predicate.literals import Value
 
 
-__all__ = ["Translated", "from_arrow_expression", "prunable"]
-
-
-def from_arrow_expression(expression: pc.Expression) -> Translated:
-    """Translates an expression into an unbound predicate; never fails.
+def from_arrow_expression(expression: pc.Expression, schema: pa.Schema | None = None) -> Approximation:
+    """Translates an expression into a predicate, bound to a schema if there is one; never fails.
 
     Without a schema, a literal is taken to be of its column's own type. Beside another type it is compared as in
-    every predicate, where Arrow may round differently: `prunable` knows the types and leaves such things out.
+    every predicate, where Arrow may round differently: with the types known, such things are left out.
     """
-    return _translated(expression, Leaves(None))
-
-
-def prunable(expression: pc.Expression, schema: pa.Schema) -> Predicate | None:
-    """Gives what of an expression files can be pruned by; never fails.
-
-    Args:
-        expression: What an engine asks for. It has to be evaluated on the rows all the same.
-        schema: The logical schema of the table.
-
-    Returns:
-        A bound predicate that is true wherever the expression is; None if nothing is left but TRUE.
-    """
-    predicate = _translated(expression, Leaves(schema)).predicate
-    return None if predicate == TRUE else predicate
-
-
-# What a literal, an option or an argument that is not as expected ends in.
-_UNEXPECTED = (pa.ArrowException, ArithmeticError, LookupError, PredicateError, TypeError, ValueError)
-
-
-def _translated(expression: pc.Expression, leaves: Leaves) -> Translated:
+    leaves = _Leaves(None if schema is None else SchemaFields(schema))
     try:
         root = arrow_tree.read(expression)
         return GIVEN_UP if root is None else _where(root, leaves, truth=True)
@@ -87,27 +62,41 @@ def _translated(expression: pc.Expression, leaves: Leaves) -> Translated:
         return GIVEN_UP
 
 
-def _where(node: Node, leaves: Leaves, *, truth: bool) -> Translated:
-    """Tells where a node is true, or where it is false."""
+def prunable(expression: pc.Expression, schema: pa.Schema) -> Predicate | None:
+    """Gives a bound predicate that is true wherever an expression is, to prune files by; never fails.
+
+    None stands for TRUE. The expression has to be evaluated on the rows all the same.
+    """
+    predicate = from_arrow_expression(expression, schema).predicate
+    return None if predicate == TRUE else predicate
+
+
+# Errors of a literal, an option or an argument that is not as expected.
+_UNEXPECTED = (pa.ArrowException, ArithmeticError, LookupError, PredicateError, TypeError, ValueError)
+
+
+def _where(node: Node, leaves: _Leaves, *, truth: bool) -> Approximation:
+    """Approximates where a node is true, or where it is false."""
     if isinstance(node, Call) and node.function in _JOINTS:
         return _joined(node, leaves, truth=truth)
     try:
-        if isinstance(node, Literal):
-            return _constant(node.value, truth=truth)
-        if isinstance(node, Field):
-            return leaves.flag(node, truth=truth)
-        if node.function == "invert":
-            (inner,) = node.arguments
-            return _where(inner, leaves, truth=not truth)
-        if node.function == "if_else":
-            condition, then, other = node.arguments
-            return where_any(
-                [
-                    where_all([_where(condition, leaves, truth=holds), _where(result, leaves, truth=truth)])
-                    for holds, result in ((True, then), (False, other))
-                ]
-            )
-        return leaves.called(node, truth=truth)
+        match node:
+            case Literal(value):
+                return _constant(value, truth=truth)
+            case Field():
+                return leaves.leaf(Comparison("=", _column(node), truth))
+            case Call("invert", (inner,)):
+                return _where(inner, leaves, truth=not truth)
+            case Call("if_else", (condition, then, other)):
+                branches = ((True, then), (False, other))
+                return where_any(
+                    [
+                        where_all([_where(condition, leaves, truth=holds), _where(result, leaves, truth=truth)])
+                        for holds, result in branches
+                    ]
+                )
+            case _:
+                return leaves.called(node, truth=truth)
     except _UNEXPECTED:
         return GIVEN_UP
 
@@ -115,13 +104,13 @@ def _where(node: Node, leaves: Leaves, *, truth: bool) -> Translated:
 _JOINTS = {"and_kleene", "or_kleene", "and", "or"}
 
 
-def _joined(node: Call, leaves: Leaves, *, truth: bool) -> Translated:
+def _joined(node: Call, leaves: _Leaves, *, truth: bool) -> Approximation:
     terms = [_where(term, leaves, truth=truth) for term in _terms(node)]
     if truth == node.function.startswith("and"):
         return where_all(terms)
     found = where_any(terms)
     # Beside a null, plain AND is null where Kleene's is false, and plain OR where Kleene's is true.
-    return Translated(found.predicate, exact=found.exact and node.function.endswith("_kleene"))
+    return Approximation(found.predicate, exact=found.exact and node.function.endswith("_kleene"))
 
 
 def _terms(node: Call) -> Iterator[Node]:
@@ -135,7 +124,7 @@ def _terms(node: Call) -> Iterator[Node]:
             yield inner
 
 
-def _constant(value: pa.Scalar, *, truth: bool) -> Translated:
+def _constant(value: pa.Scalar, *, truth: bool) -> Approximation:
     if not value.is_valid:
         return NOWHERE
     if not pa.types.is_boolean(value.type):
@@ -143,53 +132,69 @@ def _constant(value: pa.Scalar, *, truth: bool) -> Translated:
     return EVERYWHERE if value.as_py() == truth else NOWHERE
 
 
-# What a foreign expression comes to as a predicate: true wherever the expression is, perhaps elsewhere too.
-#
-# Only where something is true is asked, so TRUE may stand for whatever has no notation here, and NULL is as good as
-# FALSE. A NOT has to be carried down to the leaves first: the opposite of too much is too little.
+# The result of a translation. Only where something is true counts, so NULL is as good as FALSE, and TRUE may stand for
+# anything that has no notation here. A NOT has to be carried down to the leaves first: the opposite of too much is too
+# little.
 
 
 @dataclass(frozen=True, slots=True)
-class Translated:
-    """A predicate made from a foreign expression.
-
-    Attributes:
-        predicate: True wherever the expression is true.
-        exact: Whether it is true nowhere else.
-    """
+class Approximation:
+    """A predicate that is true wherever a foreign expression is true."""
 
     predicate: Predicate
-    exact: bool
+    exact: bool  # it is true nowhere else
 
 
-GIVEN_UP = Translated(TRUE, exact=False)
-EVERYWHERE = Translated(TRUE, exact=True)
-NOWHERE = Translated(FALSE, exact=True)
+GIVEN_UP = Approximation(TRUE, exact=False)
+EVERYWHERE = Approximation(TRUE, exact=True)
+NOWHERE = Approximation(FALSE, exact=True)
 
 
-def where_all(terms: Sequence[Translated]) -> Translated:
-    """Where all of some terms are true."""
+def where_all(terms: Sequence[Approximation]) -> Approximation:
+    """Approximates where all of some terms are true."""
     if any(_is_never(term) for term in terms):
         return NOWHERE
     kept = [term.predicate for term in terms if term.predicate != TRUE]
-    return Translated(all_of(kept), exact=all(term.exact for term in terms))
+    return Approximation(all_of(kept), exact=all(term.exact for term in terms))
 
 
-def where_any(terms: Sequence[Translated]) -> Translated:
-    """Where any of some terms is true."""
+def where_any(terms: Sequence[Approximation]) -> Approximation:
+    """Approximates where any of some terms is true."""
     if EVERYWHERE in terms:
         return EVERYWHERE
     if GIVEN_UP in terms:
         return GIVEN_UP
     kept = [term for term in terms if not _is_never(term)]
-    return Translated(any_of(term.predicate for term in kept), exact=all(term.exact for term in kept))
+    return Approximation(any_of(term.predicate for term in kept), exact=all(term.exact for term in kept))
 
 
-def _is_never(term: Translated) -> bool:
+def _is_never(term: Approximation) -> bool:
     return term.predicate in {FALSE, UNKNOWN}
 
 
-# The leaves of a pyarrow expression: a test of one column, said as a predicate on it.
+class BoundLeaves:
+    """Leaves of a foreign expression, bound to the schema of a table where it is known."""
+
+    def __init__(self, schema: SchemaFields | None) -> None:
+        self.schema = schema
+
+    def leaf(self, predicate: Predicate, *, exact: bool = True) -> Approximation:
+        """Binds a leaf, or its opposite; raises PredicateError where that is refused."""
+        return Approximation(predicate if self.schema is None else bind(predicate, self.schema), exact)
+
+    def type_of(self, column: Column) -> pa.DataType:
+        """Gives the type of a column in the schema."""
+        (found,) = leaves(bind(IsNull(column), self.schema))
+        return found.column.type
+
+
+def escaped(text: str) -> str:
+    """Writes a text as a pattern of LIKE that only this text fits."""
+    return re.sub(r"[\\%_]", r"\\\g<0>", text)
+
+
+# The leaves of a pyarrow expression: functions of one column. They raise what goes with arguments, options and literals
+# that are not as expected.
 
 
 _COMPARISONS: dict[str, Operator] = {
@@ -206,37 +211,20 @@ _PATTERNS = {"match_like": "{}", "starts_with": "{}%", "ends_with": "%{}", "matc
 _MATCH, _SKIP = 0, 1
 
 
-class Leaves:
-    """Says leaves as predicates: unbound, or bound to a schema with what its types make differ left out.
-
-    Each method tells where a leaf is true, or where it is false. They raise what goes with arguments, options and
-    literals that are not as expected, and PredicateError where binding is refused.
-
-    Args:
-        schema: The logical schema of the table; None if it is not known.
-    """
-
-    def __init__(self, schema: pa.Schema | None) -> None:
-        self._schema = None if schema is None else SchemaFields(schema)
-
-    def flag(self, field: Field, *, truth: bool) -> Translated:
-        """A column of booleans."""
-        return self._leaf(Comparison("=", _column(field), truth))
-
-    def called(self, call: Call, *, truth: bool) -> Translated:
-        """A function of a column; given up if it is none of those that a predicate has."""
+class _Leaves(BoundLeaves):
+    def called(self, call: Call, *, truth: bool) -> Approximation:
         if call.function in _COMPARISONS:
             left, right = call.arguments
             return self._compared(_COMPARISONS[call.function], left, right, truth=truth)
         if call.function in {"is_null", "is_valid"}:
-            return self._missing(call, wanted=truth == (call.function == "is_null"))
+            return self._null(call, truth=truth == (call.function == "is_null"))
         if call.function == "is_in":
             return self._among(call, truth=truth)
         if call.function in _PATTERNS:
             return self._like(call, truth=truth)
         return GIVEN_UP
 
-    def _compared(self, op: Operator, left: Node, right: Node, *, truth: bool) -> Translated:
+    def _compared(self, op: Operator, left: Node, right: Node, *, truth: bool) -> Approximation:
         literal = _literal(right)
         if literal is None:
             literal, left, op = _literal(left), right, MIRRORED[op]
@@ -244,35 +232,34 @@ class Leaves:
             return GIVEN_UP
         if not literal.is_valid:
             return NOWHERE
-        said = self._said(op, left, literal)
-        if said is None:
+        operand, target = _safely_cast(left)
+        column, value = _column(operand), value_of(literal)
+        if value is None or not self._is_by_value(column, target, literal.type):
             return GIVEN_UP
-        if not truth and said.op in {"=", "!="}:
-            return self._leaf(Comparison(NEGATED[said.op], said.column, said.value))
+        if not truth and op in {"=", "!="}:
+            return self.leaf(Comparison(NEGATED[op], column, value))
         # NaN is neither below a number nor at or above it, so the other operators have no opposites.
-        return self._leaf(said if truth else Not(said))
+        found = Comparison(op, column, value)
+        return self.leaf(found if truth else Not(found))
 
-    def _said(self, op: Operator, operand: Node, literal: pa.Scalar) -> Comparison | None:
-        operand, target = _safely_cast(operand)
-        column = _column(operand)
-        if self._schema is None:
-            value = value_of(literal)
-            return None if target is not None or value is None else Comparison(op, column, value)
-        own = self._type_of(column)
-        if target is not None and not (keeps_values(own, target) and is_by_value(literal.type, target)):
-            return None
-        said = beside(op, literal, own)
-        return None if said is None else Comparison(said[0], column, said[1])
+    def _is_by_value(self, column: Column, target: pa.DataType | None, literal: pa.DataType) -> bool:
+        """Tells whether a column, which may be cast, is compared with a literal by value."""
+        if self.schema is None:
+            return target is None
+        own = self.type_of(column)
+        if target is not None and not (_keeps_values(own, target) and _is_compared_by_value(literal, target)):
+            return False
+        return _is_compared_by_value(literal, own)
 
-    def _missing(self, call: Call, *, wanted: bool) -> Translated:
+    def _null(self, call: Call, *, truth: bool) -> Approximation:
         (operand,) = call.arguments
         column = _column(operand)
         with_nan = call.function == "is_null" and call.option("nan_is_null").as_py()
-        if with_nan and (self._schema is None or kind_of(self._type_of(column)) is Kind.FLOATING):
-            return GIVEN_UP if wanted else self._leaf(IsNull(column, negated=True), exact=False)
-        return self._leaf(IsNull(column, negated=not wanted))
+        if with_nan and (self.schema is None or kind_of(self.type_of(column)) is Kind.FLOATING):
+            return GIVEN_UP if truth else self.leaf(IsNull(column, negated=True), exact=False)
+        return self.leaf(IsNull(column, negated=not truth))
 
-    def _among(self, call: Call, *, truth: bool) -> Translated:
+    def _among(self, call: Call, *, truth: bool) -> Approximation:
         (operand,) = call.arguments
         column = _column(operand)
         behaviour, values = call.option("null_matching_behavior").as_py(), call.option("value_set").values
@@ -285,39 +272,40 @@ class Leaves:
         plain = tuple(value for value in members if not _is_odd(value, values.type))
         exact = plain == members
         if truth:
-            if any(_is_nan(value) for value in members):
+            if any(map(is_nan, members)):
                 return GIVEN_UP
-            found = self._leaf(In(column, members), exact=exact) if members else NOWHERE
-            return where_any([found, self._leaf(IsNull(column))]) if finds_null else found
+            found = self.leaf(In(column, members), exact=exact) if members else NOWHERE
+            return where_any([found, self.leaf(IsNull(column))]) if finds_null else found
         if not plain and not finds_null:
-            return Translated(TRUE, exact)
-        missed = self._leaf(Not(In(column, plain)) if plain else IsNull(column, negated=True), exact=exact)
-        return missed if finds_null else where_any([missed, self._leaf(IsNull(column))])
+            return Approximation(TRUE, exact)
+        missed = self.leaf(Not(In(column, plain)) if plain else IsNull(column, negated=True), exact=exact)
+        return missed if finds_null else where_any([missed, self.leaf(IsNull(column))])
 
-    def _like(self, call: Call, *, truth: bool) -> Translated:
+    def _like(self, call: Call, *, truth: bool) -> Approximation:
         (operand,) = call.arguments
         text = call.option("pattern").as_py()
         if call.function != "match_like":
-            text = re.sub(r"[\\%_]", r"\\\g<0>", text)
+            text = escaped(text)
         elif "\\" in text:
             # Arrow and a predicate differ in what a backslash before an ordinary character means.
             return GIVEN_UP
         if call.option("ignore_case").as_py():
             return GIVEN_UP
         like = Like(_column(operand), _PATTERNS[call.function].format(text))
-        return self._leaf(like if truth else Not(like))
+        return self.leaf(like if truth else Not(like))
 
     def _is_looked_up(self, column: Column, values: pa.DataType, members: tuple[Value, ...]) -> bool:
-        if self._schema is None or not members:
+        """Tells whether Arrow looks a column up among some values as they are, or fails.
+
+        For that it brings one side into the type of the other, by casts that a comparison would not use.
+        """
+        if self.schema is None or not members:
             return True
-        return is_looked_up(values, members, self._type_of(column))
-
-    def _leaf(self, predicate: Predicate, *, exact: bool = True) -> Translated:
-        return Translated(predicate if self._schema is None else bind(predicate, self._schema), exact)
-
-    def _type_of(self, column: Column) -> pa.DataType:
-        (found,) = leaves(bind(IsNull(column), self._schema))
-        return found.column.type
+        own = self.type_of(column)
+        if kind_of(own) is not kind_of_literal(values) or pa.types.is_float16(own):
+            return False
+        numbers = [member for member in members if isinstance(member, Decimal)]
+        return kind_of(own) is not Kind.FLOATING or all(_is_held(number, own) for number in numbers)
 
 
 def _column(node: Node) -> Column:
@@ -336,7 +324,7 @@ def _literal(node: Node) -> pa.Scalar | None:
 
 
 def _safely_cast(node: Node) -> tuple[Node, pa.DataType | None]:
-    """Gives what is cast, and to which type, if the cast rather fails than changes a value; else the node itself."""
+    """Gives the operand and the type of a cast that rather fails than changes a value; else the node itself."""
     if not isinstance(node, Call) or node.function != "cast" or node.options is None:
         return node, None
     if any(node.option(name).as_py() for name in node.options if name.startswith("allow_")):
@@ -346,11 +334,7 @@ def _safely_cast(node: Node) -> tuple[Node, pa.DataType | None]:
 
 
 def _is_odd(value: Value, type: pa.DataType) -> bool:  # noqa: A002 - the Arrow word
-    return kind_of_literal(type) is Kind.FLOATING and (value == 0 or _is_nan(value))
-
-
-def _is_nan(value: Value) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    return kind_of_literal(type) is Kind.FLOATING and (value == 0 or is_nan(value))
 
 
 # Arrow's literals in a predicate, where comparing with them means the same as in Arrow.
@@ -414,41 +398,14 @@ def kind_of_literal(type: pa.DataType) -> Kind:  # noqa: A002 - the Arrow word
     return Kind.DATE if pa.types.is_date64(type) else kind_of(type)
 
 
-def beside(op: Operator, scalar: pa.Scalar, column: pa.DataType) -> tuple[Operator, Value] | None:
-    """Says a comparison of a column of some type with a literal that is not null as one by value.
-
-    Returns:
-        The operator and the literal; None if Arrow does not compare the two by value.
-
-    Raises:
-        ValueError, PredicateError, OverflowError: As `value_of`.
-    """
-    value = value_of(scalar)
-    if value is None or not is_by_value(scalar.type, column):
-        return None
-    return op, value
-
-
-def is_by_value(literal: pa.DataType, column: pa.DataType) -> bool:
-    """Whether Arrow compares a column with literals of a type by value, or fails."""
+def _is_compared_by_value(literal: pa.DataType, column: pa.DataType) -> bool:
+    """Tells whether Arrow compares a column with literals of a type by value, or fails."""
     kind = kind_of(column)
     return kind is Kind.VOID or kind_of_literal(literal) in _BY_VALUE.get(kind, set())
 
 
-def is_looked_up(literals: pa.DataType, members: Sequence[Value], column: pa.DataType) -> bool:
-    """Whether Arrow looks a column up among some values as they are, or fails.
-
-    For that it brings one side into the type of the other, by casts that a comparison would not use.
-    """
-    kind = kind_of(column)
-    if kind is not kind_of_literal(literals) or pa.types.is_float16(column):
-        return False
-    numbers = [member for member in members if isinstance(member, Decimal)]
-    return kind is not Kind.FLOATING or all(_is_held(number, column) for number in numbers)
-
-
-def keeps_values(column: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value of a column stays the same in a safe cast, or the cast fails."""
+def _keeps_values(column: pa.DataType, target: pa.DataType) -> bool:
+    """Tells whether every value of a column stays the same in a safe cast, or the cast fails."""
     kind, other = kind_of(column), kind_of(target)
     if kind is not other:
         return other in _KEPT.get(kind, set())
@@ -470,7 +427,7 @@ def _moment(scalar: pa.TimestampScalar) -> dt.datetime:
 
 
 def _is_held(number: Decimal, column: pa.DataType) -> bool:
-    """Whether a floating column can hold a number, which is the shortest writing of a double."""
+    """Tells whether a floating column can hold a number, which is the shortest writing of a double."""
     double = float(number)
     with np.errstate(over="ignore"):
         return pa.types.is_float64(column) or float(np.float32(double)) == double

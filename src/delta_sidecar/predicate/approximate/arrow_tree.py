@@ -40,24 +40,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function applied to some arguments.
-
-    Attributes:
-        function: Its name in `pyarrow.compute`.
-        arguments: What it is applied to.
-        options: Its options by name; None if it has none.
-    """
+    """A function of `pyarrow.compute`, applied to some arguments."""
 
     function: str
     arguments: tuple[Node, ...]
     options: pa.StructScalar | None = None
 
     def option(self, name: str) -> pa.Scalar:
-        """Gives an option.
-
-        Raises:
-            KeyError: If there is no such option.
-        """
+        """Gives an option; raises KeyError if there is no such option."""
         if self.options is None:
             raise KeyError(name)
         return self.options[name]
@@ -65,7 +55,7 @@ class Call:
 
 Node = Literal | Field | Call
 
-# What reading a form that is not as expected can end in.
+# Errors of a form that is not as expected.
 _UNEXPECTED = (pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 

@@ -1,7 +1,7 @@
-"""Filters in disjunctive normal form, as deltalake and pyarrow take them.
+"""Predicates as Python values: filters as deltalake and pyarrow take them, mappings, and the JSON of both.
 
-`[("a", "=", 1), ("b", "in", ["x", "y"])]` is a = 1 AND b IN ('x', 'y'); a list of such lists is their OR.
-`("a", "=", None)` tests for null. A name may be a tuple of names, for a field of a struct.
+Filters are in disjunctive normal form: `[("a", "=", 1), ("b", "in", ["x", "y"])]` is a = 1 AND b IN ('x', 'y'), and a
+list of such lists is their OR. `("a", "=", None)` tests for null. A name may be a tuple of names: a field of a struct.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from delta_sidecar.predicate import tree
-from delta_sidecar.predicate.literals import Place, refusal, taken
+from delta_sidecar.predicate.literals import SourcePlace, refusal, taken
 from delta_sidecar.predicate.match import checked
 from delta_sidecar.predicate.tree import (
     FALSE,
@@ -40,11 +40,7 @@ _CLAUSE_LENGTH = 3
 
 
 def read_dnf(filters: Sequence[object]) -> Predicate:
-    """Reads filters; an empty list is TRUE.
-
-    Raises:
-        PredicateError: If they are not in this form.
-    """
+    """Reads filters; an empty list is TRUE."""
     if _is_clause(filters):
         return _clause(filters, "filter")
     if not filters or all(map(_is_clause, filters)):
@@ -55,7 +51,7 @@ def read_dnf(filters: Sequence[object]) -> Predicate:
                 "filters are a list of (column, operator, value) tuples, joined by AND, or a list of such lists, "
                 f"joined by OR; {inner!r} does not fit in"
             )
-            raise refusal(msg, Place(f"filters[{position}]"))
+            raise refusal(msg, SourcePlace(f"filters[{position}]"))
     return any_of(_conjunction(each, f"filters[{i}]") for i, each in enumerate(filters) if _is_list(each))
 
 
@@ -64,7 +60,7 @@ def _conjunction(clauses: Sequence[object], where: str) -> Predicate:
 
 
 def _clause(item: object, where: str) -> Predicate:
-    place = Place(where)
+    place = SourcePlace(where)
     if not _is_list(item) or len(item) != _CLAUSE_LENGTH or not _is_name(item[0]):
         msg = f"a filter is a tuple (column, operator, value), not {item!r}"
         raise refusal(msg, place)
@@ -74,7 +70,7 @@ def _clause(item: object, where: str) -> Predicate:
 
 
 def _is_clause(item: object) -> bool:
-    """Whether something is meant as a clause: it begins with a name, however wrong the rest may be."""
+    """Tells whether something is meant as a clause: it begins with a name, however wrong the rest may be."""
     if not _is_list(item) or not item:
         return False
     if isinstance(item[0], str):
@@ -101,40 +97,32 @@ def _is_list(item: object) -> TypeGuard[Sequence[Any]]:
 
 
 def read_mapping(source: Mapping[str, object]) -> Predicate:
-    """Reads a mapping; an empty one is TRUE.
-
-    Raises:
-        PredicateError: If it is not in this form.
-    """
+    """Reads a mapping; an empty one is TRUE."""
     return _object(source, "$")
 
 
 def read_text(text: str) -> Predicate:
-    """Reads the text of a JSON object, or of DNF filters as JSON lists; numbers are kept exact.
-
-    Raises:
-        PredicateError: If the text is not JSON, or the JSON not in one of these forms.
-    """
+    """Reads the text of a JSON object, or of DNF filters as JSON lists; numbers are kept exact."""
     try:
         source = json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repetition)
     except json.JSONDecodeError as error:
         msg = f"a predicate that begins with {text.lstrip()[0]} has to be JSON: {error.msg}"
-        raise refusal(msg, Place(text, error.pos, error.pos + 1)) from None
+        raise refusal(msg, SourcePlace(text, error.pos, error.pos + 1)) from None
     except ValueError as error:
         msg = f"this JSON cannot be a predicate: {error}"
-        raise refusal(msg, Place(text, 0, 1)) from None
+        raise refusal(msg, SourcePlace(text, 0, 1)) from None
     return read_dnf(source) if isinstance(source, list) else read_mapping(source)
 
 
 def _object(source: object, where: str) -> Predicate:
     if not isinstance(source, Mapping):
         msg = f"an object such as {{'column': value}} is expected, not {source!r}"
-        raise refusal(msg, Place(where))
+        raise refusal(msg, SourcePlace(where))
     return all_of(_entry(key, value, f"{where}.{key}") for key, value in source.items())
 
 
 def _entry(key: object, value: object, where: str) -> Predicate:
-    place = Place(where)
+    place = SourcePlace(where)
     if not isinstance(key, str):
         msg = f"a column name or one of $and, $or, $not is expected, not {key!r}"
         raise refusal(msg, place)
@@ -156,10 +144,10 @@ def _column(column: Column, value: object, where: str) -> Predicate:
     if isinstance(value, Mapping):
         if not value:
             msg = f'no condition on {column}; write one, such as {{">=": 1}}'
-            raise refusal(msg, Place(where))
-        return all_of([clause(column, op, item, Place(f"{where}['{op}']")) for op, item in value.items()])
+            raise refusal(msg, SourcePlace(where))
+        return all_of([clause(column, op, item, SourcePlace(f"{where}['{op}']")) for op, item in value.items()])
     is_list = isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes | bytearray)
-    return clause(column, "in" if is_list else "=", value, Place(where))
+    return clause(column, "in" if is_list else "=", value, SourcePlace(where))
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -187,13 +175,13 @@ OPERATORS: dict[str, Operator] = {
 _WORDS = ("in", "not in", "like", "not like")
 
 
-def compared(op: Operator, column: Column, value: Value | None, place: Place | None) -> Predicate:
-    """A comparison as SQL has it: with a null it is unknown."""
+def compared(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
+    """Compares as SQL does: with a null, the comparison is unknown."""
     return UNKNOWN if value is None else Comparison(op, column, value, place)
 
 
-def among(column: Column, values: Iterable[Value | None], place: Place | None) -> Predicate:
-    """A membership as SQL has it: a null in the list turns a miss into unknown; an empty list is false."""
+def among(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
+    """Looks up as SQL does: a null in the list turns a miss into unknown; an empty list is false."""
     listed = tuple(values)
     known = tuple(value for value in listed if value is not None)
     if not listed:
@@ -203,12 +191,8 @@ def among(column: Column, values: Iterable[Value | None], place: Place | None) -
     return Or((In(column, known, place), UNKNOWN)) if known else UNKNOWN
 
 
-def clause(column: Column, op: object, value: object, place: Place) -> Predicate:
-    """A (column, operator, value) of a DNF filter or a JSON predicate, where None stands for null.
-
-    Raises:
-        PredicateError: If the operator is unknown or does not go with the value.
-    """
+def clause(column: Column, op: object, value: object, place: SourcePlace) -> Predicate:
+    """Reads a (column, operator, value) of a DNF filter or a JSON predicate, where None stands for null."""
     word = " ".join(op.lower().split()) if isinstance(op, str) else None
     if word in OPERATORS:
         operator = OPERATORS[word]

@@ -1,4 +1,9 @@
-"""Predicates as SQL text, read by sqlglot.
+"""Predicates as SQL text: a recursive-descent parser of what stands after WHERE.
+
+    condition  = term {AND term} {OR ...}
+    term       = {NOT} comparison
+    comparison = operand [(= | != | < | <= | > | >= | <=>) operand | IS [NOT] ... | [NOT] (IN | BETWEEN | LIKE) ...]
+    operand    = {+ | -} (name {. name} | literal | CAST(string AS type) | "(" condition ")") {:: type}
 
 The dialect is what Spark, DuckDB and DataFusion have in common, with these decisions:
 
@@ -10,29 +15,23 @@ The dialect is what Spark, DuckDB and DataFusion have in common, with these deci
 - LIKE takes a backslash as its escape character unless ESCAPE names another.
 - A timestamp without a zone is in UTC.
 
-What is no comparison of a column with literals (functions, arithmetic, a column beside a column, subqueries)
-is refused by name.
+Anything else than a comparison of a column with literals (functions, arithmetic, a column beside a column,
+subqueries) is refused by name, with a caret at its place.
 
-This module and the two that it is made of (`sql_conditions`, `sql_operands`) are the only ones that import
-sqlglot.
+sqlglot reads the same language, and is what the tests compare with. Importing it takes longer than the rest of a
+small scan, for a grammar that fits on this page.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from sqlglot import exp, tokens
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError, SqlglotError
-
-from delta_sidecar.predicate.literals import Place, Value, moment, number, refusal, sql_text
+from delta_sidecar.predicate.literals import SourcePlace, Value, moment, number, refusal
 from delta_sidecar.predicate.match import checked
-from delta_sidecar.predicate.read.filters import among, compared
+from delta_sidecar.predicate.read.filters import OPERATORS, among, compared
 from delta_sidecar.predicate.tree import (
     FALSE,
     MIRRORED,
@@ -41,19 +40,18 @@ from delta_sidecar.predicate.tree import (
     And,
     Column,
     Comparison,
+    Constant,
     IsNull,
     Like,
     Not,
-    Operator,
-    Or,
     Predicate,
+    all_of,
+    any_of,
     is_reserved,
 )
 
 if TYPE_CHECKING:
-    from delta_sidecar.errors import PredicateError
-
-    Node = Any
+    from collections.abc import Iterator
 
 
 def read(text: str) -> Predicate:
@@ -65,352 +63,438 @@ def read(text: str) -> Predicate:
     if not text.strip():
         msg = "the predicate is empty; leave it out to select everything"
         raise refusal(msg, None)
-    try:
-        found = [node for node in _dialect().parse_into(exp.Condition, text) if node is not None]
-    except SqlglotError as error:
-        raise _syntax_error(text, error) from None
-    if len(found) != 1:
-        msg = "one condition is expected"
-        raise refusal(msg, Place(text, max(text.find(";"), 0)))
-    return Conditions(text).predicate(found[0])
+    return _Parser(text).read()
 
 
-def _syntax_error(text: str, error: SqlglotError) -> PredicateError:
-    """Turns sqlglot's error into one of ours; its own text has terminal codes and class names in it."""
-    if not isinstance(error, ParseError) or not error.errors:
-        msg = "syntax error: a quoted string or name has no end"
-        return refusal(msg, Place(text, max(text.rfind(quote) for quote in "'\"`"), len(text)))
-    first = error.errors[0]
-    problem = str(first.get("description") or "")
-    highlight = str(first.get("highlight") or "")
-    if problem.startswith("Expecting "):
-        problem = f"{problem.removeprefix('Expecting ')} is expected after {highlight!r}"
-    elif problem.startswith("Required keyword"):
-        problem = f"something is missing at {highlight!r}"
-    else:
-        problem = f"{highlight!r} is not expected here"
-    if is_reserved(highlight):
-        problem += "; a name that is a word of SQL too goes into back-quotes"
-    line, column = int(first.get("line") or 1), int(first.get("col") or 1)
-    start = sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + column - len(highlight)
-    return refusal(f"syntax error: {problem}", Place(text, start, start + len(highlight)))
+# Parentheses, casts and NOTs inside of each other; each level takes a few frames of Python's stack.
+_MOST_LEVELS = 100
+_MOST_SHOWN = 60
 
-
-@cache
-def _dialect() -> Dialect:
-    class DeltaSidecarPredicate(Dialect):
-        class Tokenizer(tokens.Tokenizer):
-            IDENTIFIERS: ClassVar = ["`", '"']
-            HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
-
-    return DeltaSidecarPredicate()
-
-
-# The columns and literals of a SQL condition, and where they stand in its text.
-
-
-# sqlglot's nodes give their parts by name, without types.
-
-_MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPLTZ", "TIMESTAMPTZ", "DATETIME"}
-_NAME_PARTS = ("this", "table", "db", "catalog")
-
-
-@dataclass(frozen=True, slots=True)
-class SqlLiteral:
-    """A literal and its place; None is NULL."""
-
-    value: Value | None
-    place: Place | None
-
-
-@dataclass(frozen=True, slots=True)
-class Operands:
-    """Reads the operands in the syntax tree of one text.
-
-    Attributes:
-        text: The SQL text that the nodes were made from.
-    """
-
-    text: str
-
-    def column(self, node: Node) -> Column:
-        """Reads a name."""
-        node = node.unnest()
-        parts = name_parts(node)
-        if parts is None:
-            raise self.unsupported(node, "where a column is expected")
-        return Column(tuple(part.name for part in parts), place=self.place(node))
-
-    def literal(self, node: Node) -> SqlLiteral:
-        """Reads a literal; what is in double quotes is a string here."""
-        node = node.unnest()
-        if isinstance(node, exp.Null):
-            return SqlLiteral(None, None)
-        place = self.place(node)
-        value = self._value(node, place)
-        if value is None:
-            raise self.unsupported(node, "in a predicate: a column can be compared with literals only")
-        return SqlLiteral(value, place)
-
-    def string(self, node: Node) -> str:
-        """Reads a string."""
-        value = self.literal(node).value
-        if not isinstance(value, str):
-            raise self.unsupported(node, "where a string is expected")
-        return value
-
-    def in_double_quotes(self, node: Node) -> bool:
-        """Whether a node is one name in double quotes, which may as well be a string."""
-        parts = name_parts(node)
-        if parts is None or len(parts) != 1:
-            return False
-        start = parts[0].meta.get("start")
-        return start is not None and self.text[start] == '"'
-
-    def unsupported(self, node: Node, where: str = "in a predicate") -> PredicateError:
-        """Makes the error that names what was found."""
-        return refusal(f"{_construct(node)} is not supported {where}", self.place(node))
-
-    def place(self, node: Node) -> Place | None:
-        """Gives the text from the first to the last character that sqlglot remembers of a node."""
-        metas = [found.meta for found in node.walk() if "start" in found.meta]
-        if not metas:
-            # A word such as CURRENT_DATE: its text is found, or else what it stands in.
-            word = re.search(rf"(?<!\w){re.escape(node.sql())}(?!\w)", self.text, re.IGNORECASE)
-            if word:
-                return Place(self.text, *word.span())
-            return self.place(node.parent) if node.parent is not None else None
-        start = min(meta["start"] for meta in metas)
-        if isinstance(node, exp.Neg):
-            start = max(self.text.rfind("-", 0, start), 0)
-        return Place(self.text, start, max(meta["end"] for meta in metas) + 1)
-
-    def _value(self, node: Node, place: Place | None) -> Value | None:
-        if isinstance(node, exp.Literal):
-            return str(node.this) if node.is_string else number(str(node.this), place)
-        if isinstance(node, exp.Boolean):
-            return bool(node.this)
-        if isinstance(node, exp.Neg):
-            return _negative(self.literal(node.this).value)
-        if isinstance(node, exp.HexString):
-            return self._bytes(node, place)
-        if isinstance(node, exp.Cast):
-            return self._cast(node, place)
-        return str(node.name) if self.in_double_quotes(node) else None
-
-    def _bytes(self, node: Node, place: Place | None) -> bytes:
-        # A number in hexadecimal digits, 0x1F, comes as the same node.
-        if place is None or place.start is None or self.text[place.start] not in "xX":
-            raise self.unsupported(node)
-        try:
-            return bytes.fromhex(str(node.this))
-        except ValueError:
-            msg = "a binary literal needs two hexadecimal digits for each byte"
-            raise refusal(msg, place) from None
-
-    def _cast(self, node: Node, place: Place | None) -> Value:
-        """DATE '...', TIMESTAMP '...', and both written as CAST."""
-        target = node.args["to"].this
-        type_name = str(getattr(target, "value", target)).upper()
-        inner = node.this.unnest()
-        if not (isinstance(inner, exp.Literal) and inner.is_string) and not self.in_double_quotes(inner):
-            raise self.unsupported(node)
-        text = self.string(inner)
-        if type_name in _MOMENTS:
-            value = moment(text, place)
-            if value is None:
-                kind = "date" if type_name == "DATE" else "timestamp"
-                msg = f"{text!r} is not a {kind}; write '2026-02-08' or '2026-02-08 10:00:00'"
-                raise refusal(msg, place)
-            return _day(value) if type_name == "DATE" else _timestamp(value)
-        read = number(text, place) if type_name in {"DOUBLE", "FLOAT"} else None
-        if read is None:
-            raise self.unsupported(node)
-        return read
-
-
-def name_parts(node: Node) -> list[Node] | None:
-    """Gives the names of a dotted name, from the top level down; None if a node is none."""
-    parts: list[Node] = []
-    while isinstance(node, exp.Dot):
-        parts.append(node.expression)
-        node = node.this
-    if not isinstance(node, exp.Column):
-        return None
-    parts += [part for part in map(node.args.get, _NAME_PARTS) if part is not None]
-    return parts[::-1] if all(isinstance(part, exp.Identifier) for part in parts) else None
-
-
-def _negative(value: Value | None) -> Value | None:
-    if isinstance(value, Decimal):
-        # Unlike the minus sign, this does not round to the precision of the decimal context.
-        return value.copy_negate()
-    return -value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _day(value: dt.date) -> dt.date:
-    return value.date() if isinstance(value, dt.datetime) else value
-
-
-def _timestamp(value: dt.date) -> dt.datetime:
-    return value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
-
-
-def _construct(node: Node) -> str:
-    if isinstance(node, exp.Cast):
-        return f"a cast to {node.args['to'].sql()}"
-    if isinstance(node, exp.Anonymous):
-        return f"the function call {node.name}(...)"
-    if isinstance(node, exp.Func) and not isinstance(node, exp.Case | exp.And | exp.Or):
-        return f"the function call {node.sql_name().lower()}(...)"
-    if isinstance(node, exp.Query | exp.Subquery) or node.args.get("query"):
-        return "a subquery"
-    if isinstance(node, exp.Column | exp.Dot):
-        return f"the column {node.sql()}"
-    if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
-        return f"the literal {node.sql()}"
-    return f"{node.key.upper()} ({node.sql()[:60]})"
-
-
-# The conditions of a SQL text, from sqlglot's tree to ours.
-
-
-_COMPARISONS: dict[type[Any], Operator] = {
-    exp.EQ: "=",
-    exp.NEQ: "!=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
+_TIMESTAMPS = {"timestamp", "timestamp_ntz", "timestampntz", "timestamp_ltz", "timestampltz", "timestamptz", "datetime"}
+_DOUBLES = {"double", "float8", "float", "float4", "real"}
+_CONSTANTS = {"null": None, "true": True, "false": False}
+# With a parenthesis behind, these are no function calls.
+_CONDITION_WORDS = {"and", "between", "in", "is", "like", "not", "or"}
+_OPERATORS_ELSEWHERE = (
+    "+ - * / % || && & | ^ ~ << >> -> ->> at collate div glob ilike overlaps regexp rlike similar xor"
+)
+_UNSUPPORTED = {
+    **{operator: f"the operator {operator.upper()}" for operator in _OPERATORS_ELSEWHERE.split()},
+    **dict.fromkeys("?:@", "a placeholder"),
+    **dict.fromkeys(("select", "with"), "a subquery"),
+    "case": "CASE",
+    "[": "an element or a list in brackets",
+    "{": "a struct in braces",
 }
+_ONLY_LITERALS = "in a predicate: a column can be compared with literals only"
+
+_HEXADECIMAL = re.compile(r"(?:[0-9A-Fa-f]{2})*")
+_COMMENT_MARK = re.compile(r"/\*|\*/")
+# A number with letters behind it is one token, so that the error is about the whole.
+_TOKEN = re.compile(
+    r"""
+      (?P<blank>   \s+ | --[^\r\n]* )
+    | (?P<comment> /\* )
+    | (?P<bytes>   [xX]'[^']*' )
+    | (?P<string>  '(?:[^']++|'')*+' )
+    | (?P<double>  "(?:[^"]++|"")*+" )
+    | (?P<back>    `(?:[^`]++|``)*+` )
+    | (?P<number>  (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+) (?:[eE][+-]?[0-9]+)? [\w$]* )
+    | (?P<word>    (?:[A-Za-z_$]|[^\s\x00-\x7f]) (?:[\w$]|[^\s\x00-\x7f])* )
+    | (?P<sign>    <=>|->>|[<>!=]=|<>|<<|>>|\|\||&&|::|->|. )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 
 
-class Conditions(Operands):
-    """Reads the conditions in the syntax tree of one text."""
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    key: str  # a word in lower case, or a sign; empty for the others
+    place: SourcePlace
 
-    __slots__ = ()
 
-    def predicate(self, node: Node) -> Predicate:
-        """Reads a whole condition.
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while found := _TOKEN.match(text, at):
+        kind, start, at = str(found.lastgroup), found.start(), found.end()
+        if kind == "comment":
+            at = _comment_end(text, start)
+        elif kind == "sign" and found[0] in "'\"`":
+            msg = "syntax error: a quoted string or name has no end"
+            raise refusal(msg, SourcePlace(text, start, len(text)))
+        elif kind != "blank":
+            key = found[0].lower() if kind in {"word", "sign"} else ""
+            yield _Token(kind, found[0], key, SourcePlace(text, start, at))
 
-        Raises:
-            PredicateError: If it holds what is not supported, by name and place.
-        """
-        if isinstance(node, exp.Paren):
-            return self.predicate(node.this)
-        if isinstance(node, exp.And | exp.Or):
-            terms = tuple(self.predicate(term) for term in _chain(node))
-            return And(terms) if isinstance(node, exp.And) else Or(terms)
-        if isinstance(node, exp.Not):
-            inner = node.this
-            if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
-                return IsNull(self.column(inner.this), negated=True)
-            return Not(self.predicate(inner))
-        if isinstance(node, exp.Boolean):
-            return TRUE if node.this else FALSE
-        if isinstance(node, exp.Null):
-            return UNKNOWN
-        if name_parts(node) is not None:
-            # A boolean column is a condition by itself.
-            return Comparison("=", self.column(node), value=True, place=self.place(node))
-        return self._leaf(node)
 
-    def _leaf(self, node: Node) -> Predicate:
-        if type(node) in _COMPARISONS:
-            return self._comparison(_COMPARISONS[type(node)], node)
-        if isinstance(node, exp.Is):
-            return self._identity(node)
-        if isinstance(node, exp.NullSafeEQ):
-            return self._same(node)
-        if isinstance(node, exp.NullSafeNEQ):
-            return Not(self._same(node))
-        if isinstance(node, exp.In):
-            return self._membership(node)
-        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-            column = self.column(node.this)
-            low, high = self.literal(node.args["low"]), self.literal(node.args["high"])
-            return And((compared(">=", column, low.value, low.place), compared("<=", column, high.value, high.place)))
-        if isinstance(node, exp.Escape) and isinstance(node.this, exp.Like):
-            return self._like(node.this, self.string(node.expression))
-        if isinstance(node, exp.Like):
-            return self._like(node, "\\")
-        raise self.unsupported(node)
+def _comment_end(text: str, start: int) -> int:
+    depth = 0
+    for mark in _COMMENT_MARK.finditer(text, start):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    msg = "syntax error: a comment has no end"
+    raise refusal(msg, SourcePlace(text, start, len(text)))
 
-    def _comparison(self, op: Operator, node: Node) -> Predicate:
-        left, right = self._sides(node)
-        if isinstance(left, SqlLiteral) and isinstance(right, SqlLiteral):
-            return self._constant(op, left, right, node)
-        if isinstance(left, Column) and isinstance(right, SqlLiteral):
-            return compared(op, left, right.value, right.place)
-        if isinstance(left, SqlLiteral) and isinstance(right, Column):
-            return compared(MIRRORED[op], right, left.value, left.place)
-        msg = f"{left} {op} {right} compares two columns; a column can be compared with literals only"
-        raise refusal(msg, self.place(node))
 
-    def _constant(self, op: Operator, left: SqlLiteral, right: SqlLiteral, node: Node) -> Predicate:
-        """`1 = 1` and the like, which generated SQL begins with."""
-        if left.value is None or right.value is None:
-            return UNKNOWN
-        if op not in {"=", "!="} or type(left.value) is not type(right.value):
-            msg = f"{sql_text(left.value)} {op} {sql_text(right.value)} compares two literals; name a column"
-            raise refusal(msg, self.place(node))
-        return TRUE if (left.value == right.value) == (op == "=") else FALSE
+class _Expression(NamedTuple):
+    """A column, a literal or a condition; in double quotes, either a column or a string."""
 
-    def _same(self, node: Node) -> Predicate:
-        """`a <=> 5`, which is never unknown."""
-        left, right = self._sides(node)
-        if isinstance(left, SqlLiteral):
-            left, right = right, left
-        if not isinstance(left, Column) or not isinstance(right, SqlLiteral):
-            raise self.unsupported(node)
-        if right.value is None:
-            return IsNull(left)
-        return And((IsNull(left, negated=True), Comparison("=", left, right.value, right.place)))
+    place: SourcePlace
+    column: Column | None = None
+    is_literal: bool = False
+    value: Value | None = None  # of a literal; None is NULL
+    condition: Predicate | None = None
 
-    def _identity(self, node: Node) -> Predicate:
-        column = self.column(node.this)
-        if isinstance(node.expression, exp.Null):
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        tokens = list(_tokens(text))
+        while tokens and tokens[-1].key == ";":
+            tokens.pop()
+        self._tokens = [*tokens, _Token("end", "", "", SourcePlace(text, len(text)))]
+        self._at = 0
+        self._levels = 0
+
+    def read(self) -> Predicate:
+        """Reads the whole text; semicolons around the condition are passed over."""
+        while self._took(";"):
+            pass
+        if self._peek().kind == "end":
+            _fail("one condition is expected", SourcePlace(self._text, 0))
+        found = _condition_of(self._condition())
+        if self._peek().kind != "end":
+            self._fail_here()
+        return found
+
+    def _peek(self, ahead: int = 0) -> _Token:
+        return self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
+
+    def _take(self) -> _Token:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _took(self, *keys: str) -> bool:
+        """Takes some words or signs, if they are next."""
+        found = all(self._peek(ahead).key == key for ahead, key in enumerate(keys))
+        self._at += len(keys) if found else 0
+        return found
+
+    def _expect(self, key: str) -> None:
+        if not self._took(key):
+            self._fail_here(key.upper())
+
+    def _since(self, first: _Token) -> SourcePlace:
+        return SourcePlace(self._text, first.place.start, self._tokens[self._at - 1].place.end)
+
+    def _deepen(self, levels: int) -> None:
+        self._levels += levels
+        if self._levels > _MOST_LEVELS:
+            _fail("the predicate is nested too deeply", self._peek().place)
+
+    # Conditions.
+
+    def _condition(self) -> _Expression:
+        first = self._peek()
+        terms = [self._term()]
+        alternatives: list[Predicate] = []
+        while self._peek().key in {"and", "or"}:
+            if self._take().key == "or":
+                alternatives.append(all_of(map(_condition_of, terms)))
+                terms = []
+            terms.append(self._term())
+        if len(terms) == 1 and not alternatives:
+            return terms[0]
+        alternatives.append(all_of(map(_condition_of, terms)))
+        return _Expression(self._since(first), condition=any_of(alternatives))
+
+    def _term(self) -> _Expression:
+        first = self._peek()
+        negations = 0
+        while self._took("not") or self._took("!"):
+            negations += 1
+        self._deepen(negations)
+        found = self._comparison()
+        self._levels -= negations
+        for _ in range(negations):
+            found = _Expression(self._since(first), condition=Not(_condition_of(found)))
+        return found
+
+    def _comparison(self) -> _Expression:
+        first = self._peek()
+        found = self._operand()
+        while (condition := self._operated(found, first)) is not None:
+            found = _Expression(self._since(first), condition=condition)
+        return found
+
+    def _operated(self, left: _Expression, first: _Token) -> Predicate | None:
+        """Reads an operator and its right side; None if there is no operator."""
+        if self._peek().key in OPERATORS or self._peek().key == "<=>":
+            return self._compared(self._take().key, left, self._operand())
+        if self._took("is"):
+            return self._is(left, first)
+        if self._peek().key in {"isnull", "notnull"}:
+            return IsNull(_column_of(left), negated=self._take().key == "notnull")
+        negated = self._took("not")
+        if negated and self._took("null"):
+            return IsNull(_column_of(left), negated=True)
+        if self._took("in"):
+            found = self._in(left, first)
+        elif self._took("between"):
+            found = self._between(left)
+        elif self._took("like"):
+            found = self._like(left)
+        else:
+            self._at -= negated
+            return None
+        return Not(found) if negated else found
+
+    def _compared(self, sign: str, left: _Expression, right: _Expression) -> Predicate:
+        place = SourcePlace(self._text, left.place.start, right.place.end)
+        if left.column is not None and right.column is not None:
+            if left.is_literal and right.is_literal:
+                _fail("both sides are in double quotes; to tell them apart, write `column` = 'string'", place)
+            if not left.is_literal and not right.is_literal:
+                _fail(f"{_shown(place)} compares two columns; a column can be compared with literals only", place)
+        # A side in double quotes is what the other one is not.
+        mirrored = left.column is None or (left.is_literal and right.column is not None)
+        column, literal = (right.column, _literal_of(left)) if mirrored else (left.column, _literal_of(right))
+        if column is None:
+            return _constant(sign, left, _literal_of(right), place)
+        if sign != "<=>":
+            op = OPERATORS[sign]
+            return compared(MIRRORED[op] if mirrored else op, column, literal.value, literal.place)
+        if literal.value is None:
             return IsNull(column)
-        if isinstance(node.expression, exp.Boolean):
-            wanted = Comparison("=", column, bool(node.expression.this), self.place(node))
-            return And((IsNull(column, negated=True), wanted))
-        raise self.unsupported(node)
+        return And((IsNull(column, negated=True), Comparison("=", column, literal.value, literal.place)))
 
-    def _membership(self, node: Node) -> Predicate:
-        if any(value for key, value in node.args.items() if key not in {"this", "expressions", "negate"}):
-            raise self.unsupported(node)
-        values = [self.literal(item).value for item in node.expressions]
-        found = among(self.column(node.this), values, self.place(node))
-        return Not(found) if node.args.get("negate") else found
+    def _is(self, left: _Expression, first: _Token) -> Predicate:
+        negated = self._took("not")
+        if self._took("distinct", "from"):
+            found = self._compared("<=>", left, self._operand())
+            return found if negated else Not(found)
+        column = _column_of(left)
+        if self._took("null") or self._took("unknown"):
+            return IsNull(column, negated=negated)
+        if self._peek().key not in {"true", "false"}:
+            self._fail_here("NULL, TRUE, FALSE or DISTINCT FROM")
+        value = self._take().key == "true"
+        found = And((IsNull(column, negated=True), Comparison("=", column, value, self._since(first))))
+        return Not(found) if negated else found
 
-    def _like(self, node: Node, escape: str) -> Predicate:
-        if len(escape) != 1:
-            msg = f"ESCAPE takes one character, not {escape!r}"
-            raise refusal(msg, self.place(node))
-        place = self.place(node.expression)
-        found = Like(self.column(node.this), checked(self.string(node.expression), place, escape), place)
-        # Depending on its version, sqlglot negates with a flag or with a node around.
-        return Not(found) if node.args.get("negate") else found
+    def _in(self, left: _Expression, first: _Token) -> Predicate:
+        self._expect("(")
+        values: list[Value | None] = []
+        while self._peek().key != ")":
+            values.append(_literal_of(self._operand()).value)
+            if not self._took(","):
+                break
+        self._expect(")")
+        return among(_column_of(left), values, self._since(first))
 
-    def _sides(self, node: Node) -> tuple[Column | SqlLiteral, Column | SqlLiteral]:
-        """Both sides of a comparison; a side in double quotes is what the other one is not."""
-        left, right = node.this.unnest(), node.expression.unnest()
-        quoted = self.in_double_quotes(left), self.in_double_quotes(right)
-        if all(quoted):
-            msg = "both sides are in double quotes; to tell them apart, write `column` = 'string'"
-            raise refusal(msg, self.place(node))
-        named = name_parts(left) is not None, name_parts(right) is not None
-        return (
-            self.column(left) if named[0] and not (quoted[0] and named[1]) else self.literal(left),
-            self.column(right) if named[1] and not (quoted[1] and named[0]) else self.literal(right),
-        )
+    def _between(self, left: _Expression) -> Predicate:
+        column, low = _column_of(left), _literal_of(self._operand())
+        self._expect("and")
+        high = _literal_of(self._operand())
+        return And((compared(">=", column, low.value, low.place), compared("<=", column, high.value, high.place)))
+
+    def _like(self, left: _Expression) -> Predicate:
+        column, pattern, escape = _column_of(left), self._operand(), "\\"
+        text = _string_of(pattern)
+        if self._took("escape"):
+            operand = self._operand()
+            escape = _string_of(operand)
+            if len(escape) != 1:
+                _fail(f"ESCAPE takes one character, not {escape!r}", operand.place)
+        return Like(column, checked(text, pattern.place, escape), pattern.place)
+
+    # Operands.
+
+    def _operand(self) -> _Expression:
+        first = self._peek()
+        minuses = 0
+        while self._peek().key in {"+", "-"}:
+            minuses += self._take().key == "-"
+        found = self._primary()
+        while self._took("::"):
+            found = self._cast(found, self._type(), first)
+        if not minuses:
+            return found
+        value = found.value
+        if not isinstance(value, int | Decimal | float) or isinstance(value, bool):
+            _fail_as(found, "behind a minus sign")
+        if minuses % 2:
+            # Unlike the minus sign, this does not round to the precision of the decimal context.
+            value = value.copy_negate() if isinstance(value, Decimal) else -value
+        return _Expression(self._since(first), is_literal=True, value=value)
+
+    def _primary(self) -> _Expression:
+        token = self._peek()
+        if self._took("("):
+            self._deepen(1)
+            found = self._condition()
+            self._levels -= 1
+            self._expect(")")
+            return found
+        if token.kind in {"string", "bytes", "number"}:
+            return _Expression(self._take().place, is_literal=True, value=_value(token))
+        if token.kind == "word" and self._peek(1).key != ".":
+            return self._word()
+        return self._name()
+
+    def _word(self) -> _Expression:
+        first, start = self._peek(), self._at
+        if first.key in _CONSTANTS:
+            return _Expression(self._take().place, is_literal=True, value=_CONSTANTS[first.key])
+        if self._took("cast", "(") or self._took("try_cast", "("):
+            self._deepen(1)
+            inner = self._operand()
+            self._levels -= 1
+            self._expect("as")
+            kind = self._type()
+            self._expect(")")
+            return self._cast(inner, kind, first)
+        if self._peek(1).key == "(" and first.key not in _CONDITION_WORDS:
+            _fail(f"the function call {_shown(first.place)}(...) is not supported {_ONLY_LITERALS}", first.place)
+        if is_reserved(first.key):
+            self._fail_here(for_operand=True)
+        kind = self._type()
+        if self._peek().kind == "string":
+            return self._cast(self._primary(), kind, first)
+        self._at = start
+        return self._name()
+
+    def _name(self) -> _Expression:
+        first = self._peek()
+        path: list[str] = []
+        while not path or self._took("."):
+            if self._peek().kind not in {"word", "double", "back"}:
+                self._fail_here(for_operand=True)
+            token = self._take()
+            quote = token.text[0]
+            path.append(token.text if token.key else token.text[1:-1].replace(quote * 2, quote))
+        place = self._since(first)
+        is_string = first.kind == "double" and len(path) == 1
+        return _Expression(place, Column(tuple(path), place=place), is_string, path[0] if is_string else None)
+
+    def _type(self) -> str:
+        """Reads the name of a type, passing over precision and zone."""
+        if self._peek().kind != "word":
+            self._fail_here(for_operand=True)
+        name = self._take().key
+        if self._peek().key == "(" and self._peek(1).kind == "number" and self._peek(2).key == ")":
+            self._at += 3
+        if name == "double":
+            self._took("precision")
+        elif name == "timestamp" and not self._took("with", "time", "zone"):
+            self._took("without", "time", "zone")
+        return name
+
+    def _cast(self, inner: _Expression, kind: str, first: _Token) -> _Expression:
+        place = self._since(first)
+        value = _converted(inner.value, kind, place) if isinstance(inner.value, str) else None
+        if value is None:
+            _fail(f"a cast to {kind.upper()} is not supported in a predicate", place)
+        return _Expression(place, is_literal=True, value=value)
+
+    def _fail_here(self, expected: str | None = None, *, for_operand: bool = False) -> NoReturn:
+        """Raises the error for a text that ends here, or goes on as it cannot."""
+        token, before = self._peek(), self._tokens[self._at - 1]
+        if token.key == "not" and self._peek(1).key in _UNSUPPORTED:
+            token = self._peek(1)
+        if token.kind == "end":
+            problem = f"{expected} is expected" if expected else "something is missing"
+            _fail(f"syntax error: {problem} after {_shown(before.place)!r}", before.place)
+        if token.key in _UNSUPPORTED:
+            _fail(f"{_UNSUPPORTED[token.key]} is not supported {_ONLY_LITERALS}", token.place)
+        if token.key == ";":
+            _fail("one condition is expected", token.place)
+        if for_operand and token.kind == "sign":
+            _fail(f"syntax error: something is missing before {token.text!r}", token.place)
+        is_name = for_operand and token.kind == "word"
+        hint = "; a name that is a word of SQL too goes into back-quotes" if is_name else ""
+        _fail(f"syntax error: {_shown(token.place)!r} is not expected here{hint}", token.place)
 
 
-def _chain(node: Node) -> list[Node]:
-    """The terms of `a AND b AND c`, which sqlglot nests to the left, without recursion."""
-    terms: list[Node] = []
-    kind = type(node)
-    while type(node) is kind:
-        terms.append(node.expression)
-        node = node.this
-    return [node, *reversed(terms)]
+def _condition_of(found: _Expression) -> Predicate:
+    if found.condition is not None:
+        return found.condition
+    if found.column is not None:
+        # A boolean column is a condition by itself.
+        return Comparison("=", found.column, value=True, place=found.place)
+    if found.value is not None and not isinstance(found.value, bool):
+        _fail_as(found, "in a predicate")
+    return Constant(found.value)
+
+
+def _column_of(found: _Expression) -> Column:
+    if found.column is None:
+        _fail_as(found, "where a column is expected")
+    return found.column
+
+
+def _literal_of(found: _Expression) -> _Expression:
+    if not found.is_literal:
+        _fail_as(found, _ONLY_LITERALS)
+    return found
+
+
+def _string_of(found: _Expression) -> str:
+    value = _literal_of(found).value
+    if not isinstance(value, str):
+        _fail_as(found, "where a string is expected")
+    return value
+
+
+def _constant(sign: str, left: _Expression, right: _Expression, place: SourcePlace) -> Predicate:
+    """`1 = 1` and the like, which generated SQL begins with."""
+    op = OPERATORS.get(sign)
+    if op is not None and (left.value is None or right.value is None):
+        return UNKNOWN
+    if op not in {"=", "!="} or type(left.value) is not type(right.value):
+        _fail(f"{_shown(place)} compares two literals; name a column", place)
+    return TRUE if (left.value == right.value) == (op == "=") else FALSE
+
+
+def _fail(problem: str, place: SourcePlace) -> NoReturn:
+    raise refusal(problem, place)
+
+
+def _fail_as(found: _Expression, role: str) -> NoReturn:
+    kind = "condition" if found.condition is not None else "column" if found.column is not None else "literal"
+    _fail(f"the {kind} {_shown(found.place)} is not supported {role}", found.place)
+
+
+def _shown(place: SourcePlace) -> str:
+    return place.source[place.start : place.end][:_MOST_SHOWN]
+
+
+def _value(token: _Token) -> Value:
+    if token.kind == "string":
+        return token.text[1:-1].replace("''", "'")
+    if token.kind == "bytes":
+        digits = token.text[2:-1]
+        if not _HEXADECIMAL.fullmatch(digits):
+            _fail("a binary literal needs two hexadecimal digits for each byte", token.place)
+        return bytes.fromhex(digits)
+    value = number(token.text, token.place)
+    if value is None:
+        _fail(f"{_shown(token.place)} is not a number; write it in decimal digits, such as 5, 2.5 or 1e3", token.place)
+    return value
+
+
+def _converted(text: str, kind: str, place: SourcePlace) -> Value | None:
+    """Gives a string as a value of a type; None if there are no such literals."""
+    if kind in _DOUBLES:
+        return number(text, place)
+    if kind != "date" and kind not in _TIMESTAMPS:
+        return None
+    found = moment(text, place)
+    if found is None:
+        name = "date" if kind == "date" else "timestamp"
+        _fail(f"{text!r} is not a {name}; write '2026-02-08' or '2026-02-08 10:00:00'", place)
+    if kind == "date":
+        return found.date() if isinstance(found, dt.datetime) else found
+    return found if isinstance(found, dt.datetime) else dt.datetime.combine(found, dt.time())
