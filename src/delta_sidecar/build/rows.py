@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, scalar, strings, valid_mask
 from delta_sidecar.errors import TemporaryFileError
-from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, guess_statistics, parse_statistics
+from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
 from delta_sidecar.log.stats_text import say_the_same
 from delta_sidecar.replay.files import FileColumns, partition_texts, struct_fields
 from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.row_stats import rebuilt_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -57,13 +57,11 @@ class RowMaker:
         layout: The layout of the sidecar.
         instants: Physical paths of the timestamps that are moments in time, not readings of a clock.
         stats_format: The layout that texts of statistics are rebuilt in.
-        guess: Whether texts of statistics are worth guessing at.
     """
 
     layout: PlannedLayout
     instants: frozenset[tuple[str, ...]]
     stats_format: str
-    guess: bool = True
 
     @property
     def schema(self) -> pa.Schema:
@@ -107,7 +105,7 @@ class RowMaker:
     def statistics(self, texts: pa.StringArray) -> dict[str, pa.Array]:
         """The columns of rows that are from the statistics."""
         kinds = self.layout.schema.statistics
-        found, kept = native_statistics(texts, kinds, self.stats_format, guess=self.guess)
+        found, kept = native_statistics(texts, kinds, self.stats_format)
         columns = {"num_records": found.num_records, "tight_bounds": found.tight}
         for path, kind in kinds.items():
             name, column = column_name(path), found.columns[path]
@@ -285,32 +283,19 @@ class WaitingTexts:
 # Texts of statistics as native columns, and which of them have to be kept.
 
 
-def native_statistics(
-    texts: pa.StringArray, kinds: Kinds, stats_format: str, *, guess: bool
-) -> tuple[FileStatistics, pa.StringArray]:
+def native_statistics(texts: pa.StringArray, kinds: Kinds, stats_format: str) -> tuple[FileStatistics, pa.StringArray]:
     """Reads texts of statistics; every column is there, if only as nulls.
 
     Args:
         texts: The texts; null where a file has none.
         kinds: Type of each column by its path, None for one that has no bounds.
         stats_format: The layout that texts are rebuilt in.
-        guess: Whether they look alike, so that guessing is worth while. What comes out is the same.
 
     Returns:
         The statistics, and the texts that say more than can be rebuilt from them.
     """
-    guessed = _guessed(texts, kinds, stats_format) if guess and texts.null_count < len(texts) else None
-    if guessed is None:
-        found = read_statistics(texts, kinds)
-        return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format), kinds)
-    known, found = guessed
-    if known.all():
-        return found, pa.nulls(len(texts), pa.string())
-    rest = texts.filter(booleans(~known))
-    others = read_statistics(rest, kinds)
-    kept = _kept(rest, rebuilt_texts(others, len(rest), stats_format), kinds)
-    merge = _merging(known)
-    return _merged(found, others, merge), merge(pa.nulls(len(texts) - len(rest), pa.string()), kept)
+    found = read_statistics(texts, kinds)
+    return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format), kinds)
 
 
 def read_statistics(texts: pa.StringArray, kinds: Kinds) -> FileStatistics:
@@ -319,32 +304,6 @@ def read_statistics(texts: pa.StringArray, kinds: Kinds) -> FileStatistics:
         return _filled(FileStatistics(None, None, {}), kinds, len(texts))
     found = parse_statistics(texts, {path: pa.binary() if kind is None else kind for path, kind in kinds.items()})
     return _filled(found, kinds, len(texts))
-
-
-def _guessed(texts: pa.StringArray, kinds: Kinds, stats_format: str) -> tuple[NDArray[np.bool_], FileStatistics] | None:
-    """Of which texts a guess is right, and what those say; None where it is right of few."""
-    told = valid_mask(texts)
-    present = texts if told.all() else texts.filter(booleans(told))
-    guess = guess_statistics(present, kinds)
-    if guess is None:
-        return None
-    alike = present if guess.fits.all() else present.filter(booleans(guess.fits))
-    stats = _filled(guess.stats, kinds, len(alike))
-    try:
-        right = bits_of(pc.equal(alike, rebuilt_texts(stats, len(alike), stats_format)))
-    except pa.ArrowInvalid:
-        # A value was cut in the middle of a character.
-        return None
-    if np.count_nonzero(right) < len(texts) // 2:
-        return None
-    known = told.copy()
-    fits = guess.fits.copy()
-    fits[guess.fits] = right
-    known[told] = fits
-    if right.all():
-        return known, stats
-    chosen = booleans(right)
-    return known, _each(stats, lambda column: column.filter(chosen))
 
 
 def _filled(found: FileStatistics, kinds: Kinds, rows: int) -> FileStatistics:
@@ -386,41 +345,3 @@ def _kept(texts: pa.StringArray, rebuilt: pa.StringArray, kinds: Kinds) -> pa.St
         return pa.nulls(len(texts), pa.string())
     # Taking copies what is kept and nothing else.
     return texts.take(nullable_int64s(np.arange(len(texts), dtype=np.int64), kept))
-
-
-def _merging(first: NDArray[np.bool_]) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """What puts two columns together: the values of one where `first` says so, those of the other elsewhere."""
-    places = np.empty(len(first), dtype=np.int64)
-    count = int(np.count_nonzero(first))
-    places[first] = np.arange(count)
-    places[~first] = np.arange(count, len(first))
-    order = int64s(places)
-    return lambda one, other: pa.concat_arrays([one, other]).take(order)
-
-
-def _merged(
-    one: FileStatistics, other: FileStatistics, merge: Callable[[pa.Array, pa.Array], pa.Array]
-) -> FileStatistics:
-    def both(left: pa.Array | None, right: pa.Array | None) -> pa.Array | None:
-        return None if left is None or right is None else merge(left, right)
-
-    columns = {
-        path: ColumnStatistics(
-            both(column.lower, other.columns[path].lower),
-            both(column.upper, other.columns[path].upper),
-            both(column.null_count, other.columns[path].null_count),
-        )
-        for path, column in one.columns.items()
-    }
-    return FileStatistics(both(one.num_records, other.num_records), both(one.tight, other.tight), columns)
-
-
-def _each(stats: FileStatistics, change: Callable[[pa.Array], pa.Array]) -> FileStatistics:
-    def changed(column: pa.Array | None) -> pa.Array | None:
-        return None if column is None else change(column)
-
-    columns = {
-        path: ColumnStatistics(changed(column.lower), changed(column.upper), changed(column.null_count))
-        for path, column in stats.columns.items()
-    }
-    return FileStatistics(changed(stats.num_records), changed(stats.tight), columns)
