@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, scalar, strings, valid_mask
 from delta_sidecar.errors import TemporaryFileError
+from delta_sidecar.log.actions import ADD_FIELDS
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
 from delta_sidecar.log.stats_text import say_the_same
 from delta_sidecar.replay.files import FileColumns, partition_texts, struct_fields
@@ -135,14 +136,7 @@ def key_fields(layout: PlannedLayout) -> list[pa.Field]:
     return [pa.field("#complete", pa.int8()), *values, pa.field("#vector", pa.string())]
 
 
-_AS_THEY_ARE = (
-    "size",
-    "modification_time",
-    "tags",
-    "base_row_id",
-    "default_row_commit_version",
-    "clustering_provider",
-)
+_AS_THEY_ARE = tuple(field.column for field in ADD_FIELDS if field.piece is not None)
 
 
 def _untold(untold: dict[str, NDArray[np.bool_]], rows: int) -> pa.StringArray:

@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -198,27 +199,8 @@ def _iso_time(milliseconds: int | None) -> str:
 
 def _json_line(file: DeltaFile) -> str:
     vector = file.deletion_vector
-    fields: dict[str, Any] = {
-        "path": file.path,
-        "raw_path": file.raw_path,
-        "size": file.size,
-        "modification_time": file.modification_time,
-        "partition_values": file.partition_values,
-        "deletion_vector": None
-        if vector is None
-        else {
-            "storage_type": vector.storage_type,
-            "path_or_inline_dv": vector.path_or_inline_dv,
-            "offset": vector.offset,
-            "size_in_bytes": vector.size_in_bytes,
-            "cardinality": vector.cardinality,
-            "unique_id": vector.unique_id,
-        },
-        "tags": file.tags,
-        "base_row_id": file.base_row_id,
-        "default_row_commit_version": file.default_row_commit_version,
-        "clustering_provider": file.clustering_provider,
-    }
+    fields: dict[str, Any] = {name: getattr(file, name) for name in file.__slots__ if name != "stats"}
+    fields["deletion_vector"] = None if vector is None else asdict(vector) | {"unique_id": vector.unique_id}
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     return f'{text[:-1]},"stats":{_statistics(file.stats)}}}\n'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -20,6 +20,40 @@ DELETION_VECTOR = pa.struct(
         pa.field("cardinality", pa.int64()),
     ]
 )
+
+
+class AddField(NamedTuple):
+    """A field of the `add` action, and the column of a batch of files that is made of it."""
+
+    name: str  # in the log
+    column: str  # in a batch of files
+    type: pa.DataType  # of the column
+    piece: Literal["index", "statistics"] | None = None  # of a metadata sidecar, where the column stands there as it is
+    optional: bool = True  # a scan can do without it
+
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+
+ADD_FIELDS = (
+    AddField("path", "path", pa.string(), optional=False),
+    AddField("size", "size", pa.int64(), "index"),
+    AddField("modificationTime", "modification_time", pa.int64(), "index"),
+    AddField("partitionValues", "partition_values", _TEXTS, optional=False),
+    AddField("stats", "stats", pa.string()),
+    AddField("deletionVector", "deletion_vector", DELETION_VECTOR, optional=False),
+    AddField("tags", "tags", pa.string(), "statistics"),
+    AddField("baseRowId", "base_row_id", pa.int64(), "statistics"),
+    AddField("defaultRowCommitVersion", "default_row_commit_version", pa.int64(), "statistics"),
+    AddField("clusteringProvider", "clustering_provider", pa.string(), "statistics"),
+)
+"""The fields of `add` that are read: every other list of them is made from this one.
+
+`modificationTime` is in milliseconds; `stats` is a JSON text, and so is the column of `tags`. Besides the decoded path
+a batch of files has the path as the log writes it, in `raw_path`.
+"""
+
+ADD_SCHEMA = pa.schema([pa.field(each.name, _TEXTS if each.name == "tags" else each.type) for each in ADD_FIELDS])
+"""The fields of `add` as Delta's own checkpoints have them."""
 
 _KEY = pa.struct([pa.field("path", pa.string()), pa.field("deletionVector", DELETION_VECTOR)])
 
@@ -114,22 +148,11 @@ class Metadata:
 
 
 def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:
-    """What a replay reads of a commit's lines; `partition_columns` are physical names."""
-    add = [
-        pa.field("path", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("modificationTime", pa.int64()),
-        pa.field("stats", pa.string()),
-        # Which tags there are is in the text of a line: here only that they are an object.
-        pa.field("tags", pa.struct([])),
-        pa.field("deletionVector", DELETION_VECTOR),
-        pa.field("baseRowId", pa.int64()),
-        pa.field("defaultRowCommitVersion", pa.int64()),
-        pa.field("clusteringProvider", pa.string()),
-    ]
-    if partition_columns:
-        values = pa.struct([pa.field(name, pa.string()) for name in partition_columns])
-        add.append(pa.field("partitionValues", values))
+    """The schema that a replay reads the lines of a commit with; `partition_columns` are physical names."""
+    # JSON has objects, not maps: one with the known columns, and one whose content is read from the text of the line.
+    values = pa.struct([pa.field(name, pa.string()) for name in partition_columns])
+    types = {each.name: each.type for each in ADD_FIELDS} | {"partitionValues": values, "tags": pa.struct([])}
+    add = [pa.field(name, kind) for name, kind in types.items() if name != "partitionValues" or partition_columns]
     return pa.schema([pa.field("add", pa.struct(add)), pa.field("remove", _KEY)])
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, scalar, strings, valid_mask
-from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.identity import decode_paths
 from delta_sidecar.log.partition_values import PartitionTexts, lookup
 from delta_sidecar.log.values import in_four_digits, map_text, struct_text
@@ -21,38 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FILE_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string()),
-        pa.field("raw_path", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("modification_time", pa.int64()),
-        pa.field("partition_values", pa.map_(pa.string(), pa.string())),
-        pa.field("stats", pa.string()),
-        pa.field("deletion_vector", DELETION_VECTOR),
-        pa.field("tags", pa.string()),
-        pa.field("base_row_id", pa.int64()),
-        pa.field("default_row_commit_version", pa.int64()),
-        pa.field("clustering_provider", pa.string()),
-    ]
-)
+_FIELDS = {field.column: field.name for field in ADD_FIELDS}
+
+FILE_SCHEMA = pa.schema([pa.field(field.column, field.type) for field in ADD_FIELDS])
+FILE_SCHEMA = FILE_SCHEMA.insert(1, pa.field("raw_path", pa.string()))
 """Columns of a batch of files. `stats` and `tags` are JSON texts, a tag is a text or null; `modification_time` is in
 milliseconds."""
 
-_FIELDS = {
-    "path": "path",
-    "partition_values": "partitionValues",
-    "size": "size",
-    "modification_time": "modificationTime",
-    "stats": "stats",
-    "deletion_vector": "deletionVector",
-    "tags": "tags",
-    "base_row_id": "baseRowId",
-    "default_row_commit_version": "defaultRowCommitVersion",
-    "clustering_provider": "clusteringProvider",
-}
-
-OPTIONAL_COLUMNS = frozenset(_FIELDS) - {"path", "partition_values", "deletion_vector"}
+OPTIONAL_COLUMNS = frozenset(field.column for field in ADD_FIELDS if field.optional)
 """Columns of a batch that a scan can do without."""
 
 
@@ -85,20 +61,18 @@ class FileColumns:
         raw = add["path"]
         unwanted = {_FIELDS[column] for column in self.without}
         add = {name: column for name, column in add.items() if name not in unwanted}
-        columns = [
-            decode_paths(raw),
-            raw,
-            _field(add, "size", pa.int64(), rows),
-            _field(add, "modificationTime", pa.int64(), rows),
-            self._partition_map(add, rows),
-            _statistics({} if "stats" in unwanted else add, rows, self.instants),
-            _deletion_vectors(add.get("deletionVector"), rows),
-            _tags(add.get("tags"), rows),
-            _field(add, "baseRowId", pa.int64(), rows),
-            _field(add, "defaultRowCommitVersion", pa.int64(), rows),
-            _field(add, "clusteringProvider", pa.string(), rows),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+        columns = {
+            "path": decode_paths(raw),
+            "raw_path": raw,
+            "partition_values": self._partition_map(add, rows),
+            "stats": _statistics({} if "stats" in unwanted else add, rows, self.instants),
+            "deletion_vector": _deletion_vectors(add.get("deletionVector"), rows),
+            "tags": _tags(add.get("tags"), rows),
+        }
+        for column, name in _FIELDS.items():
+            if column not in columns:
+                columns[column] = _field(add, name, FILE_SCHEMA.field(column).type, rows)
+        return pa.RecordBatch.from_arrays([columns[name] for name in FILE_SCHEMA.names], schema=FILE_SCHEMA)
 
     def _partition_map(self, add: Mapping[str, pa.Array], rows: int) -> pa.MapArray:
         width = len(self.partition_columns)

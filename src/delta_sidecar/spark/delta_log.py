@@ -14,17 +14,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.log.actions import ADD_SCHEMA, DELETION_VECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import Column, SparkSession
 
-FIELDS = (
-    *("path", "partitionValues", "size", "modificationTime", "stats", "tags", "deletionVector"),
-    *("baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
-)
+FIELDS = tuple(ADD_SCHEMA.names)
 """Fields of an `add` action that are kept."""
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, strings
 from delta_sidecar.errors import SidecarError
+from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.identity import canonical_paths, file_keys, key_paths
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.partition_values import read_partition_column
@@ -227,17 +228,12 @@ class SegmentPhase(ConsumePhase[T]):
 # The rows of a metadata sidecar: what is read of them, and which are live and may match.
 
 
-VECTOR_COLUMNS = ("dv.storageType", "dv.pathOrInlineDv", "dv.offset", "dv.sizeInBytes", "dv.cardinality")
+VECTOR_COLUMNS = tuple(f"dv.{field.name}" for field in DELETION_VECTOR)
 """Columns that hold the descriptor of a deletion vector."""
 
 # Fields of the `add` action by the column of a batch of files that is made of them.
-_INDEXED = {"size": "size", "modification_time": "modificationTime"}
-_REST = {
-    "tags": "tags",
-    "base_row_id": "baseRowId",
-    "default_row_commit_version": "defaultRowCommitVersion",
-    "clustering_provider": "clusteringProvider",
-}
+_INDEXED = {field.column: field.name for field in ADD_FIELDS if field.piece == "index"}
+_REST = {field.column: field.name for field in ADD_FIELDS if field.piece == "statistics"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from delta_sidecar.build.groups import cut
 from delta_sidecar.build.reading import MOST_ROWS, gathered
 from delta_sidecar.build.write import Pieces, joined_pieces, unwritable, write_footer, write_pieces
 from delta_sidecar.errors import BuildError, TemporaryFileError
-from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.log.actions import ADD_SCHEMA
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.canonical import parse, seal
@@ -50,22 +50,6 @@ if TYPE_CHECKING:
     from delta_sidecar.sidecar.order import SidecarOrder, SortValue
     from delta_sidecar.store import Store
 
-
-ACTIONS = pa.schema(
-    [
-        pa.field("path", pa.string()),
-        pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
-        pa.field("size", pa.int64()),
-        pa.field("modificationTime", pa.int64()),
-        pa.field("stats", pa.string()),
-        pa.field("tags", pa.map_(pa.string(), pa.string())),
-        pa.field("deletionVector", DELETION_VECTOR),
-        pa.field("baseRowId", pa.int64()),
-        pa.field("defaultRowCommitVersion", pa.int64()),
-        pa.field("clusteringProvider", pa.string()),
-    ]
-)
-"""What rows are made of."""
 
 RECORD = (
     "part int, name string, size bigint, num_rows bigint, kept_texts bigint, index_bytes bigint, stats_bytes bigint, "
@@ -156,8 +140,8 @@ class PartWriter:
 
 def actions_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch from Spark in the types that rows are made of."""
-    columns = [_cast(batch.column(field.name), field.type) for field in ACTIONS]
-    return pa.RecordBatch.from_arrays(columns, schema=ACTIONS)
+    columns = [_cast(batch.column(field.name), field.type) for field in ADD_SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=ADD_SCHEMA)
 
 
 class _Aside:
