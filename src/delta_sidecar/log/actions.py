@@ -1,4 +1,4 @@
-"""The actions of a commit or checkpoint: protocol and metaData as values, add and remove as Arrow schemas."""
+"""The actions of a commit or checkpoint: `protocol` and `metaData` as values, `add` and `remove` as Arrow schemas."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _KEY = pa.struct([pa.field("path", pa.string()), pa.field("deletionVector", DELE
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The `protocol` action: what a client must implement to read or write the table."""
+    """The `protocol` action: the features that a client must implement to read or write the table."""
 
     min_reader_version: int
     min_writer_version: int
@@ -69,11 +69,7 @@ class Protocol:
 
     @classmethod
     def from_action(cls, action: object, source: str) -> Protocol:
-        """Reads the action's fields.
-
-        Raises:
-            InvalidMetadataError: A field is missing or has the wrong type; the message names `source`.
-        """
+        """Reads a `protocol`; an `InvalidMetadataError` names the source."""
         fields = _mapping(action, "protocol", source)
         reader, writer = fields.get("minReaderVersion"), fields.get("minWriterVersion")
         if not isinstance(reader, int) or not isinstance(writer, int | None):
@@ -109,11 +105,7 @@ class Metadata:
 
     @classmethod
     def from_action(cls, action: object, source: str) -> Metadata:
-        """Reads the action's fields.
-
-        Raises:
-            InvalidMetadataError: A field is missing or has the wrong type; the message names `source`.
-        """
+        """Reads a `metaData`; an `InvalidMetadataError` names the source."""
         fields = _mapping(action, "metaData", source)
         schema = fields.get("schemaString")
         if not isinstance(schema, str):
@@ -136,10 +128,10 @@ class Metadata:
 
     def to_action(self) -> dict[str, Any]:
         """The action's fields, as a commit has them."""
-        told = {"name": self.name, "description": self.description, "createdTime": self.created_time}
+        optional = {"name": self.name, "description": self.description, "createdTime": self.created_time}
         return {
             "id": self.id,
-            **{name: value for name, value in told.items() if value is not None},
+            **{name: value for name, value in optional.items() if value is not None},
             "format": {"provider": self.format_provider, "options": {}},
             "schemaString": self.schema_string,
             "partitionColumns": list(self.partition_columns),
@@ -157,7 +149,7 @@ def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:
 
 
 KEYS_SCHEMA = pa.schema([pa.field("add", _KEY), pa.field("remove", _KEY)])
-"""What is read of a commit where only the keys of its actions are wanted."""
+"""The fields of a commit that make up the keys of its actions."""
 
 TABLE_SCHEMA = pa.schema(
     [
@@ -165,7 +157,7 @@ TABLE_SCHEMA = pa.schema(
         pa.field("metaData", pa.struct([pa.field("id", pa.string())])),
     ]
 )
-"""What is read of a commit to find its lines with protocol and metaData."""
+"""Fields that tell the lines with `protocol` and `metaData` from others."""
 
 TOP_SCHEMA = pa.schema(
     [
@@ -173,15 +165,11 @@ TOP_SCHEMA = pa.schema(
         pa.field("sidecar", pa.struct([pa.field("path", pa.string()), pa.field("sizeInBytes", pa.int64())])),
     ]
 )
-"""What is read of the top file of a checkpoint in JSON."""
+"""Fields of the top file of a checkpoint in JSON."""
 
 
 def line_action(line: str, name: str, source: str) -> object:
-    """The action of a name in one line of a commit.
-
-    Raises:
-        InvalidMetadataError: The line is no JSON object.
-    """
+    """Parses one action out of a line; raises `InvalidMetadataError` if the line is no JSON object."""
     try:
         return json.loads(line)[name]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -197,7 +185,7 @@ def _mapping(action: object, name: str, source: str) -> dict[str, Any]:
 
 
 def _pairs(value: object, source: str) -> dict[str, Any]:
-    """A map as JSON gives it (an object) or as Arrow gives it (a list of pairs)."""
+    # JSON has an object for a map, Arrow a list of pairs.
     if isinstance(value, Mapping):
         return dict(value)
     try:
