@@ -60,13 +60,13 @@ class TableSchema:
         """Physical paths of the columns of type `timestamp`, which are in UTC (`timestamp_ntz` is not)."""
         moment = pa.timestamp("us", "UTC")
         paths = self.physical_names.items()
-        return frozenset(physical for logical, physical in paths if _type_at(self.logical, logical) == moment)
+        return frozenset(physical for logical, physical in paths if type_at(self.logical, logical) == moment)
 
     def bounded_types(self) -> dict[ColumnPath, pa.DataType]:
         """Arrow type of every column that may have comparable bounds in the log, by its physical path."""
         types: dict[ColumnPath, pa.DataType] = {}
         for logical, physical in self.physical_names.items():
-            kind = _type_at(self.logical, logical)
+            kind = type_at(self.logical, logical)
             if not pa.types.is_nested(kind) and logical not in self.incomparable:
                 types[physical] = kind
         return types
@@ -101,7 +101,8 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
     )
 
 
-def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
+def type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
+    """The type of a column, or of a field of a struct."""
     kind = schema.field(path[0]).type
     for name in path[1:]:
         kind = kind.field(name).type
