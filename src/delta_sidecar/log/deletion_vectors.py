@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """Where the deletion vector of a file is stored.
+    """The descriptor of a file's deletion vector: its place, size and number of rows.
 
     Attributes:
         storage_type: `u` (a file named by a UUID, relative to the table), `p` (an absolute path) or `i` (inline).
         path_or_inline_dv: The encoded UUID with its prefix, the path, or the vector itself, by storage type.
-        offset: Where in its file the vector starts; None for an inline one.
+        offset: Start of the vector in its file; None for an inline one.
         size_in_bytes: Size of the serialized vector.
-        cardinality: How many rows it deletes.
+        cardinality: Number of deleted rows.
     """
 
     storage_type: str

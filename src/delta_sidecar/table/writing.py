@@ -135,7 +135,7 @@ class Writing:
 
     @property
     def table_config(self) -> Any:  # noqa: ANN401 - deltalake's own
-        """What deltalake says of how it loads tables, which it has deprecated."""
+        """Settings of deltalake for loading tables, which it has deprecated."""
         return self.as_deltalake().table_config
 
     def __datafusion_table_provider__(self, session: Any = None) -> Any:  # noqa: ANN401 - DataFusion's own
