@@ -18,10 +18,15 @@ from delta_sidecar.execute import json as json_scan
 from delta_sidecar.plan import (
     FILE_LABEL,
     LINE,
+    NOTHING_AHEAD,
+    Ahead,
+    ExecutionCounts,
     FileRef,
     Filter,
     FilterOrdered,
     ListFiles,
+    Place,
+    Progress,
     ReadFiles,
     ScanJson,
     ScanParquet,
@@ -49,9 +54,9 @@ def store(inner: Store) -> RecordingStore:
 
 
 @pytest.fixture
-def run(store: RecordingStore) -> Iterator[Callable[[Plan], list[pa.RecordBatch]]]:
+def run(store: RecordingStore) -> Iterator[Callable[..., list[pa.RecordBatch]]]:
     executor = LocalExecutor(store, file_parallelism=3)
-    yield lambda plan: list(executor.execute(plan))
+    yield lambda plan, ahead=NOTHING_AHEAD: list(executor.execute(plan, ahead))
     executor.close()
 
 
@@ -68,10 +73,10 @@ def put_parquet(store: Store, path: str, table: pa.Table, **options: object) -> 
     return FileRef(path, len(sink.getvalue()))
 
 
-def test_listing(inner: Store, run: Callable[[Plan], list[pa.RecordBatch]], store: RecordingStore) -> None:
+def test_listing(inner: Store, run: Callable[..., list[pa.RecordBatch]], store: RecordingStore) -> None:
     for name in ("l/a", "l/b.x", "l/c.x", "m"):
         inner.put(name, name.encode())
-    batches = run(ListFiles("l/", after="l/a", ahead=("l/c.x", "nope")))
+    batches = run(ListFiles("l/", after="l/a"), Ahead((FileRef("l/c.x"), FileRef("nope"))))
     rows = sorted((row for batch in batches for row in batch.to_pylist()), key=str)
     known = [inner.head(name) for name in ("l/b.x", "l/c.x")]
     assert rows == [
@@ -203,8 +208,10 @@ def table_of(start: int, count: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-@pytest.mark.parametrize("ahead", [1, 10])
-def test_parquet_rows_of_all_files_come_through_filters(inner: Store, *, parallel: bool, ahead: int) -> None:
+@pytest.mark.parametrize(("ahead", "at_once"), [(1, None), (10, None), (10, 1)])
+def test_parquet_rows_of_all_files_come_through_filters(
+    inner: Store, ahead: int, at_once: int | None, *, parallel: bool
+) -> None:
     refs = tuple(
         put_parquet(inner, f"p{number}", table_of(number * 100, 100), row_group_size=30) for number in range(4)
     )
@@ -214,11 +221,11 @@ def test_parquet_rows_of_all_files_come_through_filters(inner: Store, *, paralle
         return batch.filter(pa.array([value["x"] % 2 == 0 for value in batch.column("a").to_pylist()]))
 
     run = executor.execute_parallel if parallel else executor.execute
-    batches = list(run(Filter(ScanParquet(refs, ("a.x",)), even)))
+    batches = list(run(Filter(ScanParquet(refs, ("a.x",), at_once=at_once), even)))
     assert [value for batch in batches for value in batch.column("a").to_pylist()] == [
         {"x": number} for number in range(0, 400, 2)
     ]
-    assert executor.counts.row_groups_read == 16
+    assert executor.progress.counts.row_groups_read == 16
     executor.close()
 
 
@@ -298,4 +305,108 @@ def test_a_stream_that_stops_early_leaves_what_was_fetched_for_the_next(inner: S
     first.close()
     assert len(list(executor.execute(ScanJson(refs, SCHEMA)))) == 6
     assert sorted(store.paths("get")) == sorted(ref.path for ref in refs)
+    executor.close()
+
+
+# --- hints ---
+
+
+BESIDE = pytest.mark.parametrize(
+    "plan",
+    [ListFiles("l/"), ReadFiles(("j1",)), ScanJson((FileRef("j1", 9, 1),), SCHEMA)],
+    ids=lambda plan: type(plan).__name__,
+)
+
+
+@BESIDE
+def test_what_was_asked_for_along_with_a_plan_is_not_asked_for_again(inner: Store, plan: Plan) -> None:
+    assert put_lines(inner, "j1", [{"n": 1}]).size == 9
+    inner.put("a", b"whole")
+    inner.put("h", b"head")
+    footer = put_parquet(inner, "p", table_of(0, 3))
+    store = RecordingStore(inner)
+    executor = LocalExecutor(store)
+    list(executor.execute(plan, Ahead((FileRef("a"), FileRef("nope")), ("h",), (footer,))))
+    assert executor.progress.trips == 1
+    found = list(executor.execute(ReadFiles(("a",), heads=("h",))))
+    assert [batch.column("data")[0].as_py() for batch in found] == [b"whole", b"head"]
+    assert sum(batch.num_rows for batch in executor.execute(ScanParquet((footer,), ("a.x",), check=True))) == 3
+    assert executor.progress.trips == 1, "all of it came with the first plan"
+    asked = [path for path in store.paths("get") if path not in ("nope", "j1")]
+    assert sorted(asked) == ["a", "h", "p"]
+    executor.close()
+
+
+@BESIDE
+def test_hints_may_be_absent(inner: Store, plan: Plan) -> None:
+    put_lines(inner, "j1", [{"n": 1}])
+    inner.put("l/a", b"x")
+    executor = LocalExecutor(inner)
+    absent = FileRef("nope", 9)
+    assert len(list(executor.execute(plan, Ahead((absent,), ("nope",), (absent,))))) == 1
+    assert list(executor.execute(ReadFiles(("nope",), heads=("nope",)))) == []
+    with pytest.raises(UnreadableFileError, match="nope"):
+        list(executor.execute(ScanParquet((absent,), (), check=True)))
+    executor.close()
+
+
+@pytest.mark.parametrize("plan", [ListFiles("l/"), ReadFiles(("a",))], ids=lambda plan: type(plan).__name__)
+def test_hints_are_asked_for_when_the_plan_begins(inner: Store, plan: Plan) -> None:
+    inner.put("b", b"x")
+    store = RecordingStore(inner)
+    executor = LocalExecutor(store)
+    batches = executor.execute(plan, Ahead((FileRef("b"),), ("b",)))
+    assert store.attempts == []
+    list(batches)
+    list(executor.execute(ReadFiles(("b",))))
+    assert "b" in store.paths("get")
+    executor.close()
+
+
+# --- how much at once, and how far ---
+
+
+@pytest.mark.parametrize(("own", "at_once", "trips"), [(1, None, 8), (8, None, 1), (1, 8, 1), (8, 1, 8)])
+def test_a_plan_may_say_how_many_files_are_fetched_at_once(
+    inner: Store, own: int, at_once: int | None, trips: int
+) -> None:
+    refs = tuple(put_lines(inner, f"j{number}", [{"n": number}]) for number in range(8))
+    executor = LocalExecutor(inner, file_parallelism=own)
+    batches = list(executor.execute(ScanJson(refs, SCHEMA, at_once=at_once)))
+    assert [batch.column("n")[0].as_py() for batch in batches] == list(range(8))
+    assert executor.progress.trips == trips
+    executor.close()
+
+
+def test_what_was_kept_stays_when_another_number_is_fetched_at_once(inner: Store) -> None:
+    refs = tuple(put_lines(inner, f"j{number}", [{"n": number}]) for number in range(8))
+    store = RecordingStore(inner)
+    executor = LocalExecutor(store, file_parallelism=2)
+    first = executor.execute(ScanJson(refs, SCHEMA, keep=True), Ahead(refs[4:]))
+    assert [next(first).column("n")[0].as_py() for _ in range(3)] == [0, 1, 2]
+    first.close()
+    assert len(list(executor.execute(ScanJson(refs, SCHEMA, at_once=5)))) == 8
+    assert sorted(store.paths("get")) == [ref.path for ref in refs]
+    executor.close()
+
+
+def test_an_executor_says_how_far_it_is(inner: Store) -> None:
+    refs = tuple(put_lines(inner, f"j{number}", [{"n": number}]) for number in range(3))
+    groups = put_parquet(inner, "p", table_of(0, 5), row_group_size=2)
+    executor = LocalExecutor(inner)
+    assert executor.progress == Progress(None, 0, ExecutionCounts())
+    lines = executor.execute(ScanJson(refs, SCHEMA))
+    for ref in refs:
+        next(lines)
+        assert executor.progress.place == Place(ref.path)
+    assert list(lines) == []
+    assert executor.progress.counts == ExecutionCounts(files_read=3, batches_decoded=3)
+    before = executor.progress
+    rows = executor.execute(ScanParquet((groups,), ("a.x",)))
+    for part in range(3):
+        next(rows)
+        assert executor.progress.place == Place("p", part)
+    assert list(rows) == []
+    assert (executor.progress.trips, executor.progress.counts.row_groups_read) == (2, 3)
+    assert (before.trips, before.counts.row_groups_read) == (1, 0), "it is a value"
     executor.close()

@@ -16,10 +16,13 @@ from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.plan import (
     HEAD_BYTES,
     WHOLE_PIECE_BYTES,
+    Ahead,
     FileRef,
     Filter,
+    ListFiles,
     Piece,
     PieceGroup,
+    Place,
     ReadFiles,
     ReadKeyValue,
     ReadRanges,
@@ -177,6 +180,35 @@ def test_nothing_more_is_asked_for_than_the_first_groups_while_they_last() -> No
     next(batches)
     assert starts(pieces) <= {group.pieces[0].offset for group in pieces.groups[:12]}
     batches.close()
+
+
+@pytest.mark.parametrize("beside", [ListFiles("l/"), ReadFiles(("g",))], ids=lambda plan: type(plan).__name__)
+def test_pieces_that_were_asked_for_along_with_a_plan_are_not_asked_for_again(beside: Plan) -> None:
+    pieces = pieces_of(3)
+    executor = LocalExecutor(pieces.store)
+    some = tuple(piece for group in pieces.groups[:2] for piece in group.pieces)
+    list(executor.execute(beside, Ahead(pieces=(*some, replace(some[0], path="absent")))))
+    plan = scan(pieces, ("n",), None)
+    batches = list(executor.execute_parallel(replace(plan, groups=plan.groups[:2])))
+    assert [batch.num_rows for batch in batches] == [4, 4]
+    assert executor.progress.trips == 1
+    asked = [attempt.start for attempt in pieces.store.attempts if (attempt.kind, attempt.path) == ("get", "f")]
+    assert sorted(asked) == [piece.offset for piece in some], "each of them once"
+    executor.close()
+
+
+def test_counts_tell_row_groups_of_pieces_from_others() -> None:
+    pieces = pieces_of(3)
+    executor = LocalExecutor(pieces.store)
+    batches = executor.execute(replace(scan(pieces, ("n",)), skipped=7))
+    for group in pieces.groups:
+        next(batches)
+        assert executor.progress.place == Place("f", group.number)
+    assert list(batches) == []
+    counts = executor.progress.counts
+    assert (counts.row_groups_read, counts.piece_groups_read) == (3, 3)
+    assert (counts.row_groups_skipped, counts.piece_groups_skipped) == (7, 7)
+    executor.close()
 
 
 def test_ranges_and_values_of_footers() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 
 import pytest
 
+from delta_sidecar import DeltaFile
 from delta_sidecar.errors import InvalidMetadataError, UnsupportedFeatureError, UnsupportedProtocolVersionError
-from delta_sidecar.log.actions import Metadata, Protocol, commit_schema, line_action
+from delta_sidecar.log.actions import ADD_FIELDS, Metadata, Protocol, commit_schema, line_action
 from delta_sidecar.log.names import last_checkpoint_version, read_checksum
 from delta_sidecar.log.schema import READER_FEATURES, check_readable
 
@@ -163,3 +165,8 @@ def test_what_a_checksum_file_counts(value: object, number: int | None) -> None:
 )
 def test_a_checksum_file_without_both_is_none(fields: bytes) -> None:
     assert read_checksum(fields) is None
+
+
+def test_a_file_has_what_an_add_action_has() -> None:
+    names = [field.name for field in fields(DeltaFile)]
+    assert names == [ADD_FIELDS[0].column, "raw_path", *(field.column for field in ADD_FIELDS[1:])]

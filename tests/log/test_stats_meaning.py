@@ -134,7 +134,7 @@ def test_a_text_may_nest_as_deep_as_it_likes(member: str, deep: str) -> None:
 def test_texts_that_are_all_out_of_form_are_not_read_one_by_one(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = counted_reads(monkeypatch)
     texts = pa.array([low(f'"i":{value}')] * 3_000)
-    _, kept = native_statistics(texts, COLUMNS, "spark", guess=False)
+    _, kept = native_statistics(texts, COLUMNS, "spark")
     assert kept.equals(texts)
     # One, and two for each of 64 slices that were halved.
     assert len(reads) <= 129
@@ -156,7 +156,7 @@ def test_a_few_texts_out_of_form_are_found_among_many() -> None:
     odd = [7, 1_500, 1_501, 2_999]
     for place in odd:
         texts[place] = low('"i":"1"')
-    _, kept = native_statistics(pa.array(texts), COLUMNS, "spark", guess=False)
+    _, kept = native_statistics(pa.array(texts), COLUMNS, "spark")
     assert [place for place, text in enumerate(kept.to_pylist()) if text is not None] == odd
 
 
@@ -211,7 +211,7 @@ documents = st.fixed_dictionaries(
 )
 def test_what_comes_back_says_the_same(documents: list[Any], stats_format: str, data: st.DataObject) -> None:
     texts = [json.dumps(shuffled(document, data), ensure_ascii=data.draw(st.booleans())) for document in documents]
-    found, kept = native_statistics(pa.array(texts), COLUMNS, stats_format, guess=data.draw(st.booleans()))
+    found, kept = native_statistics(pa.array(texts), COLUMNS, stats_format)
     rebuilt = rebuilt_texts(found, len(texts), stats_format).to_pylist()
     for text, own, other in zip(texts, kept.to_pylist(), rebuilt, strict=True):
         assert own in (None, text)

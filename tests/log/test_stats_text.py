@@ -14,7 +14,6 @@ from tests.builder.meaning import meaning
 
 from delta_sidecar.build.live_rows import RowMaker
 from delta_sidecar.build.planned_layout import PlannedLayout
-from delta_sidecar.log.stats import guess_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, STATS_FORMATS, choose_stats_format, statistics_text
 from delta_sidecar.log.values import ARROW, JAVA, RUST, struct_text, value_text
 from delta_sidecar.sidecar.order import SidecarOrder
@@ -185,41 +184,27 @@ def odd_texts(draw: st.DrawFn) -> str | None:
 
 @given(
     texts=st.lists(odd_texts(), max_size=3),
-    alike=st.lists(
+    usual=st.lists(
         st.sampled_from([SPARK, EMPTY, SPARK.replace("1.0E10", "NaN"), SPARK.replace("9999", "1999")]), max_size=6
     ),
     stats_format=st.sampled_from(list(STATS_FORMATS)),
     data=st.data(),
 )
-def test_guesses_are_right_or_are_not_taken(
-    texts: list[str | None], alike: list[str], stats_format: str, data: st.DataObject
+def test_a_text_is_read_the_same_among_others_and_by_itself(
+    texts: list[str | None], usual: list[str], stats_format: str, data: st.DataObject
 ) -> None:
-    column = pa.array(data.draw(st.permutations([*texts, *alike])), pa.string())
-    guessed, kept = native_statistics(column, COLUMNS, stats_format, guess=True)
-    known, others = native_statistics(column, COLUMNS, stats_format, guess=False)
-    assert kept.to_pylist() == others.to_pylist()
-    assert listed(guessed) == listed(known)
+    column = pa.array(data.draw(st.permutations([*texts, *usual])), pa.string())
+    together, kept = native_statistics(column, COLUMNS, stats_format)
+    for row in range(len(column)):
+        alone, own = native_statistics(column.slice(row, 1), COLUMNS, stats_format)
+        assert kept.slice(row, 1).to_pylist() == own.to_pylist()
+        assert listed(together, row) == listed(alone, 0)
 
 
-def listed(stats: FileStatistics) -> str:
-    columns = [(path, column.lower, column.upper, column.null_count) for path, column in stats.columns.items()]
-    # An array shows its values in its text.
-    return "\n".join(map(str, [stats.num_records, stats.tight, *(each for column in columns for each in column)]))
-
-
-@pytest.mark.parametrize("text", [PLAIN, EMPTY, DELTALAKE])
-def test_what_looks_alike_is_guessed(text: str) -> None:
-    texts = pa.array([text, text.replace("2026", "2027"), "{torn", text], pa.string())
-    guess = guess_statistics(texts, COLUMNS)
-    assert guess is not None
-    assert guess.fits.tolist() == [True, True, False, True]
-    fits = texts.filter(pa.array(guess.fits))
-    known = read_statistics(fits, COLUMNS)
-    assert str(guess.stats.num_records) == str(known.num_records)
-    for path, column in guess.stats.columns.items():
-        for side in ("lower", "upper", "null_count"):
-            found = getattr(column, side)
-            assert found is None or str(found) == str(getattr(known.columns[path], side))
+def listed(stats: FileStatistics, row: int) -> list[str]:
+    columns = [[column.lower, column.upper, column.null_count] for column in stats.columns.values()]
+    every = [stats.num_records, stats.tight, *(each for column in columns for each in column)]
+    return [str(None if each is None else each[row]) for each in every]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +222,7 @@ def test_what_looks_alike_is_guessed(text: str) -> None:
 )
 def test_what_is_out_of_form_tells_nothing_of_others(text: str) -> None:
     texts = pa.array([text, '{"numRecords":5}'])
-    stats, kept = native_statistics(texts, COLUMNS, "spark-sparse", guess=True)
+    stats, kept = native_statistics(texts, COLUMNS, "spark-sparse")
     assert stats.num_records[1].as_py() == 5
     assert kept.to_pylist() == [text, None]
 

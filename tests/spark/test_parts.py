@@ -18,6 +18,7 @@ from delta_sidecar.build.live_rows import RowMaker
 from delta_sidecar.build.planned_layout import lay_out
 from delta_sidecar.errors import BuildError, StorageError
 from delta_sidecar.execute import LocalExecutor
+from delta_sidecar.log.actions import ADD_SCHEMA
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.open import Opening
@@ -25,7 +26,6 @@ from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.replay.witnesses import VersionProof
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.spark.build.parts import PartWriter, actions_of, joined_records
-from delta_sidecar.spark.delta_log import ACTIONS
 from delta_sidecar.spark.spark_errors import build_failure, build_failures
 from delta_sidecar.store import open_store
 
@@ -61,7 +61,7 @@ def written(root: Path, count: int = 10) -> tuple[PartWriter, Manifest, pa.Recor
     rows = [{**each["add"], "partitionValues": list(each["add"]["partitionValues"].items())} for each in actions]
     rows = [{**row, "tags": list(row["tags"].items())} for row in rows]
     writer = PartWriter(store, maker, 0, "abc", rows_per_group=2)
-    return writer, manifest_facts(snapshot, layout, VersionProof(None)), pa.RecordBatch.from_pylist(rows, ACTIONS)
+    return writer, manifest_facts(snapshot, layout, VersionProof(None)), pa.RecordBatch.from_pylist(rows, ADD_SCHEMA)
 
 
 def record(writer: PartWriter, batch: pa.RecordBatch, part: int = 0, attempt: int = 0) -> dict[str, Any]:

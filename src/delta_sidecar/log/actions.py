@@ -1,11 +1,11 @@
-"""The actions of a commit or checkpoint: protocol and metaData as values, add and remove as Arrow schemas."""
+"""The actions of a commit or checkpoint: `protocol` and `metaData` as values, `add` and `remove` as Arrow schemas."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -21,12 +21,46 @@ DELETION_VECTOR = pa.struct(
     ]
 )
 
+
+class AddField(NamedTuple):
+    """A field of the `add` action, and the column of a batch of files that is made of it."""
+
+    name: str  # in the log
+    column: str  # in a batch of files
+    type: pa.DataType  # of the column
+    piece: Literal["index", "statistics"] | None = None  # of a metadata sidecar, where the column stands there as it is
+    optional: bool = True  # a scan can do without it
+
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+
+ADD_FIELDS = (
+    AddField("path", "path", pa.string(), optional=False),
+    AddField("size", "size", pa.int64(), "index"),
+    AddField("modificationTime", "modification_time", pa.int64(), "index"),
+    AddField("partitionValues", "partition_values", _TEXTS, optional=False),
+    AddField("stats", "stats", pa.string()),
+    AddField("deletionVector", "deletion_vector", DELETION_VECTOR, optional=False),
+    AddField("tags", "tags", pa.string(), "statistics"),
+    AddField("baseRowId", "base_row_id", pa.int64(), "statistics"),
+    AddField("defaultRowCommitVersion", "default_row_commit_version", pa.int64(), "statistics"),
+    AddField("clusteringProvider", "clustering_provider", pa.string(), "statistics"),
+)
+"""The fields of `add` that are read: every other list of them is made from this one.
+
+`modificationTime` is in milliseconds; `stats` is a JSON text, and so is the column of `tags`. Besides the decoded path
+a batch of files has the path as the log writes it, in `raw_path`.
+"""
+
+ADD_SCHEMA = pa.schema([pa.field(each.name, _TEXTS if each.name == "tags" else each.type) for each in ADD_FIELDS])
+"""The fields of `add` as Delta's own checkpoints have them."""
+
 _KEY = pa.struct([pa.field("path", pa.string()), pa.field("deletionVector", DELETION_VECTOR)])
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The `protocol` action: what a client must implement to read or write the table."""
+    """The `protocol` action: the features that a client must implement to read or write the table."""
 
     min_reader_version: int
     min_writer_version: int
@@ -35,11 +69,7 @@ class Protocol:
 
     @classmethod
     def from_action(cls, action: object, source: str) -> Protocol:
-        """Reads the action's fields.
-
-        Raises:
-            InvalidMetadataError: A field is missing or has the wrong type; the message names `source`.
-        """
+        """Reads a `protocol`; an `InvalidMetadataError` names the source."""
         fields = _mapping(action, "protocol", source)
         reader, writer = fields.get("minReaderVersion"), fields.get("minWriterVersion")
         if not isinstance(reader, int) or not isinstance(writer, int | None):
@@ -75,11 +105,7 @@ class Metadata:
 
     @classmethod
     def from_action(cls, action: object, source: str) -> Metadata:
-        """Reads the action's fields.
-
-        Raises:
-            InvalidMetadataError: A field is missing or has the wrong type; the message names `source`.
-        """
+        """Reads a `metaData`; an `InvalidMetadataError` names the source."""
         fields = _mapping(action, "metaData", source)
         schema = fields.get("schemaString")
         if not isinstance(schema, str):
@@ -102,10 +128,10 @@ class Metadata:
 
     def to_action(self) -> dict[str, Any]:
         """The action's fields, as a commit has them."""
-        told = {"name": self.name, "description": self.description, "createdTime": self.created_time}
+        optional = {"name": self.name, "description": self.description, "createdTime": self.created_time}
         return {
             "id": self.id,
-            **{name: value for name, value in told.items() if value is not None},
+            **{name: value for name, value in optional.items() if value is not None},
             "format": {"provider": self.format_provider, "options": {}},
             "schemaString": self.schema_string,
             "partitionColumns": list(self.partition_columns),
@@ -114,27 +140,16 @@ class Metadata:
 
 
 def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:
-    """What a replay reads of a commit's lines; `partition_columns` are physical names."""
-    add = [
-        pa.field("path", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("modificationTime", pa.int64()),
-        pa.field("stats", pa.string()),
-        # Which tags there are is in the text of a line: here only that they are an object.
-        pa.field("tags", pa.struct([])),
-        pa.field("deletionVector", DELETION_VECTOR),
-        pa.field("baseRowId", pa.int64()),
-        pa.field("defaultRowCommitVersion", pa.int64()),
-        pa.field("clusteringProvider", pa.string()),
-    ]
-    if partition_columns:
-        values = pa.struct([pa.field(name, pa.string()) for name in partition_columns])
-        add.append(pa.field("partitionValues", values))
+    """The schema that a replay reads the lines of a commit with; `partition_columns` are physical names."""
+    # JSON has objects, not maps: one with the known columns, and one whose content is read from the text of the line.
+    values = pa.struct([pa.field(name, pa.string()) for name in partition_columns])
+    types = {each.name: each.type for each in ADD_FIELDS} | {"partitionValues": values, "tags": pa.struct([])}
+    add = [pa.field(name, kind) for name, kind in types.items() if name != "partitionValues" or partition_columns]
     return pa.schema([pa.field("add", pa.struct(add)), pa.field("remove", _KEY)])
 
 
 KEYS_SCHEMA = pa.schema([pa.field("add", _KEY), pa.field("remove", _KEY)])
-"""What is read of a commit where only the keys of its actions are wanted."""
+"""The fields of a commit that make up the keys of its actions."""
 
 TABLE_SCHEMA = pa.schema(
     [
@@ -142,7 +157,7 @@ TABLE_SCHEMA = pa.schema(
         pa.field("metaData", pa.struct([pa.field("id", pa.string())])),
     ]
 )
-"""What is read of a commit to find its lines with protocol and metaData."""
+"""Fields that tell the lines with `protocol` and `metaData` from others."""
 
 TOP_SCHEMA = pa.schema(
     [
@@ -150,15 +165,11 @@ TOP_SCHEMA = pa.schema(
         pa.field("sidecar", pa.struct([pa.field("path", pa.string()), pa.field("sizeInBytes", pa.int64())])),
     ]
 )
-"""What is read of the top file of a checkpoint in JSON."""
+"""Fields of the top file of a checkpoint in JSON."""
 
 
 def line_action(line: str, name: str, source: str) -> object:
-    """The action of a name in one line of a commit.
-
-    Raises:
-        InvalidMetadataError: The line is no JSON object.
-    """
+    """Parses one action out of a line; raises `InvalidMetadataError` if the line is no JSON object."""
     try:
         return json.loads(line)[name]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -174,7 +185,7 @@ def _mapping(action: object, name: str, source: str) -> dict[str, Any]:
 
 
 def _pairs(value: object, source: str) -> dict[str, Any]:
-    """A map as JSON gives it (an object) or as Arrow gives it (a list of pairs)."""
+    # JSON has an object for a map, Arrow a list of pairs.
     if isinstance(value, Mapping):
         return dict(value)
     try:

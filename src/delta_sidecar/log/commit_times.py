@@ -1,7 +1,7 @@
-"""In-commit timestamps: since when a table has them, and where a commit holds its own.
+"""In-commit timestamps, and the intervals of table properties.
 
-A table has them by a writer feature and a property. Each commit then begins with a `commitInfo` that says when it was
-made, in times that grow with the version; commits from before that have none.
+A writer feature and a property enable in-commit timestamps. Each commit from then on begins with a `commitInfo` that
+holds its time, and times grow with the version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 COMMIT_INFO_SCHEMA = pa.schema([pa.field("commitInfo", pa.struct([pa.field("inCommitTimestamp", pa.int64())]))])
-"""What is read of a commit to find its in-commit timestamp."""
+"""The field of a commit with its in-commit timestamp."""
 
 _FEATURE = "inCommitTimestamp"
 _ENABLED = "delta.enableInCommitTimestamps"
@@ -34,22 +34,17 @@ _TIME = "delta.inCommitTimestampEnablementTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class Enablement:
-    """Since when the commits of a table have in-commit timestamps.
-
-    Attributes:
-        version: The first version with one.
-        time: That version's timestamp, in milliseconds since the epoch; None where all commits have one.
-    """
+    """The first commit of a table with an in-commit timestamp."""
 
     version: int = 0
-    time: int | None = None
+    time: int | None = None  # in milliseconds since the epoch; None if all commits have one
 
 
 def enablement(protocol: Protocol, metadata: Metadata, table: str) -> Enablement | None:
-    """Since when a table has in-commit timestamps, by the protocol and metadata in force; None where it has none.
+    """The first commit with an in-commit timestamp, by the protocol and metadata in force; None if there are none.
 
     Raises:
-        InvalidMetadataError: Only one of the two properties that say so is there, or one is not a whole number.
+        InvalidMetadataError: One of the two properties for it is missing, or not a whole number.
     """
     properties = metadata.configuration
     is_set = str(properties.get(_ENABLED, "")).strip().lower() == "true"
@@ -66,14 +61,11 @@ def enablement(protocol: Protocol, metadata: Metadata, table: str) -> Enablement
 
 
 def timestamp_in(beginning: bytes, *, is_whole: bool) -> int | None:
-    """The in-commit timestamp in the beginning of a commit.
+    """The timestamp of the first `commitInfo` in the beginning of a commit; None if there is none.
 
     Args:
         beginning: The first bytes of the commit.
-        is_whole: Whether they are all of it, so that the last line is not cut off.
-
-    Returns:
-        What the first `commitInfo` says; None where there is none in these bytes, or it says nothing.
+        is_whole: The commit ends here: the last line is not cut off.
     """
     *lines, last = beginning.split(b"\n")
     for line in [*lines, last] if is_whole else lines:
@@ -99,7 +91,7 @@ def _whole_number(properties: Mapping[str, str], name: str, table: str) -> int |
     return int(text)
 
 
-# Spans of time as Delta's table properties write them, such as `interval 1 week` or `interval 7 days 12 hours`.
+# Intervals of Delta's table properties, such as `interval 1 week` or `interval 7 days 12 hours`.
 
 
 _PIECE = re.compile(r"\s*([+-]?)\s*(\d{1,18})(?:\.(\d{1,9}))?\s+([a-z]+?)s?(?=\s|$)")
@@ -115,10 +107,10 @@ _MICROSECONDS = {
 
 
 def read_interval(text: str) -> timedelta:
-    """Reads a span of time. The word `interval` may be left out, and case does not count.
+    """Parses an interval in any case, with or without the word `interval`.
 
     Raises:
-        ValueError: It is none, or less than nothing. Months and years have no fixed length and are refused.
+        ValueError: It is none, or negative. Months and years have no fixed length and are refused.
     """
     left = re.sub(r"^interval(?=\s)", "", text.strip().lower())
     total, position = Decimal(0), 0

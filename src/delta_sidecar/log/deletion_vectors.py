@@ -1,15 +1,16 @@
-"""Deletion vectors: which rows of a data file are no longer in the table.
+"""Deletion vectors: the rows of a data file that are no longer in the table.
 
-The log has a descriptor of each: where it is stored, how long it is and how many rows it deletes. What it says is held
-against the bytes that are found there.
+The log has a descriptor of each: where it is stored, how long it is and how many rows it deletes. Size, checksum,
+number of rows and highest row of the stored bytes have to agree with it before memory is taken for the rows.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from uuid import UUID
 
 import numpy as np
@@ -19,24 +20,22 @@ from delta_sidecar.errors import DeletionVectorError
 from delta_sidecar.log.identity import decode_paths, is_absolute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
-
-    Numbers = NDArray[np.int64]
-    Words = NDArray[np.uint16]
+    from pyroaring import BitMap64
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """Where the deletion vector of a file is stored.
+    """The descriptor of a file's deletion vector: its place, size and number of rows.
 
     Attributes:
         storage_type: `u` (a file named by a UUID, relative to the table), `p` (an absolute path) or `i` (inline).
         path_or_inline_dv: The encoded UUID with its prefix, the path, or the vector itself, by storage type.
-        offset: Where in its file the vector starts; None for an inline one.
+        offset: Start of the vector in its file; None for an inline one.
         size_in_bytes: Size of the serialized vector.
-        cardinality: How many rows it deletes.
+        cardinality: Number of deleted rows.
     """
 
     storage_type: str
@@ -47,7 +46,7 @@ class DeletionVector:
 
     @property
     def unique_id(self) -> str:
-        """What tells this vector from another of the same data file."""
+        """An id that differs between the vectors of one data file."""
         place = "" if self.offset is None else f"@{self.offset}"
         return f"{self.storage_type}{self.path_or_inline_dv}{place}"
 
@@ -85,10 +84,10 @@ class DeletionVector:
 
 
 def stored_range(vector: DeletionVector) -> tuple[int, int]:
-    """The bytes of its file that a vector takes, first and past the last: its size, the vector, its checksum.
+    """The byte range of a vector in its file: its size, the vector, its checksum.
 
     Raises:
-        DeletionVectorError: It is inline, or the descriptor says where no byte can be.
+        DeletionVectorError: It is inline, or the descriptor has a negative offset or size.
     """
     if vector.storage_type == "i":
         raise _unreadable(vector, "it is stored in the log, not in a file")
@@ -100,10 +99,10 @@ def stored_range(vector: DeletionVector) -> tuple[int, int]:
 
 
 def inline_bytes(vector: DeletionVector) -> bytes:
-    """The bytes of a vector that is stored in the log.
+    """The bytes of an inline vector.
 
     Raises:
-        DeletionVectorError: It is not inline, its text is damaged, or it is not as long as the descriptor says.
+        DeletionVectorError: It is not inline, its text is damaged, or its length is not that of the descriptor.
     """
     if vector.storage_type != "i":
         raise _unreadable(vector, "it is stored in a file, not in the log")
@@ -111,26 +110,26 @@ def inline_bytes(vector: DeletionVector) -> bytes:
         data = decode_z85(vector.path_or_inline_dv)
     except DeletionVectorError as error:
         raise _unreadable(vector, str(error)) from error
-    # Only what fills the last block of four up may be too much.
-    if vector.size_in_bytes < 0 or len(data) - vector.size_in_bytes not in range(_FILLED_TO):
+    # Up to three bytes of padding may follow.
+    if vector.size_in_bytes < 0 or len(data) - vector.size_in_bytes not in range(_BLOCK):
         raise _unreadable(vector, f"its text has {len(data)} bytes, not {vector.size_in_bytes}")
     return data[: vector.size_in_bytes]
 
 
 def deleted_rows(vector: DeletionVector, data: bytes, *, num_rows: int | None = None) -> NDArray[np.int64]:
-    """The indices of the rows that a vector deletes, in ascending order; the first row of a file is 0.
+    """The indices of the deleted rows, in ascending order; the first row of a file is 0.
 
     Args:
         vector: Its descriptor.
-        data: What its file has at `stored_range`, or what `inline_bytes` gives.
-        num_rows: How many rows the data file has, where that is known. No more are deleted, and none behind them.
+        data: The bytes of its file at `stored_range`, or those of `inline_bytes`.
+        num_rows: Number of rows in the data file, if known: a limit for the number of deleted rows and their indices.
 
     Raises:
-        DeletionVectorError: The bytes are damaged, or not what the descriptor says.
+        DeletionVectorError: The bytes are damaged, or do not agree with the descriptor.
     """
     if num_rows is not None and vector.cardinality > num_rows:
         raise _unreadable(vector, f"it deletes {vector.cardinality} rows of a file that has {num_rows}")
-    bitmap = memoryview(data) if vector.storage_type == "i" else _unframed(vector, data)
+    bitmap = data if vector.storage_type == "i" else _unframed(vector, data)
     if len(bitmap) != vector.size_in_bytes:
         raise _unreadable(vector, f"it has {len(bitmap)} bytes, not {vector.size_in_bytes}")
     if not bitmap and not vector.cardinality:
@@ -142,7 +141,7 @@ def deleted_rows(vector: DeletionVector, data: bytes, *, num_rows: int | None = 
 
 
 _UUID_LENGTH, _UUID_BYTES = 20, 16
-_FILLED_TO = 4
+_BLOCK = 4
 _FRAME = struct.Struct(">I")  # the size in front and the checksum behind
 
 
@@ -161,12 +160,12 @@ def _relative_path(vector: DeletionVector, *, prefix: str, name: str) -> str:
     return path
 
 
-def _unframed(vector: DeletionVector, data: bytes) -> memoryview:
-    """The vector without its size and checksum, both of which hold."""
+def _unframed(vector: DeletionVector, data: bytes) -> bytes:
+    """Checks and removes the size and checksum around a stored vector."""
     start, end = stored_range(vector)
     if len(data) != end - start:
         raise _unreadable(vector, f"its file has {len(data)} bytes for it, not {end - start}")
-    bitmap = memoryview(data)[_FRAME.size : -_FRAME.size]
+    bitmap = data[_FRAME.size : -_FRAME.size]
     (size,) = _FRAME.unpack_from(data)
     if size != vector.size_in_bytes:
         raise _unreadable(vector, f"its file gives it {size} bytes, the log {vector.size_in_bytes}")
@@ -184,287 +183,92 @@ def _unreadable(vector: DeletionVector, reason: str) -> DeletionVectorError:
 _LONGEST_NAME = 200
 
 
-# Sets of row indices as deletion vectors hold them: Roaring bitmaps for 64-bit numbers, from bytes.
-#
-# A bitmap of 32-bit numbers is a list of containers. Each holds the numbers of one key, their upper 16 bits, in one of
-# three kinds: an array of the lower 16 bits, a bitset, or runs of a start and a length. A bitmap of 64-bit numbers is a
-# list of such bitmaps, each with the upper 32 bits of its numbers. Containers of one kind that follow each other are
-# decoded together.
-#
-# Nothing is taken on trust: every size is held against the bytes that are there, and every number of rows against what
-# the bytes come to, before memory is taken for it.
+# Row indices as deletion vectors hold them: a magic number, then Roaring bitmaps for 64-bit numbers.
 
 
-PORTABLE_MAGIC = 1681511377
-NATIVE_MAGIC = 1681511376
+_PORTABLE = struct.pack("<I", 1681511377)
+_NATIVE = struct.pack("<I", 1681511376)
+_MOST_ROWS = 1 << 63
 
 
-def decode_rows(data: bytes | memoryview, cardinality: int | None = None, num_rows: int | None = None) -> Numbers:
-    """Decodes a set of row indices; they are in ascending order.
+def decode_rows(data: bytes, cardinality: int | None = None, num_rows: int | None = None) -> NDArray[np.int64]:
+    """Decodes a set of row indices, in ascending order.
 
     Args:
         data: A bitmap as the Delta protocol has it: a magic number, then the portable format, or the one before it.
-        cardinality: How many rows there have to be. Without it a few bytes can ask for much memory: a run of 65,536
-            rows takes four.
-        num_rows: How many rows the data file has. Each index has to be less.
+        cardinality: Expected number of rows. Without it a few bytes can ask for much memory: a run of 65,536 rows
+            takes four.
+        num_rows: Number of rows in the data file. Each index has to be less.
 
     Raises:
         DeletionVectorError: The bytes are not such a set.
     """
-    parts: list[Numbers] = []
-    found = 0
-    for bitmap in _bitmaps(data):
-        found += int(bitmap.counts.sum())
-        if cardinality is not None and found > cardinality:
-            _refuse(f"it says to hold {found} rows or more; there have to be {cardinality}")
-        # Looked at before a bitmap is decoded: there may be many, in files of more than 2**32 rows.
-        if num_rows is not None and bitmap.bases[-1] >= num_rows:
-            _refuse(f"it holds row {bitmap.bases[-1]} or a later one; the file has {num_rows} rows")
-        parts.append(_rows(bitmap))
-        if num_rows is not None and parts[-1][-1] >= num_rows:
-            _refuse(f"it holds row {parts[-1][-1]}; the file has {num_rows} rows")
-    if cardinality is not None and found != cardinality:
-        _refuse(f"it holds {found} rows; there have to be {cardinality}")
-    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *parts])
-
-
-_NO_RUNS, _WITH_RUNS = 12346, 12347  # the cookies
-_OFFSETS_FROM = 4  # containers; a bitmap with runs has no offsets below
-_ARRAY, _BITSET, _RUNS = range(3)
-_MOST_IN_ARRAY = 4096
-_KEYS = 1 << 16
-_BITSET_WORDS = _KEYS // 16
-_AT_ONCE = 32  # containers; this bounds what decoding takes beside the rows themselves
-
-
-@dataclass(frozen=True, slots=True)
-class _Bitmap:
-    """The containers of a bitmap of 32-bit numbers: one element for each, but for `places`.
-
-    Attributes:
-        words: The 16-bit words of all containers.
-        places: Where in `words` a container starts, and at the end where the last one ends.
-        bases: The least row that a container can hold.
-        counts: How many rows a container says to hold.
-        kinds: `_ARRAY`, `_BITSET` or `_RUNS`.
-    """
-
-    words: Words
-    places: Numbers
-    bases: Numbers
-    counts: Numbers
-    kinds: NDArray[np.uint8]
-
-
-def _bitmaps(data: bytes | memoryview) -> Iterator[_Bitmap]:
     magic = data[:4]
-    if magic == struct.pack("<I", PORTABLE_MAGIC):
-        yield from _portable(data)
-    elif magic == struct.pack("<I", NATIVE_MAGIC):
-        yield from _native(data, "<I")
-    elif magic == struct.pack(">I", NATIVE_MAGIC):
-        # The protocol's own example of an inline vector is written this way round.
-        yield from _native(data, ">I")
+    if magic == _PORTABLE:
+        bitmap = _read_portable(data[4:])
+    elif magic in (_NATIVE, _NATIVE[::-1]):
+        # The protocol's own example of an inline vector has its numbers in big-endian order.
+        bitmap = _read_native(data, "<I" if magic == _NATIVE else ">I")
     else:
         _refuse(f"it does not start with the magic number of a known format: {magic.hex() or 'it is empty'}")
+    # The array is made last: a small bitmap may stand for many rows.
+    if cardinality is not None and len(bitmap) != cardinality:
+        _refuse(f"it holds {len(bitmap)} rows; there have to be {cardinality}")
+    if bitmap and bitmap.max() >= (_MOST_ROWS if num_rows is None else num_rows):
+        _refuse(f"it holds row {bitmap.max()}; the file has {'fewer' if num_rows is None else num_rows} rows")
+    return np.frombuffer(bitmap.to_array(), dtype=np.int64)
 
 
-def _portable(data: bytes | memoryview) -> Iterator[_Bitmap]:
-    (count,) = _unpack("<Q", data, 4)
-    at, least = 12, 0
-    for _ in range(count):
-        (high,) = _unpack("<I", data, at)
-        if not least <= high < 1 << 31:
-            _refuse(f"the upper half {high} of row indices is out of order or range")
-        bitmap, at = _bitmap(data, at + 4, high)
-        least = high + 1
-        if bitmap is not None:
-            yield bitmap
-    _expect_end(data, at)
+def _read_portable(data: bytes) -> BitMap64:
+    from pyroaring import BitMap64
+
+    try:
+        # CRoaring's safe reader: it checks every size before it reads and validates the bitmap afterwards.
+        bitmap = BitMap64.deserialize(data)
+    except (ValueError, IndexError) as error:
+        _refuse(f"its bytes are no Roaring bitmap: {error}")
+    # It does not say how many bytes it took: if some are left over, it can do without the last one.
+    with suppress(ValueError):
+        BitMap64.deserialize(data[:-1])
+        _refuse("more bytes follow after its end")
+    return bitmap
 
 
-def _native(data: bytes | memoryview, number: str) -> Iterator[_Bitmap]:
-    """Reads the format that Delta had before: an upper half for every bitmap, from 0 on, and their sizes."""
-    (count,) = _unpack(number, data, 4)
-    at = 8
-    for high in range(count):
-        (size,) = _unpack(number, data, at)
-        bitmap, end = _bitmap(data, at + 4, high)
-        if end - at - 4 != size:
-            _refuse(f"a bitmap says to have {size} bytes and has {end - at - 4}")
-        at = end
-        if bitmap is not None:
-            yield bitmap
-    _expect_end(data, at)
+def _read_native(data: bytes, number: str) -> BitMap64:
+    """Reads Delta's format before the portable one: a size and a 32-bit bitmap for every upper half, from 0 on."""
+    from pyroaring import BitMap64
 
-
-def _bitmap(data: bytes | memoryview, start: int, high: int) -> tuple[_Bitmap | None, int]:
-    """Reads the headers of a bitmap, and gives it and where it ends; None where it is empty."""
-    (cookie,) = _unpack("<I", data, start)
-    if cookie == _NO_RUNS:
-        (count,) = _unpack("<I", data, start + 4)
-        if count > _KEYS:
-            _refuse(f"a bitmap says to have {count} containers")
-        at = start + 8
-        if not count:
-            return None, at
-        has_runs = np.zeros(count, dtype=np.bool_)
-    elif cookie & 0xFFFF == _WITH_RUNS:
-        count = (cookie >> 16) + 1
-        flags = _array(data, start + 4, (count + 7) // 8, "u1")
-        at = start + 4 + len(flags)
-        has_runs = np.unpackbits(flags, count=count, bitorder="little").view(np.bool_)
-    else:
-        _refuse(f"a bitmap starts with {cookie}, which is no cookie of the format")
-    keys, counts = _array(data, at, 2 * count, "<u2").reshape(count, 2).astype(np.int64).T
-    if (keys[1:] <= keys[:-1]).any():
-        _refuse("the keys of containers are out of order")
-    counts += 1
-    kinds = np.where(has_runs, _RUNS, np.where(counts > _MOST_IN_ARRAY, _BITSET, _ARRAY)).astype(np.uint8)
-    at += 4 * count
-    offsets = None
-    if cookie == _NO_RUNS or count >= _OFFSETS_FROM:
-        offsets = _array(data, at, count, "<u4").astype(np.int64) + (start - at - 4 * count)
-        at += 4 * count
-    words = _array(data, at, (len(data) - at) // 2, "<u2")
-    places = _places(words, counts, kinds, offsets)
-    end = at + 2 * int(places[-1])
-    if end > len(data):
-        _refuse("it ends within a container")
-    return _Bitmap(words, places, high << 32 | keys << 16, counts, kinds), end
-
-
-def _places(words: Words, counts: Numbers, kinds: NDArray[np.uint8], offsets: Numbers | None) -> Numbers:
-    """Where containers start, in words, and the last one ends. Offsets are in bytes."""
-    sizes = np.where(kinds == _BITSET, _BITSET_WORDS, counts)
-    if offsets is None:
-        # Only a walk tells where containers behind runs are, of three at most.
-        at = 0
-        for container in range(len(counts)):
-            if kinds[container] == _RUNS:
-                sizes[container] = 1 + 2 * int(_word(words, at))
-            at += int(sizes[container])
-    elif (kinds == _RUNS).any():
-        at_runs = offsets[kinds == _RUNS] // 2
-        if (at_runs < 0).any() or (at_runs >= len(words)).any():
-            _refuse("a container is said to be outside of it")
-        sizes[kinds == _RUNS] = 1 + 2 * words[at_runs].astype(np.int64)
-    places = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-    if offsets is not None and (offsets != 2 * places[:-1]).any():
-        _refuse("containers are not where it says they are")
-    return places
-
-
-def _rows(bitmap: _Bitmap) -> Numbers:
-    for some in _stretches(bitmap):
-        if (_held(bitmap, some) != bitmap.counts[some]).any():
-            _refuse("a container holds another number of rows than it says")
-    ends = np.cumsum(bitmap.counts)
-    rows = np.empty(int(ends[-1]), dtype=np.int64)
-    for some in _stretches(bitmap):
-        first, last = ends[some.start] - bitmap.counts[some.start], ends[some.stop - 1]
-        _DECODERS[bitmap.kinds[some.start]](bitmap, some, rows[first:last])
-    if (rows[1:] <= rows[:-1]).any():
-        _refuse("rows in a container are out of order, or there twice")
-    return rows
-
-
-def _stretches(bitmap: _Bitmap) -> Iterator[slice]:
-    """Cuts containers into stretches of one kind."""
-    changes = (np.flatnonzero(np.diff(bitmap.kinds)) + 1).tolist()
-    for first, last in zip([0, *changes], [*changes, len(bitmap.kinds)], strict=True):
-        for start in range(first, last, _AT_ONCE):
-            yield slice(start, min(start + _AT_ONCE, last))
-
-
-def _held(bitmap: _Bitmap, some: slice) -> Numbers:
-    """How many rows containers of one kind hold, whatever they say."""
-    kind = bitmap.kinds[some.start]
-    if kind == _BITSET:
-        bits = np.bitwise_count(_words_of(bitmap, some)).reshape(-1, _BITSET_WORDS)
-        set_bits: Numbers = bits.sum(axis=1, dtype=np.int64)
-        return set_bits
-    if kind == _RUNS:
-        runs, starts, lengths = _runs_of(bitmap, some)
-        if (runs == 0).any() or (starts + lengths > _KEYS).any():
-            _refuse("a container has no runs, or one beyond its end")
-        held: Numbers = np.add.reduceat(lengths, np.cumsum(runs) - runs)
-        return held
-    return np.diff(bitmap.places[some.start : some.stop + 1])
-
-
-def _decode_arrays(bitmap: _Bitmap, some: slice, rows: Numbers) -> None:
-    rows[:] = _words_of(bitmap, some)
-    rows += np.repeat(bitmap.bases[some], bitmap.counts[some])
-
-
-def _decode_bitsets(bitmap: _Bitmap, some: slice, rows: Numbers) -> None:
-    bits = np.unpackbits(_words_of(bitmap, some).view(np.uint8), bitorder="little")
-    rows[:] = np.flatnonzero(bits.view(np.bool_))
-    bases = bitmap.bases[some]
-    rows += np.repeat(bases - _KEYS * np.arange(len(bases)), bitmap.counts[some])
-
-
-def _decode_runs(bitmap: _Bitmap, some: slice, rows: Numbers) -> None:
-    runs, starts, lengths = _runs_of(bitmap, some)
-    rows[:] = np.arange(len(rows))
-    rows += np.repeat(starts + np.repeat(bitmap.bases[some], runs) - (np.cumsum(lengths) - lengths), lengths)
-
-
-_DECODERS = {_ARRAY: _decode_arrays, _BITSET: _decode_bitsets, _RUNS: _decode_runs}
-
-
-def _words_of(bitmap: _Bitmap, some: slice) -> Words:
-    return bitmap.words[bitmap.places[some.start] : bitmap.places[some.stop]]
-
-
-def _runs_of(bitmap: _Bitmap, some: slice) -> tuple[Numbers, Numbers, Numbers]:
-    """How many runs each container has; where runs start, and their lengths."""
-    words = _words_of(bitmap, some)
-    first = bitmap.places[some] - bitmap.places[some.start]
-    pairs = np.delete(words, first).reshape(-1, 2).astype(np.int64)
-    return words[first].astype(np.int64), pairs[:, 0], pairs[:, 1] + 1
-
-
-def _word(words: Words, at: int) -> int:
-    if at >= len(words):
-        _refuse("it ends within a container")
-    return int(words[at])
-
-
-def _unpack(form: str, data: bytes | memoryview, at: int) -> tuple[int, ...]:
-    if at + struct.calcsize(form) > len(data):
+    found, at = BitMap64(), 8
+    try:
+        (count,) = struct.unpack_from(number, data, 4)
+        for high in range(count):
+            (size,) = struct.unpack_from(number, data, at)
+            found |= _read_portable(struct.pack("<QI", 1, high) + data[at + 4 : at + 4 + size])
+            at += 4 + size
+    except struct.error:
         _refuse("it ends too early")
-    return struct.unpack_from(form, data, at)
-
-
-def _array(data: bytes | memoryview, at: int, count: int, kind: str) -> NDArray[Any]:
-    if at + count * np.dtype(kind).itemsize > len(data):
-        _refuse("it ends too early")
-    return np.frombuffer(data, dtype=kind, count=count, offset=at)
-
-
-def _expect_end(data: bytes | memoryview, at: int) -> None:
     if at != len(data):
         _refuse(f"{len(data) - at} bytes follow after its end")
+    return found
 
 
 def _refuse(reason: str) -> NoReturn:
-    raise DeletionVectorError(reason) from None
+    raise DeletionVectorError(reason)
 
 
 # Z85, the base 85 of deletion vectors: five characters for four bytes, first byte first.
 #
-# Z85 knows whole blocks of four bytes only, and there are two ways to write the bytes that are left over. Delta on
-# Spark fills the block up, and the reader cuts off what is too much. Writers in Rust leave the missing bytes out and
-# begin the block with a `#` for each. No whole block begins with that sign: its number has no room in four bytes.
+# Z85 has whole blocks of four bytes only, and writers differ in the last one. Delta on Spark pads it, and the reader
+# cuts the padding off. Writers in Rust leave the missing bytes out and begin the block with a `#` for each: no whole
+# block begins with that character, since its number would need more than four bytes. (The standard library has Z85
+# from Python 3.13 on, without short blocks.)
 
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
 def decode_z85(text: str) -> bytes:
-    """Decodes a text. What its writer filled the last block up with is still there.
+    """Decodes a text; the padding of its last block is kept.
 
     Raises:
         DeletionVectorError: The text is not Z85.
@@ -473,7 +277,7 @@ def decode_z85(text: str) -> bytes:
         return b""
     last = text[-5:]
     missing = len(last) - len(last.lstrip("#"))
-    if len(text) % 5 or missing > _MOST_MISSING or not _SIGNS.issuperset(text):
+    if len(text) % 5 or missing > _MOST_MISSING or not _CHARACTERS.issuperset(text):
         msg = f"the text that begins with {text[:20]!r} is not Z85"
         raise DeletionVectorError(msg)
     digits = _DIGITS[np.frombuffer(text.encode("ascii"), dtype=np.uint8)].reshape(-1, 5)
@@ -489,7 +293,7 @@ def decode_z85(text: str) -> bytes:
 
 
 _MOST_MISSING = 3
-_SIGNS = frozenset(ALPHABET)
+_CHARACTERS = frozenset(ALPHABET)
 _POWERS = 85 ** np.arange(4, -1, -1)
 _DIGITS = np.zeros(128, dtype=np.int64)
-_DIGITS[[ord(sign) for sign in ALPHABET]] = np.arange(len(ALPHABET))
+_DIGITS[[ord(character) for character in ALPHABET]] = np.arange(len(ALPHABET))

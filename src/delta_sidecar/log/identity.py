@@ -1,7 +1,8 @@
-"""Paths of data files: raw as the log has them, decoded, and canonical for telling files apart.
+"""Paths and keys of data files, as whole Arrow columns.
 
 A path in the log is a URI: `a%20b.parquet` names the file `a b.parquet`, and `/p`, `file:/p` and `file:///p` are one
-file. Everything works on whole Arrow columns.
+file, so a path is raw, decoded or canonical. The key of a logical file is its canonical path and the id of its deletion
+vector, as one unambiguous byte string.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def decode_paths(raw: pa.StringArray) -> pa.StringArray:
 
 
 def canonical_paths(raw: pa.StringArray) -> pa.StringArray:
-    """Paths of which two are equal just where they name the same file."""
+    """Decoded paths in a form that is equal if and only if they name the same file."""
     decoded = decode_paths(raw)
     if not _holds(decoded, ":"):
         return decoded
@@ -51,7 +52,7 @@ def canonical_paths(raw: pa.StringArray) -> pa.StringArray:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a decoded path names a file by itself, not relative to the table."""
+    """True for a decoded path that is not relative to the table."""
     return path.startswith("/") or _SCHEME.match(path) is not None
 
 
@@ -68,12 +69,12 @@ def _content(array: pa.StringArray) -> NDArray[np.uint8]:
     return np.frombuffer(data, dtype=np.uint8)[first:last]
 
 
-def _holds(array: pa.StringArray, sign: str) -> bool:
-    return bool((_content(array) == ord(sign)).any())
+def _holds(array: pa.StringArray, character: str) -> bool:
+    return bool((_content(array) == ord(character)).any())
 
 
 def _escapes(array: pa.StringArray) -> set[bytes] | None:
-    """The distinct escapes in a column; None where a percent sign stands by itself."""
+    """The distinct escapes in a column; None if a percent sign begins none."""
     text = _content(array).tobytes()
     found = _ESCAPE.findall(text)
     return set(found) if len(found) == text.count(b"%") else None
@@ -91,11 +92,8 @@ def _decode_each(raw: pa.StringArray) -> pa.StringArray:
     return strings(one(path) for path in raw.to_pylist())
 
 
-# Keys of logical files: (canonical path, deletion vector id), as one byte string that cannot be ambiguous.
-
-
 def file_keys(fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """The key of each file action, from its `path` and, where there, its `deletionVector`.
+    """The key of each action, from its `path` and its `deletionVector`, if that is there.
 
     The path's length in bytes goes before it, so that no path and id together look like another path and id.
     """
@@ -115,7 +113,7 @@ def key_paths(keys: pa.BinaryArray) -> pa.StringArray:
 
 
 def unique_ids(descriptors: pa.StructArray) -> pa.StringArray | None:
-    """The unique id of each row's deletion vector, null where it has none; None where no row has one."""
+    """The unique id of each deletion vector, null for a row without one; None if no row has one."""
     if descriptors.null_count == len(descriptors):
         return None
     # flatten() lays the struct's own nulls over its fields.

@@ -29,7 +29,7 @@ LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 
 
 class LogFileKind(Enum):
-    """What a file of the log is."""
+    """The kinds of files that a replay looks at."""
 
     COMMIT = "commit"
     CHECKSUM = "checksum"
@@ -41,21 +41,13 @@ class LogFileKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogFileName:
-    """A file name of the log, taken apart.
-
-    Attributes:
-        kind: What the file is.
-        version: The version it belongs to; for a compacted commit the first one.
-        part: Number of this part, from 1, for a part of a multi-part checkpoint.
-        parts: How many parts that checkpoint has.
-        last_version: The last version of a compacted commit.
-    """
+    """A parsed file name of the log."""
 
     kind: LogFileKind
-    version: int
-    part: int = 0
+    version: int  # of a compacted commit the first one
+    part: int = 0  # of a multi-part checkpoint, from 1
     parts: int = 0
-    last_version: int = 0
+    last_version: int = 0  # of a compacted commit
 
 
 def commit_path(version: int) -> str:
@@ -74,7 +66,7 @@ def listing_start(version: int) -> str:
 
 
 def parse_log_name(path: str) -> LogFileName | None:
-    """Takes the path of a file below the table apart; None where it is no file that a replay looks at."""
+    """Parses a path relative to the table; None if it is no file that a replay looks at."""
     match = _NAME.fullmatch(path)
     if match is None:
         return None
@@ -106,14 +98,7 @@ _COMPACTED = re.compile(r"(?P<last>\d{20})\.compacted\.json", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """What a `{version}.crc` file says of the table at that version.
-
-    Attributes:
-        protocol: The protocol in force.
-        metadata: The metadata in force.
-        num_files: How many files are live; None where it does not say.
-        num_bytes: Their size together; None where it does not say.
-    """
+    """The content of a `{version}.crc` file; None for a total that it lacks."""
 
     protocol: Protocol
     metadata: Metadata
@@ -122,13 +107,13 @@ class Checksum:
 
 
 def last_checkpoint_version(data: bytes) -> int | None:
-    """The version in a `_last_checkpoint` file; None where it makes no sense."""
+    """The version in a `_last_checkpoint` file; None if it holds no valid one."""
     version = _object(data).get("version")
     return version if isinstance(version, int) and not isinstance(version, bool) and version >= 0 else None
 
 
 def read_checksum(data: bytes) -> Checksum | None:
-    """Reads a checksum file; None where it lacks the protocol or the metadata."""
+    """Parses a checksum file; None if it lacks the protocol or the metadata."""
     fields = _object(data)
     metadata = fields.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("partitionColumns"), list):

@@ -1,4 +1,4 @@
-"""Partition values: strings in the log, values of the column's type for everyone else."""
+"""Partition values: strings in the log, typed columns everywhere else."""
 
 from __future__ import annotations
 
@@ -18,35 +18,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTexts:
-    """Raw values of one partition column.
+    """Raw values of one partition column, a row a file."""
 
-    Attributes:
-        texts: One value a file; null is the value null, or that nobody tells.
-        told: Which values the log tells.
-    """
-
-    texts: pa.StringArray
-    told: NDArray[np.bool_]
+    texts: pa.StringArray  # null for the value null, and for a value that the log does not have
+    told: NDArray[np.bool_]  # the rows whose value the log has
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """Typed values of one partition column.
-
-    Attributes:
-        values: One value a file; null is the value null.
-        zoneless: For a timestamp, which values were written without a zone, in whatever zone the writer was.
-    """
+    """Typed values of one partition column, a row a file."""
 
     values: pa.Array
-    zoneless: pa.BooleanArray | None = None
+    zoneless: pa.BooleanArray | None = None  # timestamps that were written without a zone, in the writer's own
 
 
 def read_partition_column(text: pa.StringArray, type: pa.DataType) -> PartitionColumn | None:  # noqa: A002
-    """Reads the strings of one partition column; an empty string is null.
+    """Parses the strings of one partition column; an empty string is null.
 
     Returns:
-        None where a text is no value of the type, or the type's texts are not for comparing.
+        None if a text is no value of the type, or values of the type cannot be compared.
     """
     empty = pc.equal(text, scalar("", pa.string()))
     text = pc.if_else(empty, scalar(None, pa.string()), text)
@@ -67,11 +57,11 @@ def read_partition_column(text: pa.StringArray, type: pa.DataType) -> PartitionC
 
 
 def read_known_values(texts: PartitionTexts, type: pa.DataType) -> tuple[PartitionTexts, PartitionColumn | None]:  # noqa: A002
-    """Reads the strings of one partition column, whatever else is among them.
+    """Parses the strings of one partition column, invalid ones too.
 
     Returns:
-        The texts, of which those that are no value of the type count as not told, and their values; None where the
-        type's texts are not for comparing.
+        The texts, with `told` cleared for those that are no value of the type, and the typed values; None for those of
+        a type that cannot be compared.
     """
     column = read_partition_column(texts.texts, type)
     if column is not None or pa.types.is_binary(type) or pa.types.is_null(type):
@@ -90,7 +80,7 @@ def read_known_values(texts: PartitionTexts, type: pa.DataType) -> tuple[Partiti
 
 
 def lookup(values: pa.MapArray, name: str) -> PartitionTexts:
-    """The value under a name in each row's map of partition values. A map without the name does not tell it."""
+    """The value of a name in each row's map of partition values; `told` is false for a map without it."""
     offsets = numbers_of(values.offsets).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     keys, items = values.keys.slice(first, last - first), values.items.slice(first, last - first)

@@ -1,7 +1,7 @@
-"""The table's schema: from the JSON in metaData to Arrow, and from logical names to physical ones.
+"""The table's schema: Arrow types from the JSON in metaData, column mapping, and the features that are supported.
 
 With column mapping, everything in the log (partition values, statistics) and in the data files is under *physical*
-names; users speak in *logical* ones. A `TableSchema` holds both and the way between them.
+names; users see *logical* ones. A `TableSchema` maps one to the other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TableSchema:
         incomparable: Logical paths of columns whose bounds in the log cannot be compared with a value of the column:
             those with a collation (another order than that of bytes), and those whose type has changed (the bounds
             of older files were rounded as the old type).
-        unknown_changes: Changes of types, under type widening, that are not among those that are known.
+        unknown_changes: Changes of types, under type widening, that this reader does not know.
     """
 
     logical: pa.Schema
@@ -57,16 +57,16 @@ class TableSchema:
         return tuple(self.physical_names[(name,)][0] for name in self.partition_columns)
 
     def instants(self) -> frozenset[ColumnPath]:
-        """Physical paths of the timestamps that are moments in time, not readings of a clock."""
+        """Physical paths of the columns of type `timestamp`, which are in UTC (`timestamp_ntz` is not)."""
         moment = pa.timestamp("us", "UTC")
         paths = self.physical_names.items()
-        return frozenset(physical for logical, physical in paths if _type_at(self.logical, logical) == moment)
+        return frozenset(physical for logical, physical in paths if type_at(self.logical, logical) == moment)
 
     def bounded_types(self) -> dict[ColumnPath, pa.DataType]:
         """Arrow type of every column that may have comparable bounds in the log, by its physical path."""
         types: dict[ColumnPath, pa.DataType] = {}
         for logical, physical in self.physical_names.items():
-            kind = _type_at(self.logical, logical)
+            kind = type_at(self.logical, logical)
             if not pa.types.is_nested(kind) and logical not in self.incomparable:
                 types[physical] = kind
         return types
@@ -88,7 +88,7 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
         raise InvalidMetadataError(msg) from error
     partition_columns = tuple(_resolve(name, walk.names, table) for name in metadata.partition_columns)
     if mode == "none":
-        # The log has partition values under the names in metaData, whatever case the schema has them in.
+        # The log has partition values under the names in metaData, even if their case in the schema differs.
         walk.names |= {(name,): (raw,) for name, raw in zip(partition_columns, metadata.partition_columns, strict=True)}
     return TableSchema(
         logical=pa.schema(list(logical)),
@@ -101,7 +101,8 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
     )
 
 
-def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
+def type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
+    """The type of a column, or of a field of a struct."""
     kind = schema.field(path[0]).type
     for name in path[1:]:
         kind = kind.field(name).type
@@ -109,13 +110,13 @@ def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
 
 
 UNKNOWN_TYPE = b"delta.unknownType"
-"""Key in a field's Arrow metadata with the name of a Delta type that has no Arrow type here."""
+"""Key in a field's Arrow metadata: the name of a Delta type without an Arrow type."""
 
 COLLATIONS = "__COLLATIONS"
-"""Key in a field's metadata with the collations of its texts: by which order, and as equal to what, they count."""
+"""Key in a field's metadata: the collations of its texts."""
 
 VARIANT_TYPE = b"delta.variantType"
-"""Key in the Arrow metadata of a field that is a variant; lists and maps have it at their own fields."""
+"""Key in the Arrow metadata of a variant; inside lists and maps it is at their own fields."""
 
 
 class _Walk:
@@ -188,7 +189,7 @@ class _Walk:
         return self._type(str(node["type"]), logical, physical)
 
     def _inner(self, name: str, node: object) -> tuple[pa.Field, pa.Field, dict[str, str]]:
-        """The fields of a list or map, and what is to be said of the column that it is in."""
+        """A field of a list or map, logical and physical, and metadata for the column around it."""
         kind, kind_physical, extra = self._type(node, None, None)
         own = {key: extra.pop(key) for key in (VARIANT_TYPE.decode(),) if key in extra} or None
         return pa.field(name, kind, metadata=own), pa.field(name, kind_physical, metadata=own), extra
@@ -249,7 +250,7 @@ def _resolve(name: str, names: Mapping[ColumnPath, ColumnPath], table: str) -> s
     raise InvalidMetadataError(msg)
 
 
-# Which tables may be read: protocol versions and reader features.
+# Supported protocol versions and reader features.
 
 
 MAX_READER_VERSION = 3
@@ -279,7 +280,7 @@ _HINTS = {
 
 
 def check_readable(protocol: Protocol, table: str) -> None:
-    """Refuses a table that asks its readers for more than this library implements.
+    """Refuses a table with an unknown reader version or reader feature.
 
     Raises:
         UnsupportedProtocolVersionError: The reader version is unknown.
@@ -303,10 +304,8 @@ def check_readable(protocol: Protocol, table: str) -> None:
         raise UnsupportedFeatureError(msg, unknown)
 
 
-# Changes of a column's type that the table's schema tells of, and whether files from before them can be read.
-#
-# Type widening lets a column become wider while its older files stay as they are. The schema keeps each change in the
-# field's `delta.typeChanges`, so that a reader who does not know one of them can tell before it reads a row.
+# Type widening: a column becomes wider while its older files stay as they are. The schema keeps each change in the
+# field's `delta.typeChanges`, so a reader finds a change that it does not know before it reads a row.
 
 
 TYPE_CHANGES = "delta.typeChanges"
@@ -318,15 +317,9 @@ _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 
 @dataclass(frozen=True, slots=True)
 class TypeChange:
-    """One change of a type.
+    """One change of a column's type."""
 
-    Attributes:
-        column: The column, with the way to what is inside it.
-        before: The type before.
-        after: The type after.
-    """
-
-    column: str
+    column: str  # with the path to the part of it that changed
     before: str
     after: str
 
@@ -335,7 +328,7 @@ class TypeChange:
 
     @property
     def is_known(self) -> bool:
-        """Whether values of the type before are values of the type after."""
+        """True if every value of the old type is a value of the new one."""
         before, after = self.before, self.after
         if before == after:
             return True
@@ -354,14 +347,10 @@ class TypeChange:
 
 
 def type_changes(column: str, metadata: Mapping[str, Any]) -> Iterator[TypeChange]:
-    """The changes that a field tells of.
-
-    Args:
-        column: The field's name with those above it.
-        metadata: What the schema says of the field.
+    """The type changes in a field's metadata.
 
     Raises:
-        KeyError: What it says is not what a change looks like; also ValueError, TypeError and AttributeError.
+        KeyError: A change is malformed; also ValueError, TypeError and AttributeError.
     """
     for change in metadata.get(TYPE_CHANGES) or ():
         inside = change.get("fieldPath")

@@ -1,7 +1,7 @@
 """The part of a log that makes up one version: a base and the commits after it.
 
-`LogSegmentBuilder` is fed the listing, in any order and page by page, and keeps only numbers: which versions have
-a commit, a checksum, a complete checkpoint.
+`LogSegmentBuilder` collects a listing, in any order and page by page, and keeps numbers only: the versions with a
+commit, a checksum, a complete checkpoint. A log may have millions of commits.
 """
 
 from __future__ import annotations
@@ -23,14 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Commits of a log without a gap, as numbers: there may be millions of them.
-#
-# A tail is what comes after a base. It is gone through newest first, a window of 1,000 versions at a time, so that
-# names and requests are made for one window and no more.
-
-
 WINDOW = 1_000
-"""Versions in a window of a tail."""
+"""Versions in a window of a tail: names and requests are made for one window at a time, newest first."""
 
 Commit = tuple[int, str, int]
 """Version, path and size."""
@@ -38,15 +32,9 @@ Commit = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """Listed commits, version after version.
+    """Listed commits without a gap: their sizes, and the times the store wrote them (milliseconds since the epoch)."""
 
-    Attributes:
-        first: The first version.
-        sizes: Size of each in bytes.
-        times: When each was written, by the store, in milliseconds since the epoch.
-    """
-
-    first: int = 0
+    first: int = 0  # version
     sizes: array[int] = field(default_factory=lambda: array("q"), repr=False)
     times: array[int] = field(default_factory=lambda: array("q"), repr=False)
 
@@ -61,23 +49,17 @@ class CommitRange:
         return self.sizes[version - self.first]
 
     def time(self, version: int) -> int:
-        """When a commit was written, by the store."""
+        """The time at which the store wrote a commit."""
         return self.times[version - self.first]
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The commits after a base, newest first.
+    """The commits after a base, newest first."""
 
-    Attributes:
-        commits: All that are listed.
-        newest: The newest version of the tail.
-        base: Version of the base: the tail's are above it.
-    """
-
-    commits: CommitRange
+    commits: CommitRange  # all that are listed
     newest: int
-    base: int
+    base: int  # version of the base; the first of the tail is the next one
 
     def __len__(self) -> int:
         return max(0, self.newest - self.base)
@@ -87,24 +69,24 @@ class Tail:
 
     @property
     def nbytes(self) -> int:
-        """Their size together."""
+        """Total size of the commits."""
         first = self.commits.first
         return sum(self.commits.sizes[self.base + 1 - first : self.newest + 1 - first]) if self else 0
 
     def window(self) -> tuple[Commit, ...]:
-        """The newest 1,000 of them."""
+        """The newest commits, at most `WINDOW`."""
         return tuple(self._commits(self.newest, max(self.base, self.newest - WINDOW)))
 
     def rest(self) -> Tail:
-        """Those after the window."""
+        """The tail below the window."""
         return self.up_to(self.newest - WINDOW)
 
     def up_to(self, version: int) -> Tail:
-        """Those up to a version."""
+        """The tail up to a version."""
         return replace(self, newest=min(self.newest, version))
 
     def above(self, version: int) -> Tail:
-        """Those above a version."""
+        """The tail above a version."""
         return replace(self, base=max(self.base, version))
 
     def _commits(self, newest: int, base: int) -> Iterator[Commit]:
@@ -112,7 +94,7 @@ class Tail:
 
 
 class ListedCommits:
-    """Listed commits, in any order: version, size and time of each, and nothing else."""
+    """Collects listed commits, in any order: version, size and time of each."""
 
     def __init__(self) -> None:
         self._versions, self._sizes, self._times = array("q"), array("q"), array("q")
@@ -122,7 +104,7 @@ class ListedCommits:
         return len(self._versions)
 
     def add(self, version: int, size: int, time: int) -> None:
-        """Takes one."""
+        """Adds a commit."""
         self._versions.append(version)
         self._sizes.append(size)
         self._times.append(time)
@@ -135,28 +117,28 @@ class ListedCommits:
         return int(versions[-1]) if len(versions) else -1
 
     def time(self, version: int) -> int | None:
-        """When a commit was written; None where it was not listed."""
+        """The time at which the store wrote a commit; None if it was not listed."""
         versions, rows = self._in_order()
         at = int(np.searchsorted(versions, version))
         return self._times[rows[at]] if at < len(versions) and versions[at] == version else None
 
     def missing(self, base: int, version: int, most: int) -> list[int]:
-        """The first versions above a base and up to a version that were not listed."""
+        """The first unlisted versions above a base and up to a version, at most `most`."""
         versions, _ = self._in_order()
         listed = versions[(versions > base) & (versions <= version)]
         absent: list[int] = []
         if len(listed) == version - base:
             return absent
-        wanted = base + 1
+        expected = base + 1
         for at in chain(listed.tolist(), [version + 1]):
-            absent += range(wanted, min(at, wanted + most - len(absent)))
+            absent += range(expected, min(at, expected + most - len(absent)))
             if len(absent) == most:
                 break
-            wanted = at + 1
+            expected = at + 1
         return absent
 
     def up_to(self, version: int) -> CommitRange:
-        """Those up to a version, down to the first gap."""
+        """The commits up to a version, down to the first gap."""
         versions, rows = self._in_order()
         versions = versions[: int(np.searchsorted(versions, version, side="right"))]
         if not len(versions) or versions[-1] != version:
@@ -168,7 +150,7 @@ class ListedCommits:
         return CommitRange(int(versions[start]), _taken(self._sizes, chosen), _taken(self._times, chosen))
 
     def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Versions in order, and where each was added; of one that was added twice, the last time."""
+        """Versions in order, and the row of each; of one that was added twice, the last row."""
         if self._sorted is None:
             added = np.array(self._versions, dtype=np.int64)
             rows = np.argsort(added, kind="stable")
@@ -187,72 +169,47 @@ _HIGHEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file of the log, as a listing shows it.
+    """A file of the log, as a listing shows it."""
 
-    Attributes:
-        path: Relative to the table.
-        size: In bytes.
-        last_modified: When it was written, by the store, in milliseconds since the epoch.
-        e_tag: What identifies its contents; None where the store gives none.
-    """
-
-    path: str
+    path: str  # relative to the table
     size: int
-    last_modified: int = 0
-    e_tag: str | None = None
+    last_modified: int = 0  # milliseconds since the epoch, by the store
+    e_tag: str | None = None  # None if the store has none
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFiles:
-    """The files of one complete checkpoint.
-
-    Attributes:
-        version: The version whose state it holds.
-        files: In order of the parts; a V2 checkpoint has its top file only.
-    """
+    """The files of one complete checkpoint."""
 
     version: int
-    files: tuple[ListedFile, ...]
+    files: tuple[ListedFile, ...]  # in order of the parts; of a V2 checkpoint the top file only
 
     @property
     def name(self) -> str:
-        """The first file's name, which tells this checkpoint from others of the same version."""
+        """The first file's name, unique among the checkpoints of a version."""
         return self.files[0].path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """What a listing showed of a log, cut at a version.
-
-    Attributes:
-        version: The version that is read.
-        latest: The newest version that the listing showed.
-        commits: The listed commits up to that version, down to the first gap.
-        checkpoints: Complete checkpoints that can be a base of it, newest first.
-        checksums: Versions up to it that have a checksum file: the newest ones, and those of checkpoints.
-        from_start: Whether the commits reach down to version 0 without a gap.
-        sidecars: The listed files of the `_sidecars` folder, by name.
-        complete: Whether the whole log was listed, not only its end.
-        e_tag: What identifies the contents of the version's own commit; None where that was not listed.
-        superseded: When the next version was written, by the store; None where there is none, or it was not listed.
-    """
+    """The listed log, cut at a version."""
 
     version: int
-    latest: int
-    commits: CommitRange
-    checkpoints: tuple[CheckpointFiles, ...]
-    checksums: frozenset[int]
-    from_start: bool
-    sidecars: Mapping[str, ListedFile]
-    complete: bool
-    e_tag: str | None = None
-    superseded: int | None = None
+    latest: int  # the newest version in the listing
+    commits: CommitRange  # up to the version, down to the first gap
+    checkpoints: tuple[CheckpointFiles, ...]  # complete ones that can be a base of the version, newest first
+    checksums: frozenset[int]  # versions that have one: the newest ones, and those of checkpoints
+    from_start: bool  # the commits reach down to version 0
+    sidecars: Mapping[str, ListedFile]  # the files of the `_sidecars` folder, by name
+    complete: bool  # the whole log was listed, not only its end
+    e_tag: str | None = None  # of the version's own commit; None if that was not listed
+    superseded: int | None = None  # time of the next version, by the store; None if that was not listed
 
     def is_same_history(self, other: LogSegment) -> bool:
-        """Whether another listing proves to be of the same history.
+        """True if another listing proves to be of the same history.
 
-        It does where both show the version's own commit, or a checkpoint of it, with the same contents: a clean-up
-        leaves the commit of its checkpoint there.
+        Proof is the version's own commit, or a checkpoint of it, with the same contents in both: a clean-up keeps the
+        commit of its checkpoint.
         """
         own, others = self._own_files(), other._own_files()
         common = own.keys() & others.keys()
@@ -263,7 +220,7 @@ class LogSegment:
         return Tail(self.commits, self.version, base_version)
 
     def _own_files(self) -> dict[str, str]:
-        """The version's own commit and checkpoints: what identifies the contents of each, by path."""
+        """Identities of the contents of the version's own commit and checkpoints, by path."""
         found = {}
         if self.version in self.commits:
             size, time = self.commits.size(self.version), self.commits.time(self.version)
@@ -276,17 +233,11 @@ class LogSegment:
 
 @dataclass(slots=True)
 class LogSegmentBuilder:
-    """Collects a listing and says what it amounts to.
+    """Collects a listing and cuts it at a version."""
 
-    Attributes:
-        complete: Whether the whole log is listed, not only its end.
-        excluded: Names of checkpoints that turned out to be unusable.
-        wanted: The version that is to be read; None for the newest.
-    """
-
-    complete: bool = True
-    excluded: frozenset[str] = frozenset()
-    wanted: int | None = None
+    complete: bool = True  # the whole log is listed, not only its end
+    excluded: frozenset[str] = frozenset()  # names of checkpoints that proved unusable
+    wanted: int | None = None  # the version to be read; None for the newest
     _commits: ListedCommits = field(default_factory=ListedCommits)
     _checksums: array[int] = field(default_factory=lambda: array("q"))
     _checkpoints: dict[int, list[CheckpointFiles]] = field(default_factory=lambda: defaultdict(list))
@@ -295,7 +246,7 @@ class LogSegmentBuilder:
     _tagged: tuple[int, str | None] = (-1, None)
 
     def add_all(self, listed: Iterable[ListedFile]) -> None:
-        """Takes a page of the listing."""
+        """Adds a page of the listing."""
         for file in listed:
             self.add(file)
 
@@ -305,7 +256,7 @@ class LogSegmentBuilder:
         self.add_all(starmap(ListedFile, zip(*columns, strict=True)))
 
     def add(self, file: ListedFile) -> None:
-        """Takes one listed file."""
+        """Adds one listed file."""
         if file.path.startswith(SIDECAR_FOLDER):
             self._sidecars[file.path[len(SIDECAR_FOLDER) :]] = file
             return
@@ -319,22 +270,22 @@ class LogSegmentBuilder:
         elif name.kind is LogFileKind.CHECKSUM:
             self._checksums.append(name.version)
         elif name.kind in (LogFileKind.CHECKPOINT, LogFileKind.V2_CHECKPOINT):
-            self._take(CheckpointFiles(name.version, (file,)))
+            self._add_checkpoint(CheckpointFiles(name.version, (file,)))
         elif name.kind is LogFileKind.CHECKPOINT_PART and 1 <= name.part <= name.parts:
             parts = self._parts[name.version, name.parts]
             parts[name.part] = file
             if len(parts) == name.parts:
                 files = tuple(parts[number] for number in range(1, name.parts + 1))
-                self._take(CheckpointFiles(name.version, files))
+                self._add_checkpoint(CheckpointFiles(name.version, files))
 
-    def _take(self, found: CheckpointFiles) -> None:
-        """Keeps a complete checkpoint; one that is listed twice counts once."""
+    def _add_checkpoint(self, found: CheckpointFiles) -> None:
+        # One that is listed twice counts once.
         others = [other for other in self._checkpoints[found.version] if other.name != found.name]
         self._checkpoints[found.version] = [*others, found]
 
     @property
     def is_empty(self) -> bool:
-        """Whether no commit and no complete checkpoint was listed."""
+        """True if no commit and no complete checkpoint was listed."""
         return not len(self._commits) and not self._checkpoints
 
     @property
@@ -348,7 +299,7 @@ class LogSegmentBuilder:
         return self._sidecars
 
     def checkpoints(self, version: int) -> list[CheckpointFiles]:
-        """The complete checkpoints up to a version, newest first, those that proved unusable left out."""
+        """The complete, usable checkpoints up to a version, newest first."""
         found = [
             checkpoint
             for at in sorted(self._checkpoints, reverse=True)
@@ -358,19 +309,16 @@ class LogSegmentBuilder:
         return [checkpoint for checkpoint in found if checkpoint.name not in self.excluded]
 
     def missing(self, version: int, most: int, other_base: int = -1) -> list[int]:
-        """The first commits that a version needs after its newest base and that were not listed.
+        """The first unlisted commits, at most `most`, between the newest base and a version.
 
-        Args:
-            version: The version.
-            most: How many to tell, at most.
-            other_base: Version of the newest base that is no checkpoint; -1 where there is none.
+        `other_base` is the version of the newest base that is no checkpoint; -1 for none.
         """
         checkpoints = self.checkpoints(version)
         base = max(other_base, checkpoints[0].version if checkpoints else -1)
         return self._commits.missing(base, version, most)
 
     def build(self, version: int) -> LogSegment:
-        """Cuts what was listed at a version. Only bases with every commit after them are kept."""
+        """Cuts the listing at a version. Only bases with every commit after them are kept."""
         commits = self._commits.up_to(version)
         reachable = commits.first - 1
         checkpoints = tuple(found for found in self.checkpoints(version) if found.version >= reachable)

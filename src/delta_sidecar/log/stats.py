@@ -1,13 +1,12 @@
 """Statistics of data files as Arrow columns: from their JSON text, in bulk, or from the struct of a checkpoint.
 
-Only the columns that are asked for are decoded. A text that cannot be read, or a value of another type than the
-column, is *unknown*, which never drops a file.
+Only requested columns are decoded. A text that cannot be parsed, or a value of another type than the column, is
+*unknown* (null), which never drops a file.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,8 +23,6 @@ from delta_sidecar.log.values import parse_timestamps
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
     from delta_sidecar.log.schema import ColumnPath
 
 
@@ -40,21 +37,15 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class FileStatistics:
-    """Statistics of a batch of files.
+    """Statistics of a batch of files, a row a file."""
 
-    Attributes:
-        num_records: Rows in each file, deleted ones included.
-        tight: Whether bounds are exact values of valid rows; null counts as true.
-        columns: By physical path.
-    """
-
-    num_records: pa.Array | None
-    tight: pa.Array | None
-    columns: Mapping[ColumnPath, ColumnStatistics]
+    num_records: pa.Array | None  # deleted rows included
+    tight: pa.Array | None  # bounds are exact values of valid rows; null counts as true
+    columns: Mapping[ColumnPath, ColumnStatistics]  # by physical path
 
 
 def parse_statistics(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType]) -> FileStatistics:
-    """Reads the statistics of some columns out of JSON texts."""
+    """Parses the statistics of some columns out of JSON texts."""
     schema = _json_schema(columns)
     try:
         parsed = _parse_all(text, schema)
@@ -64,32 +55,31 @@ def parse_statistics(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataT
 
 
 def parse_members(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.StructArray:
-    """Reads JSON texts that are statistics of the columns and nothing else.
+    """Parses JSON texts strictly: they hold statistics of the columns and nothing else.
 
-    Timestamps and dates are texts, as they stand there. The fields are the same for the same columns. A column of no
-    type (None) may have null for bounds, and nothing else.
+    Timestamps and dates stay texts. The bounds of a column without a type (None) can only be null.
 
     Raises:
-        pa.ArrowInvalid: A text is no object, has a member that is no statistic of the columns or is there twice, or a
-            value of another type than its column has.
+        pa.ArrowInvalid: A text is no object, has an unknown or repeated member, or a value of another type than its
+            column.
     """
     if not pc.all(_begins(text), min_count=0).as_py():
         msg = "a text is no JSON object"
         raise pa.ArrowInvalid(msg)
     schema = _json_schema(columns)
     absent = [name for name in ("minValues", "maxValues", "nullCount") if name not in schema.names]
-    # Arrow does not look into what it refuses, so that no text can nest too deep for it.
+    # Arrow does not descend into a member that it refuses, so no text can nest too deep for it.
     return _parse_all(text, pa.schema([*schema, *(pa.field(name, pa.struct([])) for name in absent)]), others="error")
 
 
 def parse_num_records(text: pa.StringArray) -> pa.Int64Array:
-    """Reads only the number of rows out of JSON texts; null is unknown."""
+    """Parses only the number of rows out of JSON texts; null is unknown."""
     counts = parse_statistics(text, {}).num_records
     return pa.nulls(len(text), pa.int64()) if counts is None else counts
 
 
 def struct_statistics(stats: pa.StructArray, columns: Mapping[ColumnPath, pa.DataType]) -> FileStatistics:
-    """Takes the statistics of some columns out of a struct such as a checkpoint's `stats_parsed`."""
+    """The statistics of some columns, from a struct such as a checkpoint's `stats_parsed`."""
     fields = _Fields(stats)
     found = {
         path: ColumnStatistics(
@@ -107,7 +97,7 @@ def struct_statistics(stats: pa.StructArray, columns: Mapping[ColumnPath, pa.Dat
 
 
 def struct_leaves(columns: Iterable[ColumnPath]) -> list[ColumnPath]:
-    """Paths below a `stats_parsed` struct that hold what `struct_statistics` takes."""
+    """The paths below a `stats_parsed` struct that `struct_statistics` reads."""
     leaves: list[ColumnPath] = [("numRecords",), ("tightBounds",)]
     for path in columns:
         leaves += [(part, *path) for part in ("minValues", "maxValues", "nullCount")]
@@ -115,7 +105,7 @@ def struct_leaves(columns: Iterable[ColumnPath]) -> list[ColumnPath]:
 
 
 class _Fields:
-    """The fields of a struct, however deep; each struct is taken apart once, whatever is asked of it."""
+    """The nested fields of a struct; each struct is flattened once."""
 
     def __init__(self, root: pa.StructArray) -> None:
         self._root = root
@@ -128,7 +118,7 @@ class _Fields:
                 return None
             above = path[:depth]
             if above not in self._flat:
-                # flatten() lays the parent's nulls over the child. Several fields of one name tell nothing.
+                # flatten() lays the parent's nulls over the child. A name that occurs twice is unknown.
                 names = Counter(field.name for field in array.type)
                 fields = zip((field.name for field in array.type), array.flatten(), strict=True)
                 self._flat[above] = {field: column for field, column in fields if names[field] == 1}
@@ -137,7 +127,7 @@ class _Fields:
 
 
 def _typed(array: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
-    # Arrow takes numbers from JSON that have more digits than their decimal type.
+    # Arrow accepts numbers in JSON with more digits than their decimal type has.
     is_decimal = array is not None and pa.types.is_decimal(array.type)
     if array is None or (array.type == kind and not is_decimal):
         return array
@@ -157,13 +147,13 @@ def _timestamps(array: pa.Array, kind: pa.TimestampType) -> pa.Array:
     values, zoneless = parse_timestamps(array)
     if kind.tz is None:
         return values.cast(kind)
-    # Without a zone nobody can tell which instant is meant.
+    # Without a zone the instant is unknown.
     known = pc.if_else(zoneless, scalar(None, pa.timestamp("us")), values)
     return known.cast(pa.timestamp("us", kind.tz)).cast(kind)
 
 
 def _cast_each(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Casts value by value, so that one odd value does not cost the others; it becomes unknown."""
+    """Casts by halves, so that only the values that do not fit become unknown."""
     if len(array) == 1 or array.null_count == len(array):
         return pa.nulls(len(array), kind)
     half = len(array) // 2
@@ -172,7 +162,6 @@ def _cast_each(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _json_schema(columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.Schema:
-    """The schema of statistics texts; a column of no type (None) has bounds that can only be null."""
     bounds: dict[str, Any] = {}
     counts: dict[str, Any] = {}
     for path, kind in columns.items():
@@ -189,7 +178,7 @@ def _json_schema(columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.Schema:
 
 
 def _json_type(kind: pa.DataType) -> pa.DataType | None:
-    """The type under which the values of a column stand in JSON; None where they have no bounds there."""
+    """The type of a column's bounds in JSON; None if it has none there."""
     if pa.types.is_integer(kind):
         return pa.int64()
     if pa.types.is_floating(kind):
@@ -220,13 +209,13 @@ def _parse_all(
     one = pa.ListArray.from_arrays(int64s(np.array([0, len(filled)])).cast(pa.int32()), filled)
     joined = pc.binary_join(one, scalar("\n", pa.string()))
     data = joined.buffers()[2]
-    several_lines = pc.any(pc.match_substring(filled, pattern="\n")).as_py()
-    # A reader parses in this thread, where `read_json` would wait for another one.
+    newlines = np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE)
+    # `open_json` parses in this thread; `read_json` would wait for another one.
     table = pj.open_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
         parse_options=pj.ParseOptions(
-            explicit_schema=schema, newlines_in_values=several_lines, unexpected_field_behavior=others
+            explicit_schema=schema, newlines_in_values=newlines >= len(text), unexpected_field_behavior=others
         ),
     ).read_all()
     if table.num_rows != len(text):
@@ -236,28 +225,28 @@ def _parse_all(
 
 
 def _objects(text: pa.StringArray) -> pa.StringArray:
-    """Puts an empty object in the place of a text that does not begin one.
-
-    So every text gives at least one row, and as many rows as texts means one each.
-    """
+    """Replaces texts that begin no object by an empty one: then as many rows as texts means one row each."""
     nothing = scalar("{}", pa.string())
-    filled = pc.fill_null(text, nothing)
-    return pc.if_else(_begins(filled), filled, nothing)
+    filled = pc.fill_null(text, nothing) if text.null_count else text
+    begins = _begins(filled)
+    return filled if pc.all(begins).as_py() else pc.if_else(begins, filled, nothing)
+
+
+_NEWLINE = 0x0A
 
 
 def _begins(text: pa.StringArray) -> pa.BooleanArray:
-    """Which texts begin an object."""
     begins = pc.starts_with(text, pattern="{")
     return begins if pc.all(begins).as_py() else pc.starts_with(pc.utf8_ltrim_whitespace(text), pattern="{")
 
 
 def _parse_each(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
-    """Reads texts one by one where the bulk refuses one of them: what does not fit its type is unknown."""
-    rows = [_read_one(value) for value in text.to_pylist()]
+    """Parses texts one by one if Arrow refuses any: only what does not fit its type becomes unknown."""
+    rows = [_parse_one(value) for value in text.to_pylist()]
     return _column(rows, pa.struct(list(schema)))
 
 
-def _read_one(text: str | None) -> dict[str, Any] | None:
+def _parse_one(text: str | None) -> dict[str, Any] | None:
     try:
         row = json.loads(text or "{}", parse_float=Decimal)
     except (ValueError, RecursionError):
@@ -280,180 +269,13 @@ def _column(rows: list[Any], kind: pa.DataType) -> pa.Array:
 
 def _as_text(value: object, kind: pa.DataType) -> str | None:
     if isinstance(value, str) and value != value.encode(errors="replace").decode():
-        # Half a pair of surrogates, as a writer leaves it that cuts a text in the middle of a character.
+        # Half a pair of surrogates: the writer cut the text in the middle of a character.
         return None
     if pa.types.is_string(kind):
         return value if isinstance(value, str) else None
     if pa.types.is_boolean(kind):
         return str(value).lower() if isinstance(value, bool) else None
-    # A float is what JSON has no word for: an infinity, or NaN.
+    # A float is an infinity or NaN here: other numbers are parsed as decimals.
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     return format(value, "f") if isinstance(value, Decimal) and value.is_finite() else str(value)
-
-
-# Statistics out of texts that all look alike, several times faster than by reading them as JSON.
-#
-# The files of a table mostly come from one writer, whose texts differ in their values alone. So the first text tells
-# where the values are: between which commas, behind which names. Nothing of the others is looked at but commas and
-# values. What is found is a *guess*, to be believed of a text only where writing it down again gives the same text.
-
-
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """What texts seem to say.
-
-    Attributes:
-        fits: Which texts have as many commas as the first one.
-        stats: Statistics of those. What the first text does not tell is None.
-    """
-
-    fits: NDArray[np.bool_]
-    stats: FileStatistics
-
-
-def guess_statistics(texts: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None]) -> Guess | None:
-    """Guesses what texts say.
-
-    Args:
-        texts: The texts; the first one is not null.
-        columns: Type of each column by its path, None for one that has no bounds.
-
-    Returns:
-        None where there is nothing to guess from: the first text is out of form, or a value is none of its type.
-    """
-    places = _places(texts[0].as_py())
-    if places is None:
-        return None
-    kinds = _kinds(columns)
-    if any(place.path not in kinds for place in places if place.path):
-        return None
-    fits, values = _values(texts, places)
-    if values is None:
-        return None
-    try:
-        found = {
-            place.path: _typed_of_alike_stats(values, number, len(places), kinds[place.path], quoted=place.quoted)
-            for number, place in enumerate(places)
-            if place.path
-        }
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-    statistics = {
-        path: ColumnStatistics(*(found.get((side, *path)) for side in ("minValues", "maxValues", "nullCount")))
-        for path in columns
-    }
-    return Guess(fits, FileStatistics(found.get(("numRecords",)), found.get(("tightBounds",)), statistics))
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What stands between two commas.
-
-    Attributes:
-        path: Names on the way to the value; empty where there is none but an empty object.
-        before: Bytes before the value, the comma included.
-        after: Bytes after it.
-        quoted: Whether the value is in quotes.
-    """
-
-    path: tuple[str, ...]
-    before: int
-    after: int
-    quoted: bool = False
-
-
-_NAME = re.compile(r'"((?:[^"\\]|\\.)*)":(\{?)')
-_VALUE = re.compile(r'("?)([^"{}\\]*)\1(\}*)\Z')
-
-
-def _places(text: str) -> list[_Place] | None:
-    """Where the values of a text are; None where it is out of form."""
-    found = []
-    above: list[str] = []
-    for number, piece in enumerate(text.split(",")):
-        position = 0
-        if number == 0:
-            if not piece.startswith("{"):
-                return None
-            position = 1
-        path = list(above)
-        while (name := _NAME.match(piece, position)) is not None:
-            path.append(json.loads(f'"{name[1]}"'))
-            position = name.end()
-            if not name[2]:
-                break
-            above.append(path[-1])
-        value = _VALUE.match(piece, position)
-        if value is None or len(path) < len(above):
-            return None
-        is_empty = len(path) == len(above)
-        if is_empty and value[0].strip("}"):
-            return None
-        # A comma was cut off in front of all pieces but the first one.
-        before = len(piece[: value.start(2)].encode()) + (number > 0)
-        after = len(piece[value.end(2) :].encode())
-        found.append(_Place(() if is_empty else tuple(path), before, after, bool(value[1])))
-        closed = len(value[3])
-        if closed > len(above) + 1:
-            return None
-        above = above[: max(0, len(above) - closed)]
-    paths = [place.path for place in found if place.path]
-    return found if len(set(paths)) == len(paths) else None
-
-
-def _kinds(columns: Mapping[ColumnPath, pa.DataType | None]) -> dict[tuple[str, ...], pa.DataType]:
-    kinds: dict[tuple[str, ...], pa.DataType] = {("numRecords",): pa.int64(), ("tightBounds",): pa.bool_()}
-    for path, kind in columns.items():
-        kinds["nullCount", *path] = pa.int64()
-        if kind is not None:
-            kinds["minValues", *path] = kinds["maxValues", *path] = kind
-    return kinds
-
-
-def _values(texts: pa.StringArray, places: list[_Place]) -> tuple[NDArray[np.bool_], pa.StringArray | None]:
-    """Cuts texts at their commas; every second one of what is given is a value, text after text."""
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    text = np.frombuffer(data, dtype=np.uint8)[: ends[-1]]
-    commas = np.flatnonzero(text[ends[0] :] == _COMMA) + ends[0]
-    seen = np.searchsorted(commas, ends)
-    fits = np.diff(seen) == len(places) - 1
-    if not fits.all():
-        chosen = np.flatnonzero(fits)
-        inside = (seen[:-1][chosen, None] + np.arange(len(places) - 1)).ravel()
-        commas, first, last = commas[inside], ends[:-1][chosen], ends[1:][chosen]
-    else:
-        first, last = ends[:-1], ends[1:]
-    rows = len(first)
-    borders = np.empty((rows, len(places) + 1), dtype=np.int32)
-    borders[:, 0], borders[:, -1] = first, last
-    borders[:, 1:-1] = commas.reshape(rows, len(places) - 1)
-    cuts = np.empty((rows, len(places), 2), dtype=np.int32)
-    cuts[:, :, 0] = borders[:, :-1] + np.array([place.before for place in places], dtype=np.int32)
-    cuts[:, :, 1] = borders[:, 1:] - np.array([place.after for place in places], dtype=np.int32)
-    flat = cuts.ravel()
-    if (np.diff(flat) < 0).any():
-        return fits, None
-    return fits, pa.Array.from_buffers(pa.string(), len(flat) - 1, [None, pa.py_buffer(flat), data])
-
-
-_COMMA = 0x2C
-
-
-def _typed_of_alike_stats(
-    values: pa.StringArray, number: int, places: int, kind: pa.DataType, *, quoted: bool
-) -> pa.Array:
-    rows = (len(values) + 1) // (2 * places)
-    column = values.take(int64s(np.arange(rows, dtype=np.int64) * (2 * places) + 2 * number))
-    is_text = pa.types.is_string(kind) or pa.types.is_temporal(kind)
-    if is_text != quoted:
-        msg = "a text is not in quotes, or a number is"
-        raise pa.ArrowInvalid(msg)
-    if pa.types.is_timestamp(kind):
-        moments, zoneless = parse_timestamps(column)
-        if (kind.tz is not None) == bool(zoneless.true_count):
-            msg = "a timestamp has no zone, or has one"
-            raise pa.ArrowInvalid(msg)
-        return moments.cast(pa.timestamp("us", kind.tz)).cast(kind)
-    return column if pa.types.is_string(kind) else column.cast(kind)

@@ -1,10 +1,10 @@
-"""The JSON text of statistics, rebuilt from native columns in the layout that a writer gave it.
+"""The JSON text of statistics, rebuilt from native columns in the layout of its writer.
 
     {"numRecords":3,"minValues":{"a":1},"maxValues":{"a":7},"nullCount":{"a":0},"tightBounds":true}
 
-Writers agree on the members and differ in their order, in how they write values, and in whether an object without
-members is there. A *layout* is one writer's way, with the members in the order of the table's schema. A text that says
-something else than its layout gives back is not rebuilt: it has to be kept.
+Writers agree on the members and differ in their order, in the notation of values, and in whether they write objects
+without members. A *layout* is the notation of one writer, with the members in the order of the table's schema. A text
+whose meaning differs from what its layout rebuilds has to be kept.
 """
 
 from __future__ import annotations
@@ -35,15 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StatsLayout:
-    """How a writer lays statistics out.
-
-    Attributes:
-        values: How it writes values.
-        empty_objects: Whether an object is there that has no members.
-    """
+    """The notation of one writer."""
 
     values: ValueStyle
-    empty_objects: bool
+    empty_objects: bool  # objects without members are written
 
 
 STATS_FORMATS = {
@@ -52,8 +47,8 @@ STATS_FORMATS = {
     "arrow": StatsLayout(ARROW, empty_objects=True),
     "deltalake": StatsLayout(RUST, empty_objects=True),
 }
-"""Layouts by name: Delta on Spark; the same without empty objects; what `log.values` makes of the structs of a
-checkpoint; deltalake, whose members come in any order."""
+"""Layouts by name: Delta on Spark; the same without empty objects; `log.values` for the structs of a checkpoint;
+deltalake, whose members come in any order."""
 
 DEFAULT_STATS_FORMAT = "spark"
 
@@ -61,15 +56,9 @@ _SIDES = ("minValues", "maxValues", "nullCount")
 
 
 def statistics_text(stats: FileStatistics, rows: int, stats_format: str) -> pa.StringArray:
-    """Writes statistics as JSON objects, a row a file; what is null is left out.
+    """Writes statistics as JSON objects, a row a file, without nulls.
 
-    Args:
-        stats: The statistics; the columns in the order of the table's schema.
-        rows: How many files.
-        stats_format: Name of the layout.
-
-    Raises:
-        KeyError: There is no such layout.
+    The columns are in the order of the table's schema; `stats_format` is the name of a layout.
     """
     layout = STATS_FORMATS[stats_format]
     sides: dict[str, dict[str, Any]] = {}
@@ -85,28 +74,26 @@ def statistics_text(stats: FileStatistics, rows: int, stats_format: str) -> pa.S
 def choose_stats_format(
     texts: pa.StringArray, stats: FileStatistics, columns: Mapping[ColumnPath, pa.DataType | None]
 ) -> str:
-    """The layout that gives back what most texts say, by the letter or at their length if it can; else the first.
+    """The layout that rebuilds the meaning of most texts; among equals the most texts, then the most lengths.
 
     Args:
         texts: The writers' texts.
-        stats: What they say.
-        columns: Type of each column by its path, None for one that has no bounds.
+        stats: Their content.
+        columns: Type of each column by its path, None for one without bounds.
     """
     best, most = DEFAULT_STATS_FORMAT, (-1, -1, -1)
     comparable = in_form(texts, columns)
     for name in STATS_FORMATS:
         rebuilt = statistics_text(stats, len(texts), name)
-        letters, lengths = (
-            bits_of(equal)
-            for equal in (pc.equal(texts, rebuilt), pc.equal(pc.binary_length(texts), pc.binary_length(rebuilt)))
-        )
-        if letters.all():
+        equal = bits_of(pc.equal(texts, rebuilt))
+        if equal.all():
             return name
-        says = letters.copy()
-        differing = comparable & ~letters
+        lengths = bits_of(pc.equal(pc.binary_length(texts), pc.binary_length(rebuilt)))
+        same = equal.copy()
+        differing = comparable & ~equal
         chosen = booleans(differing)
-        says[differing] = say_the_same(texts.filter(chosen), rebuilt.filter(chosen), columns)
-        found = int(np.count_nonzero(says)), int(np.count_nonzero(letters)), int(np.count_nonzero(lengths))
+        same[differing] = say_the_same(texts.filter(chosen), rebuilt.filter(chosen), columns)
+        found = int(np.count_nonzero(same)), int(np.count_nonzero(equal)), int(np.count_nonzero(lengths))
         if found > most:
             best, most = name, found
     return best
@@ -115,7 +102,7 @@ def choose_stats_format(
 def _insert(tree: dict[str, Any], path: Sequence[str], values: pa.Array) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
-    # The objects on the way may be there without it.
+    # The objects around an absent column are still written.
     if values.null_count < len(values) or not len(values):
         tree[path[-1]] = values
 
@@ -124,14 +111,13 @@ def _insert(tree: dict[str, Any], path: Sequence[str], values: pa.Array) -> None
 class _Object:
     """An object whose members are columns and objects.
 
-    Everything that is there in every row becomes one list of columns and constant texts, which is joined once.
+    Members that are present in every row become one list of columns and constant texts, which is joined once.
     """
 
     layout: StatsLayout
     members: dict[str, Any]
 
     def text(self, rows: int) -> pa.StringArray:
-        """The object of each row; without members `{}`."""
         return _joined(self.pieces(rows), rows)
 
     def pieces(self, rows: int) -> Iterator[pa.Array | str]:
@@ -139,7 +125,7 @@ class _Object:
         first = next((number for number, (_, _, always) in enumerate(rendered) if always), None)
         yield "{"
         if first is None:
-            # Whichever member turns out to be the first one brings a comma too many.
+            # The first member of a row has a comma too many.
             body = _joined([_optional(",", name, pieces, "", rows) for name, pieces, _ in rendered], rows)
             yield pc.utf8_ltrim(body, characters=",")
         else:
@@ -153,7 +139,7 @@ class _Object:
         yield "}"
 
     def _member(self, member: Any, rows: int) -> tuple[Callable[[], Iterator[pa.Array | str]], bool]:  # noqa: ANN401
-        """What a member's value is made of, and whether it is there in every row."""
+        """The pieces of a member's value, and whether every row has it."""
         if not isinstance(member, dict):
             return (lambda: iter([value_text(member, self.layout.values)])), member.null_count == 0
         inner = _Object(self.layout, member)
@@ -192,24 +178,21 @@ def _name(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
-# Whether two texts of statistics say the same.
+# Comparing texts of statistics by meaning.
 #
-# Members may come in any order, and a statistic that is null, or an object without members, may as well be missing.
-# Values are those of their columns: a number is the same however it is written (of a floating-point column as 64 bits,
-# the sign of zero included), a text however it is escaped, and a timestamp in whatever zone or with whatever digits.
-# Everything else is a difference: a member that is no statistic of a known column, one that is there twice, a value of
-# another type, a timestamp that has a zone where the other has none.
+# Members may come in any order, and a null statistic or an object without members may be missing. Values are compared
+# as those of their columns: numbers in any notation (of a floating-point column as 64 bits, with the sign of zero),
+# texts with any escapes, timestamps in any zone and with any number of digits. Everything else is a difference: a
+# member that is no statistic of a known column, a repeated one, a value of another type, a timestamp with a zone beside
+# one without.
 
 
 def say_the_same(texts: pa.StringArray, others: pa.StringArray, columns: Kinds) -> NDArray[np.bool_]:
-    """Compares texts with others, one by one; a null says the same as nothing.
+    """Compares writers' texts with as many of `statistics_text` by meaning, one by one; a null equals nothing.
 
-    Args:
-        texts: Texts as writers left them.
-        others: As many texts that `statistics_text` made.
-        columns: Type of each column by its path, None for one that has no bounds.
+    `columns` has the type of each column by its path, None for one without bounds.
     """
-    # Numbers that are no numbers are texts, which Arrow does not read as numbers.
+    # NaN and infinities are texts, which Arrow does not parse as numbers.
     unusual = bits_of(pc.match_substring_regex(others, pattern=r':"(?:NaN|-?Infinity)"'))
     compared = valid_mask(texts) & valid_mask(others) & ~unusual
     same = np.zeros(len(texts), dtype=np.bool_)
@@ -223,7 +206,7 @@ def say_the_same(texts: pa.StringArray, others: pa.StringArray, columns: Kinds) 
 
 
 def in_form(texts: pa.StringArray, columns: Kinds) -> NDArray[np.bool_]:
-    """Finds the texts that can be compared at all; arguments as for `say_the_same`."""
+    """The texts that can be compared by meaning; arguments as for `say_the_same`."""
 
     def parsed(start: int, rows: int) -> NDArray[np.bool_]:
         parse_members(texts.slice(start, rows), columns)
@@ -233,10 +216,10 @@ def in_form(texts: pa.StringArray, columns: Kinds) -> NDArray[np.bool_]:
 
 
 def _by_halves(rows: int, check: Callable[[int, int], NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Checks rows of which any may be out of form, which makes `check` fail: halves are tried until it is found.
+    """Checks rows in bulk; a malformed one makes `check` fail, so halves are tried until it is found.
 
-    Where many are, what is left of the slices counts as false as a whole: a text that is kept for nothing is still
-    right, and reading every one by itself would cost more than all the rest of a build.
+    With many malformed rows the remaining slices count as false as a whole: a text that is kept without need is still
+    right, and to parse each by itself would cost more than the rest of a build.
     """
     found = np.zeros(rows, dtype=np.bool_)
     halvings = max(_HALVINGS, rows // _HALVINGS)
@@ -256,11 +239,6 @@ _HALVINGS = 64
 
 
 def _compared(texts: pa.StringArray, others: pa.StringArray, columns: Kinds) -> NDArray[np.bool_]:
-    """Compares texts.
-
-    Raises:
-        pa.ArrowInvalid: One is out of form.
-    """
     left, right = (_leaves(parse_members(each, columns)) for each in (texts, others))
     same = np.ones(len(texts), dtype=np.bool_)
     for (path, own), (_, other) in zip(left, right, strict=True):
@@ -285,10 +263,10 @@ def _equal(left: pa.Array, right: pa.Array, kind: pa.DataType | None) -> NDArray
         return np.ones(len(left), dtype=np.bool_)
     else:
         equal = bits_of(pc.equal(left, right))
-        open_ones = there & others & ~equal
-        if kind is not None and pa.types.is_timestamp(kind) and pa.types.is_string(left.type) and open_ones.any():
-            chosen = booleans(open_ones)
-            equal[open_ones] = _same_moments(left.filter(chosen), right.filter(chosen))
+        differing = there & others & ~equal
+        if kind is not None and pa.types.is_timestamp(kind) and pa.types.is_string(left.type) and differing.any():
+            chosen = booleans(differing)
+            equal[differing] = _same_moments(left.filter(chosen), right.filter(chosen))
     return (there & others & equal) | (~there & ~others)
 
 

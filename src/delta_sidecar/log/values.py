@@ -1,4 +1,4 @@
-"""Values of statistics as JSON, whole columns at a time, in the ways of different writers."""
+"""Values of statistics as JSON text and timestamps from text, whole columns at a time, in the notations of writers."""
 
 from __future__ import annotations
 
@@ -20,23 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ValueStyle:
-    """How a writer writes values.
+    """A writer's notation of values."""
 
-    Attributes:
-        numbers: How floating-point numbers look: as Java's, Rust's or Arrow's.
-        fraction: How many digits a timestamp's second has behind the point: `3`, `6`, or `3 or none`.
-        zoneless: What stands between date and time of a timestamp without a zone.
-        short_floats: Whether 32-bit floats have as few digits as they need.
-        decimals: Whether decimals are written with their own digits; else as floating-point numbers.
-        upper_hex: Whether escaped control characters have capital digits.
-    """
-
-    numbers: Literal["java", "rust", "arrow"]
-    fraction: Literal["3", "6", "3 or none"]
-    zoneless: str = "T"
-    short_floats: bool = False
-    decimals: bool = True
-    upper_hex: bool = False
+    numbers: Literal["java", "rust", "arrow"]  # notation of floating-point numbers
+    fraction: Literal["3", "6", "3 or none"]  # digits of a timestamp's second behind the point
+    zoneless: str = "T"  # separator of date and time in a timestamp without a zone
+    short_floats: bool = False  # 32-bit floats have as few digits as they need
+    decimals: bool = True  # decimals have their own digits; else they are floating-point numbers
+    upper_hex: bool = False  # escaped control characters have capital digits
 
 
 JAVA = ValueStyle("java", "3", short_floats=True, upper_hex=True)
@@ -45,7 +36,7 @@ ARROW = ValueStyle("arrow", "6")
 
 
 def value_text(column: pa.Array, style: ValueStyle) -> pa.StringArray:
-    """Each value as JSON; null where it is null, or of a type that has no bounds."""
+    """Each value as JSON; null for null, and for a type without bounds."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string())
@@ -149,7 +140,7 @@ def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
 
 
 def _has_special(column: pa.StringArray) -> bool:
-    """Whether a character of the texts has to be escaped. A byte under a null may say so needlessly."""
+    """True if a character has to be escaped; a byte below a null counts too, which does no harm."""
     offsets, data = column.buffers()[1:]
     if data is None or not len(column):
         return False
@@ -164,17 +155,17 @@ _SPACE, _QUOTE, _BACKSLASH = 0x20, 0x22, 0x5C
 
 def _wrap(before: str, text: pa.StringArray, after: str) -> pa.StringArray:
     string = pa.string()
-    return pc.binary_join_element_wise(scalar(before, string), text, scalar(after, string), scalar("", string))
-
-
-# JSON text out of Arrow columns, whole columns at a time.
-#
-# Checkpoints may hold statistics and tags as structs and maps only; readers of a file list want the JSON that the
-# `add` action of a commit would have. Null fields are left out, as writers do, and so are timestamps of years that have
-# not four digits: no reader takes their texts for one.
+    return pc.binary_join_element_wise(scalar(before, string), text, scalar(after, string), _EMPTY)
 
 
 _EMPTY = scalar("", pa.string())
+
+
+# Structs and maps as JSON objects.
+#
+# Checkpoints may hold statistics and tags as structs and maps only; a file list has the JSON that the `add` action of a
+# commit would have. Null fields are left out, as writers do, and so are timestamps whose years have not four digits: no
+# reader parses them.
 
 
 def struct_text(
@@ -182,16 +173,13 @@ def struct_text(
 ) -> pa.StringArray:
     """Each row of a struct column as a JSON object; null for a null row.
 
-    Args:
-        column: The structs.
-        instants: Paths, without their first name, of timestamps that are in UTC even where their type does not say so:
-            Parquet's oldest timestamps have no zone.
-        path: Where the structs stand.
+    `instants` are paths, without their first name, of timestamps that are in UTC even if their type has no zone, as
+    Parquet's oldest timestamps have none; `path` is that of the struct itself.
     """
     children = zip(column.type, column.flatten(), strict=True)
     pieces = [_member(field.name, child, instants, (*path, field.name)) for field, child in children]
     body = pc.binary_join_element_wise(*pieces, _EMPTY) if pieces else pa.nulls(len(column), pa.string())
-    text = _wrap_of_json_text("{", pc.utf8_rtrim(pc.fill_null(body, _EMPTY), characters=","), "}")
+    text = _wrap("{", pc.utf8_rtrim(pc.fill_null(body, _EMPTY), characters=","), "}")
     return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
 
 
@@ -203,7 +191,7 @@ def map_text(column: pa.MapArray) -> pa.StringArray:
     value = pc.fill_null(value_text(items, ARROW), scalar("null", pa.string()))
     entries = pc.binary_join_element_wise(value_text(keys, ARROW), value, scalar(":", pa.string()))
     rows = pa.ListArray.from_arrays(int64s(offsets.astype(np.int64) - first).cast(pa.int32()), entries)
-    text = _wrap_of_json_text("{", pc.binary_join(rows, scalar(",", pa.string())), "}")
+    text = _wrap("{", pc.binary_join(rows, scalar(",", pa.string())), "}")
     return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
 
 
@@ -216,15 +204,10 @@ def _member(name: str, column: pa.Array, instants: frozenset[tuple[str, ...]], p
             is_instant = column.type.tz is None and path[1:] in instants
             column = column.cast(pa.timestamp("us", "UTC")) if is_instant else column
         value = value_text(column, ARROW)
-    return pc.fill_null(_wrap_of_json_text(json.dumps(name, ensure_ascii=False) + ":", value, ","), _EMPTY)
+    return pc.fill_null(_wrap(json.dumps(name, ensure_ascii=False) + ":", value, ","), _EMPTY)
 
 
-def _wrap_of_json_text(before: str, text: pa.StringArray, after: str) -> pa.StringArray:
-    string = pa.string()
-    return pc.binary_join_element_wise(scalar(before, string), text, scalar(after, string), _EMPTY)
-
-
-# Timestamps as the log writes them, in statistics and partition values: ISO 8601, with or without a zone.
+# Timestamps of statistics and partition values: ISO 8601, with or without a zone.
 
 
 # Seconds from 1970 to the beginning of the year 0, and to the end of the year 9999.
@@ -235,10 +218,10 @@ _MICROS = pa.timestamp("us")
 
 
 def parse_timestamps(text: pa.StringArray) -> tuple[pa.TimestampArray, pa.BooleanArray]:
-    """Reads a column of timestamps as instants in UTC, those without a zone as if they were in UTC.
+    """Parses timestamps as instants in UTC; one without a zone counts as UTC.
 
     Returns:
-        The instants, without a zone in their type, and a mask of those that were written without one.
+        The instants, as a type without a zone, and a mask of those that were written without one.
 
     Raises:
         pa.ArrowInvalid: A text is no timestamp.
@@ -256,9 +239,9 @@ def parse_timestamps(text: pa.StringArray) -> tuple[pa.TimestampArray, pa.Boolea
 
 
 def in_four_digits(moments: pa.TimestampArray) -> pa.TimestampArray:
-    """The moments whose years have four digits, as texts of the log have them; null for the others."""
+    """The timestamps whose years have four digits, as those of the log have; null for the others."""
     if moments.type.unit not in _PER_SECOND:
-        # Nanoseconds do not reach further.
+        # Nanoseconds reach no further.
         return moments
     numbers, per_second = numbers_of(moments), _PER_SECOND[moments.type.unit]
     known = valid_mask(moments)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, scalar, strings, valid_mask
-from delta_sidecar.log.actions import DELETION_VECTOR
+from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.identity import decode_paths
 from delta_sidecar.log.partition_values import PartitionTexts, lookup
 from delta_sidecar.log.values import in_four_digits, map_text, struct_text
@@ -24,38 +24,14 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.schema import TableSchema
 
-FILE_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string()),
-        pa.field("raw_path", pa.string()),
-        pa.field("size", pa.int64()),
-        pa.field("modification_time", pa.int64()),
-        pa.field("partition_values", pa.map_(pa.string(), pa.string())),
-        pa.field("stats", pa.string()),
-        pa.field("deletion_vector", DELETION_VECTOR),
-        pa.field("tags", pa.string()),
-        pa.field("base_row_id", pa.int64()),
-        pa.field("default_row_commit_version", pa.int64()),
-        pa.field("clustering_provider", pa.string()),
-    ]
-)
+_FIELDS = {field.column: field.name for field in ADD_FIELDS}
+
+FILE_SCHEMA = pa.schema([pa.field(field.column, field.type) for field in ADD_FIELDS])
+FILE_SCHEMA = FILE_SCHEMA.insert(1, pa.field("raw_path", pa.string()))
 """Columns of a batch of files. `stats` and `tags` are JSON texts, a tag is a text or null; `modification_time` is in
 milliseconds."""
 
-_FIELDS = {
-    "path": "path",
-    "partition_values": "partitionValues",
-    "size": "size",
-    "modification_time": "modificationTime",
-    "stats": "stats",
-    "deletion_vector": "deletionVector",
-    "tags": "tags",
-    "base_row_id": "baseRowId",
-    "default_row_commit_version": "defaultRowCommitVersion",
-    "clustering_provider": "clusteringProvider",
-}
-
-REQUIRED_COLUMNS = frozenset({"path", "raw_path", "partition_values", "deletion_vector"})
+REQUIRED_COLUMNS = frozenset({"raw_path", *(field.column for field in ADD_FIELDS if not field.optional)})
 """Columns of a batch that tell files apart: a scan cannot do without them."""
 
 
@@ -88,20 +64,18 @@ class FileColumns:
         raw = add["path"]
         wanted = {"stats_parsed", "partitionValues_parsed", *self.fields()}
         add = {name: column for name, column in add.items() if name in wanted}
-        columns = [
-            decode_paths(raw),
-            raw,
-            _field(add, "size", pa.int64(), rows),
-            _field(add, "modificationTime", pa.int64(), rows),
-            self._partition_map(add, rows),
-            _statistics(add if "stats" in self.columns else {}, rows, self.instants),
-            _deletion_vectors(add.get("deletionVector"), rows),
-            _tags(add.get("tags"), rows),
-            _field(add, "baseRowId", pa.int64(), rows),
-            _field(add, "defaultRowCommitVersion", pa.int64(), rows),
-            _field(add, "clusteringProvider", pa.string(), rows),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+        columns = {
+            "path": decode_paths(raw),
+            "raw_path": raw,
+            "partition_values": self._partition_map(add, rows),
+            "stats": _statistics(add if "stats" in self.columns else {}, rows, self.instants),
+            "deletion_vector": _deletion_vectors(add.get("deletionVector"), rows),
+            "tags": _tags(add.get("tags"), rows),
+        }
+        for column, name in _FIELDS.items():
+            if column not in columns:
+                columns[column] = _field(add, name, FILE_SCHEMA.field(column).type, rows)
+        return pa.RecordBatch.from_arrays([columns[name] for name in FILE_SCHEMA.names], schema=FILE_SCHEMA)
 
     def _partition_map(self, add: Mapping[str, pa.Array], rows: int) -> pa.MapArray:
         width = len(self.partition_columns)

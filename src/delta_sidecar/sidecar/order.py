@@ -8,7 +8,6 @@ a file, and mostly the same statistics: its place in the order does not depend o
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import takewhile
@@ -23,6 +22,7 @@ from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.identity import unique_ids
 from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
 from delta_sidecar.log.stats import parse_statistics
+from delta_sidecar.log.values import parse_timestamps
 from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.rows import bound_column, row_vectors
 from delta_sidecar.sidecar.schema import arrow_type
@@ -242,16 +242,12 @@ def partition_scalar(text: object, kind: pa.DataType) -> pa.Scalar:
     Raises:
         SidecarError: It is no text.
     """
-    if text is None or text == "" or pa.types.is_binary(kind):
+    if text is None:
         return scalar(None, kind)
     if not isinstance(text, str):
         msg = "a partition value of the manifest is no text"
         raise SidecarError(msg)
-    try:
-        value = _instant(text, kind) if pa.types.is_timestamp(kind) else strings([text]).cast(kind)[0]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return scalar(None, kind)
-    return _without_nan(value)
+    return typed(strings([text]), kind)[0]
 
 
 def bound_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
@@ -264,7 +260,7 @@ def bound_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
         return scalar(None, kind)
     try:
         if pa.types.is_timestamp(kind) and isinstance(value, str):
-            return _instant(value, kind)
+            return parse_timestamps(strings([value]))[0].cast(kind)[0]
         if isinstance(value, str) != _is_text(value, kind) or isinstance(value, bool) != pa.types.is_boolean(kind):
             raise TypeError  # noqa: TRY301 - one reason for all
         if isinstance(value, Decimal | int) and pa.types.is_floating(kind):
@@ -274,16 +270,6 @@ def bound_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, OverflowError, InvalidOperation) as error:
         msg = f"a bound of the manifest is no {kind}"
         raise SidecarError(msg) from error
-
-
-_ZONE = re.compile(r"(?:[Zz]|[+-]\d{2}:?\d{2})$")
-
-
-def _instant(text: str, kind: pa.TimestampType) -> pa.Scalar:
-    """A timestamp in UTC; one without a zone is taken to be in UTC."""
-    column = strings([text])
-    zoned = _ZONE.search(text) is not None
-    return (column.cast(pa.timestamp("us", "UTC")) if zoned else column.cast(pa.timestamp("us"))).cast(kind)[0]
 
 
 def _is_text(value: object, kind: pa.DataType) -> bool:

@@ -2,7 +2,7 @@
 
 row                                   action
 path                                  path, raw
-a column of `ADD_FIELDS`              the field
+size, tags, ... (`ADD_FIELDS`)        the field
 dv.<field>                            deletionVector, null without one
 <bucket>, partition.<column>, untold  partitionValues; `untold` lists those that the log does not give
 num_records, tight_bounds, min.<column>, max.<column>, null_count.<column>, stats_json
@@ -19,15 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, scalar, strings, valid_mask
-from delta_sidecar.log.actions import DELETION_VECTOR
-from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, guess_statistics, parse_statistics
+from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
+from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
 from delta_sidecar.log.stats_text import say_the_same, statistics_text
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
     from delta_sidecar.log.partition_values import PartitionTexts
     from delta_sidecar.log.schema import ColumnPath
@@ -36,15 +34,9 @@ if TYPE_CHECKING:
     Kinds = Mapping[ColumnPath, pa.DataType | None]
 
 
-INDEX_FIELDS = {"size": "size", "modification_time": "modificationTime"}
-STATISTICS_FIELDS = {
-    "tags": "tags",
-    "base_row_id": "baseRowId",
-    "default_row_commit_version": "defaultRowCommitVersion",
-    "clustering_provider": "clusteringProvider",
-}
-ADD_FIELDS = INDEX_FIELDS | STATISTICS_FIELDS
-"""Fields of the `add` action that a row has as they are, by its column."""
+INDEX_FIELDS = {field.column: field.name for field in ADD_FIELDS if field.piece == "index"}
+STATISTICS_FIELDS = {field.column: field.name for field in ADD_FIELDS if field.piece == "statistics"}
+"""Fields of the `add` action that a row has as they are, by its column: in the index, and in the statistics."""
 
 VECTOR_COLUMNS = tuple(f"dv.{field.name}" for field in DELETION_VECTOR)
 """Columns that hold the descriptor of a deletion vector."""
@@ -63,7 +55,7 @@ def file_columns(
     files: pa.RecordBatch, partitions: Mapping[str, PartitionTexts], schema: SidecarSchema
 ) -> dict[str, pa.Array]:
     """The columns of rows that are not from the statistics, of files and their partition values by physical name."""
-    columns = {name: files.column(name) for name in ADD_FIELDS}
+    columns = {name: files.column(name) for name in (*INDEX_FIELDS, *STATISTICS_FIELDS)}
     columns["path"] = files.column("raw_path")
     columns |= dict(zip(VECTOR_COLUMNS, files.column("deletion_vector").flatten(), strict=True))
     columns |= {name: partitions[physical].texts for physical, name in partition_columns(schema).items()}
@@ -71,11 +63,9 @@ def file_columns(
     return columns
 
 
-def statistics_columns(
-    texts: pa.StringArray, schema: SidecarSchema, stats_format: str, *, guess: bool = True
-) -> dict[str, pa.Array]:
+def statistics_columns(texts: pa.StringArray, schema: SidecarSchema, stats_format: str) -> dict[str, pa.Array]:
     """The columns of rows that are from the statistics. Arguments as for `native_statistics`."""
-    found, kept = native_statistics(texts, schema.statistics, stats_format, guess=guess)
+    found, kept = native_statistics(texts, schema.statistics, stats_format)
     columns = {"num_records": found.num_records, "tight_bounds": found.tight}
     for path, kind in schema.statistics.items():
         name, column = column_name(path), found.columns[path]
@@ -86,32 +76,19 @@ def statistics_columns(
     return columns
 
 
-def native_statistics(
-    texts: pa.StringArray, kinds: Kinds, stats_format: str, *, guess: bool
-) -> tuple[FileStatistics, pa.StringArray]:
+def native_statistics(texts: pa.StringArray, kinds: Kinds, stats_format: str) -> tuple[FileStatistics, pa.StringArray]:
     """Reads texts of statistics; every column is there, if only as nulls.
 
     Args:
         texts: The texts; null where a file has none.
         kinds: Type of each column by its path, None for one that has no bounds.
         stats_format: The layout that texts are rebuilt in.
-        guess: Whether to try the quick way for texts that look like each other. The result is the same.
 
     Returns:
         The statistics, and the texts that say more than can be rebuilt from them.
     """
-    guessed = _guessed(texts, kinds, stats_format) if guess and texts.null_count < len(texts) else None
-    if guessed is None:
-        found = read_statistics(texts, kinds)
-        return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format), kinds)
-    known, found = guessed
-    if known.all():
-        return found, pa.nulls(len(texts), pa.string())
-    rest = texts.filter(booleans(~known))
-    others = read_statistics(rest, kinds)
-    kept = _kept(rest, rebuilt_texts(others, len(rest), stats_format), kinds)
-    merge = _merging(known)
-    return _each_column(merge, found, others), merge(pa.nulls(len(texts) - len(rest), pa.string()), kept)
+    found = read_statistics(texts, kinds)
+    return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format), kinds)
 
 
 def read_statistics(texts: pa.StringArray, kinds: Kinds) -> FileStatistics:
@@ -136,32 +113,6 @@ def _lists_of_untold(partitions: Mapping[str, PartitionTexts], rows: int) -> pa.
     listed = pc.utf8_rtrim(pc.binary_join_element_wise(*names, nothing), characters=",")
     text = pc.binary_join_element_wise(scalar("[", string), listed, scalar("]", string), nothing)
     return pc.if_else(pc.equal(listed, nothing), scalar(None, string), text)
-
-
-def _guessed(texts: pa.StringArray, kinds: Kinds, stats_format: str) -> tuple[NDArray[np.bool_], FileStatistics] | None:
-    """The texts that a guess is right of, as a mask, and their statistics; None where it is right of few."""
-    valid = valid_mask(texts)
-    present = texts if valid.all() else texts.filter(booleans(valid))
-    guess = guess_statistics(present, kinds)
-    if guess is None:
-        return None
-    fitting = present if guess.fits.all() else present.filter(booleans(guess.fits))
-    stats = _filled(guess.stats, kinds, len(fitting))
-    try:
-        right = bits_of(pc.equal(fitting, rebuilt_texts(stats, len(fitting), stats_format)))
-    except pa.ArrowInvalid:
-        # A value was cut in the middle of a character.
-        return None
-    if np.count_nonzero(right) < len(texts) // 2:
-        return None
-    known = valid.copy()
-    fits = guess.fits.copy()
-    fits[guess.fits] = right
-    known[valid] = fits
-    if right.all():
-        return known, stats
-    chosen = booleans(right)
-    return known, _each_column(lambda column: column.filter(chosen), stats)
 
 
 def _filled(found: FileStatistics, kinds: Kinds, rows: int) -> FileStatistics:
@@ -194,34 +145,6 @@ def _kept(texts: pa.StringArray, rebuilt: pa.StringArray, kinds: Kinds) -> pa.St
     return texts.take(nullable_int64s(np.arange(len(texts), dtype=np.int64), kept))
 
 
-def _merging(first: NDArray[np.bool_]) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """A function that merges two columns: the values of one where `first` says so, those of the other elsewhere."""
-    places = np.empty(len(first), dtype=np.int64)
-    count = int(np.count_nonzero(first))
-    places[first] = np.arange(count)
-    places[~first] = np.arange(count, len(first))
-    order = int64s(places)
-    return lambda one, other: pa.concat_arrays([one, other]).take(order)
-
-
-def _each_column(change: Callable[..., pa.Array], *stats: FileStatistics) -> FileStatistics:
-    """Applies a function to each column of statistics, or to the same column of several."""
-
-    def changed(*columns: pa.Array | None) -> pa.Array | None:
-        return None if any(column is None for column in columns) else change(*columns)
-
-    columns = {}
-    for path in stats[0].columns:
-        found = [each.columns[path] for each in stats]
-        columns[path] = ColumnStatistics(
-            changed(*(each.lower for each in found)),
-            changed(*(each.upper for each in found)),
-            changed(*(each.null_count for each in found)),
-        )
-    num_records, tight = changed(*(each.num_records for each in stats)), changed(*(each.tight for each in stats))
-    return FileStatistics(num_records, tight, columns)
-
-
 # From rows to actions.
 
 
@@ -242,7 +165,9 @@ def other_fields(rows: pa.RecordBatch, schema: SidecarSchema, stats_format: str 
         stats_format: The layout of statistics as text; None to leave them out.
     """
     names = set(rows.schema.names)
-    add = {field: rows.column(column) for column, field in ADD_FIELDS.items() if column in names}
+    add = {
+        field: rows.column(column) for column, field in (INDEX_FIELDS | STATISTICS_FIELDS).items() if column in names
+    }
     if stats_format is not None:
         add["stats"] = stats_texts(rows, schema, stats_format)
     return add | partition_values(rows, schema)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar._arrow import xxh3_128
+from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.sidecar.names import ColumnPath, column_name
 
 if TYPE_CHECKING:
@@ -26,21 +27,18 @@ STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 NUM_INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
 DEFAULT_INDEXED_COLUMNS = 32
 
-HEAD = (
-    pa.field("path", pa.string()),
-    pa.field("size", pa.int64()),
-    pa.field("modification_time", pa.int64()),
-)
+
+def _add_fields(piece: str) -> list[pa.Field]:
+    return [pa.field(each.column, each.type) for each in ADD_FIELDS if each.piece == piece]
+
+
+HEAD = (pa.field("path", pa.string()), *_add_fields("index"))
 """The first index columns. The bucket comes after them."""
 
 BODY = (
     pa.field("num_records", pa.int64()),
     pa.field("tight_bounds", pa.bool_()),
-    pa.field("dv.storageType", pa.string()),
-    pa.field("dv.pathOrInlineDv", pa.string()),
-    pa.field("dv.offset", pa.int32()),
-    pa.field("dv.sizeInBytes", pa.int32()),
-    pa.field("dv.cardinality", pa.int64()),
+    *(pa.field(f"dv.{part.name}", part.type) for part in DELETION_VECTOR),
     pa.field("untold", pa.string()),
 )
 """The index columns after the bucket. Other partition columns and the bounds of the time column come after them.
@@ -48,13 +46,7 @@ BODY = (
 `untold` is a JSON list of the partition columns whose values the log does not have; null where it has all.
 """
 
-REST = (
-    pa.field("tags", pa.string()),
-    pa.field("base_row_id", pa.int64()),
-    pa.field("default_row_commit_version", pa.int64()),
-    pa.field("clustering_provider", pa.string()),
-    pa.field("stats_json", pa.string()),
-)
+REST = (*_add_fields("statistics"), pa.field("stats_json", pa.string()))
 """The first statistics columns. Those of the table's columns come after them."""
 
 

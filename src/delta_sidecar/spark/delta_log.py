@@ -10,23 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.classic.column import Column as ClassicColumn
 
-from delta_sidecar.log.actions import DELETION_VECTOR, commit_schema
+from delta_sidecar.log.actions import ADD_SCHEMA, DELETION_VECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import Column, SparkSession
 
-_MAP = pa.map_(pa.string(), pa.string())
-
-ACTIONS = pa.schema(
-    {each.name: each.type for each in commit_schema().field("add").type} | {"partitionValues": _MAP, "tags": _MAP}
-)
+ACTIONS = ADD_SCHEMA
 """The fields of live files: those of an `add` that a replay reads."""
 
 

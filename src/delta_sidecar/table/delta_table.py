@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 from delta_sidecar.errors import OptionError, to_install
 from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.predicate import all_of
-from delta_sidecar.rows import count
 from delta_sidecar.rows.columns import as_declared
+from delta_sidecar.rows.count import count_rows
 from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.store import open_store
 from delta_sidecar.store.address import is_for_deltalake, settled
@@ -91,7 +91,7 @@ class DeltaTable(Writing):
             storage_options: Credentials and settings, as object_store names them.
             options: How files are found and rows are read, by name; the page "Options" has them all.
             credential: For Azure, an object that gives tokens, such as one of azure-identity's.
-            listeners: Each is told what happens, as the events of `delta_sidecar.events`.
+            listeners: Each is called with the events of `delta_sidecar.events`.
             store: A store to use instead of the one that the address names.
             without_files: As in deltalake, where it has no effect either.
             log_buffer_size: Likewise.
@@ -118,7 +118,7 @@ class DeltaTable(Writing):
         except OptionError:
             if store is None:
                 raise
-            # Beside a store only deltalake gets to see the address.
+            # With a store of its own only deltalake uses the address.
             place = table_uri
         handle = TableHandle.of(
             place, version, storage_options, options, credential=credential, listeners=listeners, store=store
@@ -143,7 +143,7 @@ class DeltaTable(Writing):
 
     @classmethod
     def is_deltatable(cls, table_uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> bool:
-        """Whether there is a Delta log at an address."""
+        """True if there is a Delta log at an address."""
         if is_for_deltalake(table_uri):
             return bool(deltalake_module().DeltaTable.is_deltatable(str(table_uri), storage_options))
         for page in open_store(table_uri, storage_options).list("_delta_log/"):
@@ -175,7 +175,7 @@ class DeltaTable(Writing):
         return TableMetadata.of(self._pinned())
 
     def protocol(self) -> ProtocolVersions:
-        """What a client must implement to read or write the table."""
+        """The features that a client must implement to read or write the table."""
         return ProtocolVersions.of(self._pinned())
 
     def snapshot(self) -> TableSnapshot:
@@ -222,7 +222,7 @@ class DeltaTable(Writing):
                 self.follow_deltalake()
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """What the commits say of themselves, newest first.
+        """The `commitInfo` of the commits, newest first.
 
         Args:
             limit: At most so many; None for all that are still there.
@@ -314,12 +314,16 @@ class DeltaTable(Writing):
         return stats_for_files(self._handle, paths, columns, predicate, limit)
 
     def count(self) -> int:
-        """How many rows there are, without the deleted ones.
+        """Counts the rows, without the deleted ones.
 
-        Statistics tell; of a file that has none, the footer is read.
+        The manifest of a metadata sidecar or a short log may have the number; else it is summed up from the statistics
+        of the files, or from the footer of a file without statistics.
+
+        Raises:
+            UnreadableFileError: A file without statistics cannot be read.
         """
         self.follow_deltalake()
-        return count_rows(self._handle)
+        return count_rows(self._handle, RowQuery())
 
     # --- its rows --------------------------------------------------------------------------------------------------
 
@@ -407,7 +411,8 @@ class DeltaTable(Writing):
             return self.as_deltalake().to_pyarrow_table(partitions, columns, filesystem, filters)
         # Each is read once, however often it comes out.
         names = columns if columns is None or isinstance(columns, str) else tuple(dict.fromkeys(columns))
-        query = self._query(names, _with_tuples_read(filters), None)
+        condition = row_predicate(filters) if isinstance(filters, list | tuple) and filters else filters
+        query = self._query(names, condition, None)
         if partitions:
             own = partition_predicate(partitions, self._pinned().columns)
             terms = [term for term in (own, query.parsed_predicate) if term is not None]
@@ -454,44 +459,17 @@ class DeltaTable(Writing):
         if isinstance(columns, str):
             msg = f"columns is a list of names: [{columns!r}]; a condition on rows is given as predicate="
             raise OptionError(msg)
+        import pyarrow.compute as pc
+
         self.follow_deltalake()
         names = None if columns is None else tuple(columns)
-        if _is_expression(condition):
+        if isinstance(condition, pc.Expression):
             return RowQuery(names, expression=condition, limit=limit)
         is_empty = isinstance(condition, str | list | tuple | dict) and not condition
         return RowQuery(names, None if is_empty else condition, limit=limit)
 
     def _condition(self, filters: Filters | None, predicate: Any) -> Predicate | None:  # noqa: ANN401
         table = self._pinned().columns
-        terms = [
-            term for term in (file_predicate(filters, table), file_predicate(predicate, table)) if term is not None
-        ]
+        both = (file_predicate(each, table) for each in (filters, predicate))
+        terms = [term for term in both if term is not None]
         return all_of(terms) if terms else None
-
-
-def _with_tuples_read(filters: Any) -> Any:  # noqa: ANN401 - any notation
-    return row_predicate(filters) if isinstance(filters, list | tuple) and filters else filters
-
-
-def _is_expression(condition: object) -> bool:
-    import pyarrow.compute as pc
-
-    return isinstance(condition, pc.Expression)
-
-
-# How many rows a table has: from a summary of its log where that tells, else file by file.
-
-
-def count_rows(handle: TableHandle) -> int:
-    """Counts the rows that are there, without the deleted ones.
-
-    A manifest of a metadata sidecar, or a short log, may tell the number by itself. Else the statistics of the files
-    do, as they are found; of a file that has none, the footer is read.
-
-    Args:
-        handle: The table.
-
-    Raises:
-        UnreadableFileError: A file without statistics cannot be read.
-    """
-    return count.count_rows(handle, RowQuery())

@@ -1,4 +1,4 @@
-"""What a table says of itself, under the names that deltalake has for it."""
+"""Schema, protocol and metadata of a table, under the names of deltalake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ProtocolVersions(NamedTuple):
-    """What a client must implement to read or write the table."""
+    """The features that a client must implement to read or write the table."""
 
     min_reader_version: int
     min_writer_version: int
@@ -72,9 +72,9 @@ class TableMetadata:
 
 
 def schema_of(snapshot: Snapshot) -> Any:  # noqa: ANN401 - a class that may not be there
-    """The schema in force, as a `Schema` of deltalake where that can be made, else as a `DeltaSchema`.
+    """The schema in force, as a `Schema` of deltalake if that can be made, else as a `DeltaSchema`.
 
-    Only deltalake's own objects can be handed to deltalake, and are equal to its own both ways.
+    deltalake accepts its own objects only, and only those are equal to its own both ways.
     """
     text = snapshot.metadata.schema_string
     try:
@@ -86,7 +86,7 @@ def schema_of(snapshot: Snapshot) -> Any:  # noqa: ANN401 - a class that may not
 
 @dataclass(frozen=True, slots=True)
 class DeltaType:
-    """A type as the table's schema has it, under the names of deltalake: `type`, and what it is made of.
+    """A type of the table's schema, under the names of deltalake.
 
     Attributes:
         node: A name such as `long`, or an object of the schema's JSON.
@@ -113,7 +113,7 @@ class DeltaType:
 
     @property
     def contains_null(self) -> bool:
-        """Whether an array's elements may be null."""
+        """True if an array's elements may be null."""
         return bool(self._member("containsNull"))
 
     @property
@@ -128,7 +128,7 @@ class DeltaType:
 
     @property
     def value_contains_null(self) -> bool:
-        """Whether a map's values may be null."""
+        """True if a map's values may be null."""
         return bool(self._member("valueContainsNull"))
 
     def to_arrow(self) -> pa.DataType:
@@ -148,7 +148,7 @@ class DeltaType:
 
 @dataclass(frozen=True, slots=True)
 class DeltaField:
-    """A column as the table's schema has it.
+    """A column of the table's schema.
 
     Attributes:
         node: Its object of the schema's JSON.
@@ -170,12 +170,12 @@ class DeltaField:
 
     @property
     def nullable(self) -> bool:
-        """Whether it may be null."""
+        """True if it may be null."""
         return bool(self.node.get("nullable", True))
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The schema's notes on it."""
+        """Its metadata in the schema."""
         return self.node.get("metadata") or {}
 
     def to_arrow(self) -> pa.Field:
@@ -196,9 +196,9 @@ def _fields(nodes: list[Mapping[str, Any]], arrow: Iterable[pa.Field]) -> list[D
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeltaSchema:
-    """A table's schema where deltalake cannot make one, under its names.
+    """A table's schema under the names of deltalake, if that is not installed or does not know a type.
 
-    Two are equal where their columns are, with all that the log notes of them.
+    Two are equal if their columns are, with all their metadata.
 
     Attributes:
         arrow: As an Arrow schema, under the names that users see.

@@ -1,10 +1,12 @@
-"""The live files with their typed statistics and partition values, in the columns of deltalake's `get_add_actions`.
+"""Lists of a table's files, and its history.
+
+`AddActions` are the live files in the columns of deltalake's `get_add_actions`:
 
     path, size_bytes, modification_time, num_records, null_count, min, max, partition
 
 The last four are structs, or with `flatten` a column for each field: `null_count.x`, `min.x`, `max.x`, `partition.day`.
 As in deltalake, paths are as the log has them, statistics are under physical names and partition values under logical
-ones, and which columns have statistics follows from the table's properties.
+ones, and the table's properties decide which columns have statistics.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from delta_sidecar.log.names import commit_path
 from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.schema import stats_columns
-from delta_sidecar.table.filters import ChosenPartitions, typed_partition_values
+from delta_sidecar.table.filters import PartitionFilter, typed_partition_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -55,14 +57,10 @@ _FIRST = (
 
 
 class AddActions:
-    """The live files with what the log says of them: a stream, and a table for those who ask for its columns.
+    """The live files with typed statistics and partition values: a stream that can also be used as a table.
 
-    Iterating, `read_next_batch` and every consumer of Arrow streams get batches as files are found. What else a
-    `pyarrow.Table` has, such as `column`, `num_rows` or `to_pandas`, reads all files into memory, once.
-
-    Args:
-        handle: The table.
-        flatten: Whether each statistic is a column of its own, not a field of a struct.
+    Iterating, `read_next_batch` and every consumer of Arrow streams get batches as files are found. Every other
+    attribute of a `pyarrow.Table`, such as `column`, `num_rows` or `to_pandas`, reads all files into memory, once.
     """
 
     def __init__(self, handle: TableHandle, *, flatten: bool) -> None:
@@ -105,7 +103,7 @@ class AddActions:
         return self._table
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        # Nothing is taken before the first batch is asked for: `list` asks for the length in between.
+        # A generator, since `list` calls `__len__` between `__iter__` and the first batch.
         yield from self.to_reader()
 
     def __arrow_c_schema__(self) -> object:
@@ -133,25 +131,14 @@ class AddActions:
 
 @dataclass(frozen=True, slots=True)
 class _Actions:
-    """Makes batches of what the log says of files.
-
-    Attributes:
-        table: The table's columns.
-        zone: The time zone of partition values that were written without one.
-        types: Type of the bounds of each column with statistics, by its physical path; the null type for no bounds.
-        groups: What the struct columns hold: types by path.
-        flatten: Whether their fields are columns.
-    """
-
     table: TableSchema
-    zone: str
-    types: Mapping[ColumnPath, pa.DataType]
-    groups: Mapping[str, Mapping[ColumnPath, pa.DataType]]
+    zone: str  # the time zone of partition values that were written without one
+    types: Mapping[ColumnPath, pa.DataType]  # of bounds, by physical path; the null type for none
+    groups: Mapping[str, Mapping[ColumnPath, pa.DataType]]  # the fields of the struct columns
     flatten: bool
 
     @classmethod
     def of(cls, snapshot: Snapshot, zone: str, *, flatten: bool) -> _Actions:
-        """What is to be told of the files of a table."""
         table = snapshot.columns
         known = stats_columns(
             table.physical, snapshot.metadata.configuration, table.physical_partition_columns, logical=table.logical
@@ -168,14 +155,12 @@ class _Actions:
 
     @property
     def schema(self) -> pa.Schema:
-        """What comes out."""
         fields = [*_FIRST]
         for name, kinds in self.groups.items():
             fields += [pa.field(column, kind) for column, kind in self._columns(name, kinds, _struct_type)]
         return pa.schema(fields)
 
     def batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
-        """What comes out of a batch of files."""
         stats = parse_statistics(found.column("stats"), self.types)
         arrays = [found.column("raw_path"), found.column("size"), found.column("modification_time")]
         arrays.append(_or_nulls(stats.num_records, pa.int64(), found.num_rows))
@@ -210,7 +195,7 @@ def _or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _joined(leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]) -> Any:  # noqa: ANN401 - a type or an array
-    """Joins the leaves below each name, in their order, by a function that makes one of several."""
+    """Nests leaves: `struct` makes one of those below each name."""
     below: dict[str, dict[ColumnPath, Any]] = {}
     for (first, *rest), leaf in leaves.items():
         below.setdefault(first, {})[tuple(rest)] = leaf
@@ -225,29 +210,25 @@ def _struct_array(missing: pa.BooleanArray | None, arrays: dict[str, pa.Array]) 
     return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=missing)
 
 
-# What can be told of a table from its list of files, under the names that deltalake gives.
+# Addresses of files, and partitions.
 
 
 def table_uri(address: str) -> str:
-    """The address of a table as a URL that ends in `/`.
-
-    Args:
-        address: A local path, or an address with a scheme whose path is not encoded.
-    """
+    """The URL, ending in `/`, of a local path or of an address with a scheme whose path is not encoded."""
     scheme, found, place = address.partition("://")
     plain = quote(place if found else address, safe="/@:!$&'()*+,;=~[]|")
     return f"{scheme if found else 'file'}://{plain.rstrip('/')}/"
 
 
 def file_uris(handle: TableHandle, predicate: Predicate | None) -> list[str]:
-    """Addresses of the files that a condition chooses: not encoded, local ones as plain paths."""
+    """Addresses of the files that a predicate selects: not encoded, local ones as plain paths."""
     root = handle.store.url.rstrip("/")
     paths = (path for batch in _chosen(handle, predicate, "path") for path in batch.column("path").to_pylist())
     return [path if is_absolute(path) else f"{root}/{path}" for path in paths]
 
 
 def partitions(handle: TableHandle, predicate: Predicate | None) -> list[dict[str, str | None]]:
-    """The combinations of partition values among the files that a condition chooses, each once."""
+    """The distinct combinations of partition values among the files that a predicate selects."""
     names = handle.snapshot().partition_columns
     if not names:
         return []
@@ -255,13 +236,13 @@ def partitions(handle: TableHandle, predicate: Predicate | None) -> list[dict[st
     for batch in _chosen(handle, predicate):
         values = batch.column("partition_values")
         texts = [lookup(values, name).texts for name in names]
-        firsts = int64s(_firsts(texts))
+        firsts = int64s(_first_rows(texts))
         found |= dict.fromkeys(zip(*(column.take(firsts).to_pylist() for column in texts), strict=True))
     return [dict(zip(names, values, strict=True)) for values in found]
 
 
-def _firsts(columns: list[pa.StringArray]) -> NDArray[np.int64]:
-    """The rows whose values, taken together, are not those of an earlier row."""
+def _first_rows(columns: list[pa.StringArray]) -> NDArray[np.int64]:
+    """The first row of each combination of values."""
     codes = []
     for column in columns:
         encoded = column.dictionary_encode().indices
@@ -272,12 +253,12 @@ def _firsts(columns: list[pa.StringArray]) -> NDArray[np.int64]:
 
 def _chosen(handle: TableHandle, predicate: Predicate | None, *columns: str) -> Iterator[pa.RecordBatch]:
     snapshot = handle.snapshot()
-    chosen = ChosenPartitions.of(predicate, snapshot, handle.row_options.time_zone)
+    chosen = PartitionFilter.of(predicate, snapshot, handle.row_options.time_zone)
     scanner = handle.scanner(predicate, snapshot=snapshot)
     return map(chosen, scanner.scan_batches((*columns, "partition_values")))
 
 
-# What the commits of a table say of themselves, newest first.
+# The history of a table.
 
 
 _BEGINNING = 64 << 10
@@ -285,18 +266,9 @@ _AT_ONCE = 10
 
 
 def stream_history(store: Store, version: int, limit: int | None = None) -> Generator[dict[str, Any], None, None]:
-    """Streams the `commitInfo` of commits, each with its `version`, down to the oldest commit that is still there.
+    """Streams the `commitInfo` of commits, each with its `version`, from a version down to the oldest commit left.
 
-    A commit without one is passed over.
-
-    Args:
-        store: The table's store.
-        version: The version to begin with.
-        limit: At most so many; None for all.
-
-    Raises:
-        CorruptCommitError: A commit cannot be read.
-        StorageError: It cannot be fetched.
+    A commit without one is skipped.
     """
     pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delta-sidecar-history")
     waiting: deque[tuple[int, Future[dict[str, Any] | None]]] = deque()
@@ -351,17 +323,9 @@ def _info_in(lines: bytes, path: str, version: int) -> dict[str, Any] | None:
     return None
 
 
-# A table at its version, whose files can be streamed.
-
-
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """A table at one version.
-
-    Attributes:
-        handle: Scans it.
-        state: What is known of it.
-    """
+    """A table at one version, whose files can be streamed."""
 
     handle: TableHandle = field(repr=False)
     state: Snapshot

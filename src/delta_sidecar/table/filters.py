@@ -1,8 +1,8 @@
-"""Conditions that choose files, as deltalake takes them: tuples of column, operator and value, or SQL text.
+"""Conditions in deltalake's notation: tuples of column, operator and value, or SQL text.
 
-In tuples, as in deltalake, an empty text stands for null beside a partition column, and beside a column of texts any
-value for its text. A condition on partition columns chooses just the files whose values fulfil it; one on other columns
-leaves out files that cannot hold a matching row.
+In tuples, as in deltalake, an empty text stands for null beside a partition column, and any value beside a column of
+texts for its text. A condition on partition columns selects exactly the files whose values match; one on other columns
+skips files that cannot hold a matching row.
 """
 
 from __future__ import annotations
@@ -32,18 +32,14 @@ if TYPE_CHECKING:
 
 
 Filters: TypeAlias = Sequence[Any]
-"""A list of tuples, all of which hold, or a list of such lists, of which one holds."""
+"""A list of tuples, joined by AND, or a list of such lists, joined by OR."""
 
 
 def partition_predicate(filters: Filters | None, schema: TableSchema) -> Predicate | None:
-    """Reads a filter on partition columns.
-
-    Args:
-        filters: The filter; None or empty for all.
-        schema: The table's columns.
+    """Parses a filter on partition columns; None if it is None or empty.
 
     Raises:
-        PredicateError: It names a column that is no partition column, or cannot be read.
+        PredicateError: It names a column that is no partition column, or cannot be parsed.
     """
     predicate = file_predicate(filters, schema)
     if predicate is None:
@@ -60,14 +56,10 @@ def partition_predicate(filters: Filters | None, schema: TableSchema) -> Predica
 
 
 def file_predicate(condition: Any, schema: TableSchema) -> Predicate | None:  # noqa: ANN401 - any notation
-    """Reads a condition that chooses files.
-
-    Args:
-        condition: Filter tuples, or any other notation of a predicate; None or empty for all.
-        schema: The table's columns.
+    """Parses filter tuples or any other notation of a predicate; None if it is None or empty.
 
     Raises:
-        PredicateError: It cannot be read.
+        PredicateError: It cannot be parsed.
     """
     if condition is None or (isinstance(condition, Sequence) and not condition):
         return None
@@ -76,22 +68,16 @@ def file_predicate(condition: Any, schema: TableSchema) -> Predicate | None:  # 
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenPartitions:
-    """Which files a condition chooses by their partition values alone.
-
-    Attributes:
-        table: The table's columns.
-        zone: The time zone of timestamps that were written without one.
-        exact: What of the condition concerns nothing but partition columns, bound; None for nothing.
-    """
+class PartitionFilter:
+    """Filters batches of files by their partition values."""
 
     table: TableSchema
-    zone: str
-    exact: Predicate | None
+    zone: str  # the time zone of timestamps that were written without one
+    exact: Predicate | None  # bound, on partition columns alone; None for none
 
     @classmethod
-    def of(cls, predicate: Predicate | None, snapshot: Snapshot, zone: str) -> ChosenPartitions:
-        """Takes out of a condition what can be decided exactly.
+    def of(cls, predicate: Predicate | None, snapshot: Snapshot, zone: str) -> PartitionFilter:
+        """Takes the terms of a predicate that partition values alone decide.
 
         Raises:
             PredicateError: It does not fit the table.
@@ -106,7 +92,7 @@ class ChosenPartitions:
         return cls(snapshot.columns, zone, all_of(exact) if exact else None)
 
     def __call__(self, files: pa.RecordBatch) -> pa.RecordBatch:
-        """The files that are chosen, of a batch with `partition_values`."""
+        """Filters a batch with `partition_values`."""
         if self.exact is None:
             return files
         values = typed_partition_values(files.column("partition_values"), self.table, self.zone)
@@ -115,7 +101,7 @@ class ChosenPartitions:
 
 
 class _Columns:
-    """The columns of a table as a filter names them: in any case."""
+    """The columns of a table by name, in any case."""
 
     def __init__(self, schema: TableSchema) -> None:
         self._partitions = frozenset(schema.partition_columns)
@@ -124,7 +110,7 @@ class _Columns:
             self._named.setdefault(field.name.casefold(), []).append(field)
 
     def value(self, name: str, value: object) -> object:
-        """A value beside a column, as the log has those of partition columns."""
+        """The value that a column is compared with, in the notation of the log for a partition column."""
         fields = self._named.get(name.casefold(), [])
         is_partition = any(field.name in self._partitions for field in fields)
         if is_partition and any(pa.types.is_float32(field.type) for field in fields):
@@ -139,7 +125,7 @@ class _Columns:
 
 
 def _in_32_bits(value: object) -> object:
-    """A number as a column of 32-bit floats has it: a partition is chosen by its value, not by a double near it."""
+    """Rounds a number to 32 bits: a partition value is equal to that, not to a double near it."""
     if isinstance(value, str):
         read = number(value)
         value = (value or None) if read is None else read
@@ -153,7 +139,7 @@ def _as_in_log(filters: Filters, columns: _Columns) -> list[Any]:
     return [_clause(entry, columns) if _is_clause(entry) else _inner(entry, columns) for entry in filters]
 
 
-def _inner(entry: Any, columns: _Columns) -> Any:  # noqa: ANN401 - whatever it is, the parser says what is wrong
+def _inner(entry: Any, columns: _Columns) -> Any:  # noqa: ANN401 - the parser refuses what is malformed
     return _as_in_log(entry, columns) if isinstance(entry, list | tuple) else entry
 
 
@@ -163,7 +149,7 @@ def _is_clause(entry: object) -> bool:
 
 def _clause(clause: Sequence[Any], columns: _Columns) -> tuple[Any, ...]:
     name, *rest = clause
-    if len(rest) != 2:  # noqa: PLR2004 - an operator and a value; whatever else it is, the parser says what is wrong
+    if len(rest) != 2:  # noqa: PLR2004 - an operator and a value; the parser refuses everything else
         return tuple(clause)
     operator, value = rest
     for each in value if isinstance(value, list | tuple) else (value,):
@@ -177,30 +163,28 @@ def _clause(clause: Sequence[Any], columns: _Columns) -> tuple[Any, ...]:
     return (name, operator, columns.value(name, value))
 
 
-# Conditions on rows as tuples of column, operator and value, with nulls treated as deltalake and pyarrow do.
-#
-# SQL does not know whether a null is in a list or not, so that it is in neither answer. In these tuples `not in` is
-# true for a null, unless the list has one too.
+# Filter tuples on rows, with nulls treated as deltalake and pyarrow do: in SQL a null is neither in a list nor not in
+# it; in these tuples `not in` is true for a null, unless the list has one too.
 
 
 _CLAUSE_LENGTH = 3
 
 
 def row_predicate(filters: Filters) -> Predicate:
-    """Reads filter tuples: a list of which all hold, or a list of such lists, of which one holds.
+    """Parses filter tuples on rows.
 
     Raises:
-        PredicateError: They cannot be read.
+        PredicateError: They cannot be parsed.
     """
-    if all(map(_is_clause_of_row_filters, filters)):
-        return all_of(map(_clause_of_row_filters, filters))
-    if all(_is_list(inner) and inner and all(map(_is_clause_of_row_filters, inner)) for inner in filters):
-        return any_of(all_of(map(_clause_of_row_filters, inner)) for inner in filters)
-    # Whatever it is, the parser says what is wrong.
+    if all(map(_is_row_clause, filters)):
+        return all_of(map(_row_clause, filters))
+    if all(_is_list(inner) and inner and all(map(_is_row_clause, inner)) for inner in filters):
+        return any_of(all_of(map(_row_clause, inner)) for inner in filters)
+    # The parser says what is malformed.
     return parse(filters)
 
 
-def _clause_of_row_filters(clause: Sequence[Any]) -> Predicate:
+def _row_clause(clause: Sequence[Any]) -> Predicate:
     name, operator, value = clause
     kind = " ".join(str(operator).lower().split())
     if kind not in ("in", "not in") or not isinstance(value, Collection) or isinstance(value, str | bytes):
@@ -214,7 +198,7 @@ def _clause_of_row_filters(clause: Sequence[Any]) -> Predicate:
     return all_of([Not(is_in), Not(is_null)]) if has_null else any_of([Not(is_in), is_null])
 
 
-def _is_clause_of_row_filters(item: object) -> bool:
+def _is_row_clause(item: object) -> bool:
     return _is_list(item) and len(item) == _CLAUSE_LENGTH and isinstance(item[0], str)  # type: ignore[arg-type, index]
 
 
@@ -226,12 +210,9 @@ def _is_list(item: object) -> bool:
 
 
 def typed_partition_values(values: pa.MapArray, table: TableSchema, zone: str) -> dict[str, pa.Array]:
-    """The values of each partition column, by its logical name: one a file.
+    """The values of each partition column by its logical name, a row a file.
 
-    Args:
-        values: Texts by logical name, as a batch of files has them.
-        table: The table's columns.
-        zone: The time zone of timestamps that were written without one, as in the rows of their files.
+    `zone` is the time zone of timestamps that were written without one, as in the rows of their files.
 
     Raises:
         LogCorruptionError: A text is no value of its column's type.
@@ -242,8 +223,8 @@ def typed_partition_values(values: pa.MapArray, table: TableSchema, zone: str) -
     }
 
 
-def _typed(name: str, told: PartitionTexts, kind: pa.DataType, zone: str) -> pa.Array:
-    texts = told.texts
+def _typed(name: str, raw: PartitionTexts, kind: pa.DataType, zone: str) -> pa.Array:
+    texts = raw.texts
     if pa.types.is_null(kind):
         return pa.nulls(len(texts), kind)
     if pa.types.is_binary(kind):
@@ -252,7 +233,7 @@ def _typed(name: str, told: PartitionTexts, kind: pa.DataType, zone: str) -> pa.
     column = read_partition_column(texts, kind)
     if column is not None:
         return in_zone(column, zone)
-    known, _ = read_known_values(told, kind)
-    odd = texts.filter(booleans(told.told & ~known.told))
-    msg = f"the log has {odd[0].as_py()!r} as a value of partition column {name}, which is no {kind}"
+    known, _ = read_known_values(raw, kind)
+    invalid = texts.filter(booleans(raw.told & ~known.told))
+    msg = f"the log has {invalid[0].as_py()!r} as a value of partition column {name}, which is no {kind}"
     raise LogCorruptionError(msg)

@@ -39,46 +39,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How a table is read.
-
-    Attributes:
-        config: How its files are found.
-        rows: How their rows are read.
-    """
+    """Options of a table: for finding its files, and for reading their rows."""
 
     config: LazyScanConfig
     rows: RowOptions
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | None, version: int | None = None) -> ReadOptions:
-        """Takes options by their names in a call.
-
-        Raises:
-            OptionError: One is unknown or not valid.
-        """
-        if given is not None and not isinstance(given, Mapping):
-            msg = f"options are given by their names, as a mapping, not as {described(given)}"
+    def of(cls, options: Mapping[str, Any] | None, version: int | None = None) -> ReadOptions:
+        """Options by their call names; raises `OptionError` for one that is unknown or not valid."""
+        if options is not None and not isinstance(options, Mapping):
+            msg = f"options are given by their names, as a mapping, not as {described(options)}"
             raise OptionError(msg)
-        named = dict(given or {})
+        named = dict(options or {})
         scans = {option.name for option in SCAN_OPTIONS}
-        rows = {option.name for option in ROW_OPTIONS}
+        known = scans | {option.name for option in ROW_OPTIONS}
         for name in named:
-            if name not in scans | rows:
-                msg = f"unknown option {name!r}; the options are {', '.join(sorted(scans | rows))}"
+            if name not in known:
+                msg = f"unknown option {name!r}; the options are {', '.join(sorted(known))}"
                 raise OptionError(msg)
         config = LazyScanConfig(version=version, **{name: value for name, value in named.items() if name in scans})
         return cls(config, RowOptions.of(named))
 
 
 class TableHandle:
-    """Opens a table once, and scans it at its version: that of `pin`, else the one that it has at its first use.
-
-    Args:
-        store: Where it is.
-        access: How its data files are reached.
-        options: How it is read.
-        listeners: Are told what happens.
-    """
+    """A table that is opened once and scanned at one version: that of `pin`, else the newest at its first use."""
 
     def __init__(self, store: Store, access: Access, options: ReadOptions, listeners: Iterable[Listener] = ()) -> None:
         self.store = store
@@ -89,7 +73,7 @@ class TableHandle:
         self._snapshot: Snapshot | None = None
         self._streams: WeakSet[UnderWay] = WeakSet()
         self._lock = threading.RLock()
-        # Held for a moment only, while the other one is held for as long as it takes to open the table.
+        # Never held for long, while the other one is held as long as the table is being opened.
         self._streams_lock = threading.Lock()
 
     @classmethod
@@ -104,28 +88,23 @@ class TableHandle:
         listeners: Iterable[Listener] = (),
         store: Store | None = None,
     ) -> Self:
-        """A table by its address; nothing is asked for yet, and no version is pinned.
-
-        Raises:
-            AuthenticationError: There are no credentials, and nowhere to look for any.
-            OptionError: The address or an option is not valid.
-        """
+        """A table by its address; nothing is requested yet, and no version is pinned."""
         read = ReadOptions.of(options, version)
         own = store if store is not None else open_store(settled(table_uri), storage_options, credential=credential)
         return cls(own, Access(own, storage_options, credential), read, listeners)
 
     @property
     def access(self) -> Access:
-        """How its data files are reached."""
+        """Access to the data files."""
         return self._access
 
     @property
     def row_options(self) -> RowOptions:
-        """How its rows are read."""
+        """Options for reading rows."""
         return self._options.rows
 
     def version(self) -> int:
-        """The version that is read. Where none is known yet, the newest is pinned."""
+        """The version that is read; if none is known yet, the newest is pinned."""
         version = self._options.config.version
         return self.pin() if version is None else version
 
@@ -141,7 +120,7 @@ class TableHandle:
     def pin(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> int:
         """Moves to a version, to that of a time, or to the newest, by the hint and the listing of the log alone.
 
-        What reads the table next goes by the same listing. If this fails, all stays as it was.
+        The next scan uses the same listing. If this fails, nothing changes.
 
         Raises:
             TableNotFoundError: There is no table.
@@ -155,16 +134,16 @@ class TableHandle:
             return segment.version
 
     def move(self, version: int) -> None:
-        """Moves to a version that is known to be there; nothing is asked for yet."""
+        """Moves to a version that is known to exist; nothing is requested yet."""
         with self._lock:
             self._segment = self._snapshot = None
             config = replace(self._options.config, version=version, timestamp=None)
             self._options = replace(self._options, config=config)
 
     def frozen(self) -> Self:
-        """The same table for those who may stop at any row: at the version that it has now, newest commits first.
+        """A copy that stays at the current version and, unless options say otherwise, scans newest commits first.
 
-        It stays there when this one is pinned anew; `close` of either stops the scans of both.
+        `close` of either stops the scans of both.
         """
         with self._lock:
             self.snapshot()
@@ -181,7 +160,7 @@ class TableHandle:
         *,
         snapshot: Snapshot | None = None,
     ) -> LazyDeltaScanner:
-        """A scanner of the files of a snapshot: by default the one that is pinned."""
+        """A scanner of the files of a snapshot, by default the pinned one."""
         snapshot = snapshot or self.snapshot()
         config = replace(
             self._options.config, version=snapshot.version, predicate=predicate, limit=limit, timestamp=None
@@ -191,7 +170,7 @@ class TableHandle:
         return scanner
 
     def rows(self, query: RowQuery, progress: Callable[[RowMetrics], None] | None = None) -> RowStream:
-        """A stream of rows at this version; where the table is not open yet, the stream opens it on its way."""
+        """A stream of rows at this version, which opens the table if that is not open yet."""
         with self._lock:
             snapshot = self._snapshot if query.expression is None else self.snapshot()
             scan = RowScan(
@@ -204,7 +183,7 @@ class TableHandle:
                 segment=self._segment,
                 progress=progress,
             )
-            # To open the table may take a while, too.
+            # Opening the table may take long, so `close` must reach it too.
             self.remember(scan)
             stream = RowStream(scan)
             if snapshot is None and scan.snapshot is not None:
@@ -213,7 +192,7 @@ class TableHandle:
         return stream
 
     def close(self) -> None:
-        """Stops every scan that is under way, from any thread."""
+        """Stops every running scan, from any thread."""
         with self._streams_lock:
             streams = list(self._streams)
         for stream in streams:
@@ -225,11 +204,7 @@ class TableHandle:
                 stream.cancel()
 
     def remember(self, stream: UnderWay) -> None:
-        """Has something stopped by `close`, as long as somebody holds it.
-
-        Args:
-            stream: What reads the table.
-        """
+        """Registers a scan that `close` stops; it is referenced weakly."""
         with self._streams_lock:
             self._streams.add(stream)
 

@@ -1,4 +1,4 @@
-"""What the log tells of the values in data files, under the names that users see."""
+"""Statistics of data files, under the names that users see."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, numbers_of, scalar, strings, valid_mask, values_of
 from delta_sidecar.errors import OptionError
+from delta_sidecar.log.schema import type_at
 from delta_sidecar.log.stats import ColumnStatistics, parse_statistics
 from delta_sidecar.predicate import tree
 from delta_sidecar.scan.config import LazyScanConfig
@@ -32,24 +33,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileStats:
-    """What the log tells of the values in one data file.
+    """Statistics of one data file, as its writer recorded them in the log.
 
-    Bounds and counts are what the file's writer noted down. Where `tight_bounds` is false they are of all its rows,
-    deleted ones included. A text may be cut off: the lower bound is then below all values, the upper one above them, or
-    their beginning. A timestamp may be rounded down to a millisecond.
+    If `tight_bounds` is false, bounds and counts are of all rows, deleted ones included. A text may be truncated: the
+    lower bound is then below all values, the upper one above them, or their beginning. A timestamp may be rounded down
+    to a millisecond.
 
-    Columns are named as users see them, a field of a struct `a.b`; a name with a dot in it stands in back-quotes. Those
-    that the log tells nothing of are left out. A partition column has its value as both bounds.
+    Columns have the names that users see, a field of a struct `a.b`; a name with a dot in it stands in back-quotes.
+    Columns without statistics are left out. A partition column has its value as both bounds.
 
     Attributes:
-        path: As `DeltaFile.path` has it.
+        path: As in `DeltaFile.path`.
         size: In bytes.
-        num_records: Rows in the file, deleted ones included; None where the log does not tell.
-        deleted_rows: How many of them are deleted.
-        null_counts: How many rows are null, by column.
+        num_records: Rows in the file, deleted ones included; None if the log does not have it.
+        deleted_rows: Number of deleted rows.
+        null_counts: Number of null rows, by column.
         minimums: Lower bounds, by column.
         maximums: Upper bounds, by column.
-        tight_bounds: Whether bounds and counts are of the rows that are there; None for a file without statistics.
+        tight_bounds: True if bounds and counts are of the remaining rows; None for a file without statistics.
     """
 
     path: str
@@ -69,18 +70,9 @@ def stats_for_files(
     predicate: str | Sequence[Any] | Mapping[str, Any] | Predicate | None = None,
     limit: int | None = None,
 ) -> Iterator[FileStats]:
-    """Streams the statistics of files, as they are found.
+    """Streams the statistics of files, as they are found; arguments as for `DeltaTable.get_stats_for_files`.
 
-    Args:
-        handle: The table.
-        paths: Only these files, as `DeltaFile.path` names them; the search ends with the last of them. One that the
-            table does not have is not given. None for all.
-        columns: Only statistics of these columns; the name of a struct stands for all columns in it. None for all.
-        predicate: Only files that may hold a matching row.
-        limit: At most so many files.
-
-    Raises:
-        OptionError: There is no such column, or the limit is not valid.
+    The name of a struct in `columns` stands for all columns in it; a path that the table does not have is ignored.
     """
     if isinstance(paths, str):
         msg = f"paths is a list of paths: [{paths!r}]"
@@ -88,7 +80,7 @@ def stats_for_files(
     LazyScanConfig(limit=limit)
     snapshot = handle.snapshot()
     chosen = named_columns(snapshot.columns, columns)
-    # Which files count is not known to the scanner: it goes on until all are found.
+    # With paths, the limit counts files that the scanner does not know.
     scanner = handle.scanner(predicate, limit if paths is None else None, snapshot=snapshot)
     found = scanner.scan_batches(READ) if paths is None else _named(scanner.scan_batches(READ), set(paths), limit)
     zone = handle.row_options.time_zone
@@ -97,7 +89,7 @@ def stats_for_files(
 
 
 def _streamed(scanner: LazyDeltaScanner, batches: Iterable[Iterator[FileStats]]) -> Iterator[FileStats]:
-    # However it ends, so do the requests.
+    # However the stream ends, the requests end with it.
     with scanner:
         for batch in batches:
             yield from batch
@@ -120,29 +112,21 @@ def _named(batches: Iterable[pa.RecordBatch], paths: set[str], limit: int | None
 
 def _values(found: pa.RecordBatch, stats: BatchStatistics) -> Iterator[FileStats]:
     names = tuple(stats.columns)
-    told = list(stats.columns.values())
+    known = list(stats.columns.values())
     rows = zip(
         found.column("path").to_pylist(),
         found.column("size").to_pylist(),
         stats.num_records.to_pylist(),
         stats.deleted.tolist(),
-        _rows([column.null_count for column in told], found.num_rows),
-        _rows([column.lower for column in told], found.num_rows),
-        _rows([column.upper for column in told], found.num_rows),
+        _rows([column.null_count for column in known], found.num_rows),
+        _rows([column.lower for column in known], found.num_rows),
+        _rows([column.upper for column in known], found.num_rows),
         stats.tight.to_pylist(),
         strict=True,
     )
     for path, size, num_records, deleted, null_counts, lower, upper, tight in rows:
-        yield FileStats(
-            path,
-            size,
-            num_records,
-            deleted,
-            _known(names, null_counts),
-            _known(names, lower),
-            _known(names, upper),
-            tight,
-        )
+        nulls, lowest, highest = (_known(names, values) for values in (null_counts, lower, upper))
+        yield FileStats(path, size, num_records, deleted, nulls, lowest, highest, tight)
 
 
 def _rows(columns: Sequence[pa.Array], rows: int) -> Iterable[tuple[Any, ...]]:
@@ -154,61 +138,35 @@ def _known(names: tuple[str, ...], values: tuple[Any, ...]) -> dict[str, Any]:
     return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
 
-# What the log tells of the values in a batch of files, column by column: Arrow arrays with a row for each file.
+# Statistics of a batch of files, column by column: Arrow arrays with a row for each file.
 
 
 READ = ("path", "size", "partition_values", "stats", "deletion_vector")
-"""The columns of a batch of files that this is made of."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownColumn:
-    """What is known of a column; null is unknown.
-
-    Attributes:
-        lower: The lower bounds.
-        upper: The upper bounds.
-        null_count: How many rows are null.
-    """
-
-    lower: pa.Array
-    upper: pa.Array
-    null_count: pa.Int64Array
+"""The columns of a batch of files that `batch_statistics` reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchStatistics:
-    """What is known of a batch of files.
+    """Statistics of a batch of files, a row a file; null is unknown."""
 
-    Attributes:
-        num_records: Rows in each file, deleted ones included; null is unknown.
-        deleted: How many of them are deleted.
-        tight: Whether what is told is of the rows that are there; null for a file without statistics.
-        columns: What is known of each column, by its name.
-    """
-
-    num_records: pa.Int64Array
+    num_records: pa.Int64Array  # deleted rows included
     deleted: NDArray[np.int64]
-    tight: pa.BooleanArray
-    columns: Mapping[str, KnownColumn]
+    tight: pa.BooleanArray  # statistics are of the remaining rows; null for a file without statistics
+    columns: Mapping[str, ColumnStatistics]  # by name
 
 
 def batch_statistics(
     found: pa.RecordBatch, columns: Sequence[NamedColumn], table: TableSchema, zone: str
 ) -> BatchStatistics:
-    """Reads the statistics of some columns of a batch of files.
+    """Parses the statistics of some columns of a batch of files with the columns `READ`.
 
-    Args:
-        found: The files, with the columns `READ`.
-        columns: Which columns.
-        table: The table's columns.
-        zone: The time zone of partition values that were written without one.
+    `zone` is the time zone of partition values that were written without one.
 
     Raises:
         LogCorruptionError: A partition value is none of its column's type.
     """
     rows, text = found.num_rows, found.column("stats")
-    # The null type has no bounds: of such a column only nulls are counted.
+    # The null type has no bounds, only counts of nulls.
     kinds = {
         column.physical: column.type if column.has_bounds else pa.null()
         for column in columns
@@ -234,21 +192,21 @@ def batch_statistics(
     )
 
 
-def _of_statistics(stats: ColumnStatistics, kind: pa.DataType, rows: int) -> KnownColumn:
+def _of_statistics(stats: ColumnStatistics, kind: pa.DataType, rows: int) -> ColumnStatistics:
     lower, upper = (_or_nulls(_comparable(bound), kind, rows) for bound in (stats.lower, stats.upper))
-    return KnownColumn(lower, upper, _or_nulls(stats.null_count, pa.int64(), rows))
+    return ColumnStatistics(lower, upper, _or_nulls(stats.null_count, pa.int64(), rows))
 
 
-def _of_partitions(values: pa.Array, num_records: pa.Int64Array) -> KnownColumn:
-    """Every row of a file has the same value."""
+def _of_partitions(values: pa.Array, num_records: pa.Int64Array) -> ColumnStatistics:
+    # Every row of a file has the same value.
     is_null = booleans(~valid_mask(values))
     null_count = pc.if_else(is_null, num_records, scalar(0, pa.int64()))
     typed = _comparable(values)
-    return KnownColumn(typed, typed, null_count)
+    return ColumnStatistics(typed, typed, null_count)
 
 
 def _comparable(bounds: pa.Array | None) -> pa.Array | None:
-    """Bounds without those that no Python value stands for, and without NaN, which bounds nothing."""
+    """Bounds without those that Python has no value for, and without NaN, which bounds nothing."""
     if bounds is None or not len(bounds):
         return bounds
     if pa.types.is_floating(bounds.type):
@@ -268,47 +226,36 @@ def _or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
     return pa.nulls(rows, kind) if array is None else array
 
 
-# The columns of a table that can have statistics, by the names that users write.
+# The columns of a table that can have statistics, by name.
 
 
 @dataclass(frozen=True, slots=True)
 class NamedColumn:
-    """A column without fields of its own.
+    """A column without fields of its own."""
 
-    Attributes:
-        name: Its logical name with those above it, parted by dots; a part with a dot in it stands in back-quotes.
-        physical: Its path in the log.
-        type: Its type.
-        has_bounds: Whether the log's bounds can be compared with its values; without, only nulls are counted.
-        is_partition: Whether each file has one value of it.
-    """
-
-    name: str
-    physical: ColumnPath
+    name: str  # logical, with the structs around it: parts joined by dots, a part with a dot in back-quotes
+    physical: ColumnPath  # in the log
     type: pa.DataType
-    has_bounds: bool
+    has_bounds: bool  # the log's bounds can be compared with its values; else only nulls are counted
     is_partition: bool
 
 
-def named_columns(table: TableSchema, wanted: Sequence[str] | None = None) -> tuple[NamedColumn, ...]:
-    """Finds columns by their names.
-
-    Args:
-        table: The table's columns.
-        wanted: Which columns, in order; the name of a struct stands for all columns in it. None for all.
+def named_columns(table: TableSchema, names: Sequence[str] | None = None) -> tuple[NamedColumn, ...]:
+    """Finds columns by name, in order; None for all. The name of a struct stands for all columns in it.
 
     Raises:
         OptionError: There is no such column.
     """
-    if isinstance(wanted, str):
-        msg = f"columns is a list of names: [{wanted!r}]"
+    if isinstance(names, str):
+        msg = f"columns is a list of names: [{names!r}]"
         raise OptionError(msg)
     known = _leaves(table)
-    if wanted is None:
+    if names is None:
         return tuple(known.values())
     found: dict[ColumnPath, NamedColumn] = {}
-    indices = tuple(_by_beginning(known, same) for same in (_as_written, _in_any_case))
-    for name in wanted:
+    # As written first, then in any case.
+    indices = tuple(_PrefixIndex(known, fold) for fold in (tuple, _casefolded))
+    for name in names:
         found |= _below(name, known, indices)
     return tuple(found.values())
 
@@ -323,33 +270,35 @@ def _leaves(table: TableSchema) -> dict[ColumnPath, NamedColumn]:
         if path in structs:
             continue
         is_partition = path[0] in partitions
-        kind = _type_at(table.logical, path)
+        kind = type_at(table.logical, path)
         has_bounds = is_partition or (physical in bounded and not pa.types.is_binary(kind))
         leaves[path] = NamedColumn(column_name(path), physical, kind, has_bounds, is_partition)
     return leaves
 
 
-def _by_beginning(
-    known: Mapping[ColumnPath, NamedColumn], same: Callable[[ColumnPath], ColumnPath]
-) -> Callable[[ColumnPath], dict[ColumnPath, NamedColumn]]:
-    """Finds the columns whose paths begin with a path, which a function makes equal or not."""
-    beginning: dict[ColumnPath, list[ColumnPath]] = {}
-    for path in known:
-        for end in range(1, len(path) + 1):
-            beginning.setdefault(same(path[:end]), []).append(path)
-    return lambda path: {found: known[found] for found in beginning.get(same(path), ())}
+class _PrefixIndex:
+    """Columns by the beginnings of their paths, after `fold`."""
+
+    def __init__(self, known: Mapping[ColumnPath, NamedColumn], fold: Callable[[ColumnPath], ColumnPath]) -> None:
+        self._fold = fold
+        self._paths: dict[ColumnPath, list[ColumnPath]] = {}
+        for path in known:
+            for end in range(1, len(path) + 1):
+                self._paths.setdefault(fold(path[:end]), []).append(path)
+
+    def below(self, path: ColumnPath) -> list[ColumnPath]:
+        return self._paths.get(self._fold(path), [])
 
 
 def _below(
-    name: str,
-    known: Mapping[ColumnPath, NamedColumn],
-    indices: Iterable[Callable[[ColumnPath], dict[ColumnPath, NamedColumn]]],
+    name: str, known: Mapping[ColumnPath, NamedColumn], indices: Iterable[_PrefixIndex]
 ) -> dict[ColumnPath, NamedColumn]:
-    for path in _readings(name):
-        for beginning_with in indices:
-            found = beginning_with(path)
-            if len({key[: len(path)] for key in found}) == 1:
-                return found
+    # A column with just this name comes before a field of a struct.
+    for path in ((name,), tree.read(name)):
+        for index in indices:
+            found = index.below(path)
+            if len({each[: len(path)] for each in found}) == 1:
+                return {each: known[each] for each in found}
     others = [column.name for column in known.values()]
     near = difflib.get_close_matches(name, others, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(others[:10])}"
@@ -357,22 +306,5 @@ def _below(
     raise OptionError(msg)
 
 
-def _readings(name: str) -> Iterable[ColumnPath]:
-    """What a text may name: a column with just this name, before a field of a struct."""
-    yield (name,)
-    yield tree.read(name)
-
-
-def _as_written(path: ColumnPath) -> ColumnPath:
-    return path
-
-
-def _in_any_case(path: ColumnPath) -> ColumnPath:
+def _casefolded(path: ColumnPath) -> ColumnPath:
     return tuple(part.casefold() for part in path)
-
-
-def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
-    kind = schema.field(path[0]).type
-    for name in path[1:]:
-        kind = kind.field(name).type
-    return kind

@@ -1,4 +1,4 @@
-"""A table's columns in a line each: what the statistics of its files come to, in one pass over them."""
+"""Summaries of a table's columns: the statistics of its files, aggregated in one pass."""
 
 from __future__ import annotations
 
@@ -18,77 +18,54 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from delta_sidecar.log.stats import ColumnStatistics
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.table.pinned import TableHandle
-    from delta_sidecar.table.statistics import BatchStatistics, KnownColumn, NamedColumn
+    from delta_sidecar.table.statistics import BatchStatistics, NamedColumn
 
 Meaning: TypeAlias = Literal["value", "bound", "cut", "rounded"]
-"""What a bound of a column is.
+"""The precision of a column's minimum or maximum.
 
-- `value`: a row has it, and no row has one beyond it. (NaN counts for nothing.)
-- `bound`: no row has a value beyond it, and maybe none has just this one: rows have been deleted.
-- `cut`: a text that may be the beginning of a longer one, or was made a little higher when it was cut off.
-- `rounded`: a timestamp that may be rounded down, by less than a millisecond, or a decimal of more digits than a writer
-  may have noted down.
+- `value`: a row has it, and no row has one beyond it. (NaN does not count.)
+- `bound`: no row has a value beyond it, and maybe no row has it: rows have been deleted.
+- `cut`: a text that may be the beginning of a longer one, or was rounded up when it was truncated.
+- `rounded`: a timestamp that may be rounded down, by less than a millisecond, or a decimal with more digits than its
+  writer may have kept.
 """
 
-# Writers cut texts off after 32 characters, or after 64 bytes where no character ends there.
+# Writers truncate texts after 32 characters, or after 64 bytes if no character ends there.
 _CUT_CHARACTERS, _CUT_BYTES = 32, 61
-# Some note decimals down as floating-point numbers.
+# Some write decimals as floating-point numbers.
 _SURE_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What the statistics of all files tell of a column.
+    """The statistics of a column over all files."""
 
-    Attributes:
-        name: The column's name, that of a field of a struct `a.b`.
-        type: Its Arrow type.
-        minimum: The lowest of the lower bounds; None where no file has one.
-        minimum_is: What it is; None where there is none.
-        maximum: The highest of the upper bounds; None where no file has one.
-        maximum_is: What it is; None where there is none.
-        null_count: How many rows are null, of those in `rows`.
-        null_count_is_exact: Whether it is just so many; else deleted rows may be among them.
-        rows: How many rows there are in the files that tell how many are null. Deleted ones do not count.
-        files: How many files have bounds, or nothing but nulls, or no rows.
-        files_without: How many files have none: they may hold any value, also beyond the minimum and maximum.
-    """
-
-    name: str
-    type: str
-    minimum: Any
+    name: str  # a field of a struct is `a.b`
+    type: str  # in Arrow's words
+    minimum: Any  # the lowest of the lower bounds; None if no file has one
     minimum_is: Meaning | None
-    maximum: Any
+    maximum: Any  # the highest of the upper bounds; None if no file has one
     maximum_is: Meaning | None
-    null_count: int
-    null_count_is_exact: bool
-    rows: int
-    files: int
-    files_without: int
+    null_count: int  # among `rows`
+    null_count_is_exact: bool  # else deleted rows may be counted
+    rows: int  # rows, without deleted ones, of the files that have a count of nulls
+    files: int  # files with bounds, with nothing but nulls, or without rows
+    files_without: int  # the others: they may hold any value
 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """What the statistics of all files tell of a table.
-
-    Attributes:
-        version: The version.
-        files: How many files there are.
-        size: Their bytes together.
-        rows: How many rows there are in the files that tell. Deleted ones do not count.
-        deleted_rows: How many rows are deleted, in all files.
-        files_without_rows: How many files do not tell how many rows they have.
-        columns: What is known of each column.
-    """
+    """The statistics of a table over all files."""
 
     version: int
     files: int
-    size: int
-    rows: int
+    size: int  # bytes of all files
+    rows: int  # without deleted ones, in the files that have a count
     deleted_rows: int
-    files_without_rows: int
+    files_without_rows: int  # files without a count of rows
     columns: tuple[ColumnSummary, ...]
 
 
@@ -97,12 +74,9 @@ def fold_stats(
     columns: Sequence[str] | None = None,
     predicate: str | Sequence[Any] | Mapping[str, Any] | Predicate | None = None,
 ) -> TableSummary:
-    """Goes through the statistics of all files once, in memory that does not grow with them.
+    """Aggregates the statistics of all files in one pass, in memory that does not grow with their number.
 
-    Args:
-        handle: The table.
-        columns: Only these columns; the name of a struct stands for all columns in it. None for all.
-        predicate: Only files that may hold a matching row.
+    The name of a struct in `columns` stands for all columns in it; None for all.
 
     Raises:
         OptionError: There is no such column.
@@ -114,41 +88,33 @@ def fold_stats(
     with handle.scanner(predicate, snapshot=snapshot) as scanner:
         for batch in scanner.scan_batches(READ):
             stats = batch_statistics(batch, [fold.column for fold in folds], snapshot.columns, zone)
-            told = valid_mask(stats.num_records)
+            counts = _RowCounts.of(stats)
             files += batch.num_rows
             size += _sum(numbers_of(batch.column("size")))
-            rows += _sum((numbers_of(stats.num_records) - stats.deleted)[told])
+            rows += _sum(counts.left)
             deleted += _sum(stats.deleted)
-            without += _sum(~told)
-            seen = _Files.of(stats)
+            without += _sum(~counts.known)
             for fold in folds:
-                fold.take(stats.columns[fold.column.name], seen)
+                fold.add(stats.columns[fold.column.name], counts)
     summaries = tuple(fold.summary() for fold in folds)
     return TableSummary(snapshot.version, files, size, rows, deleted, without, summaries)
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
-    """A batch of files, one row for each.
+class _RowCounts:
+    """Numbers of rows in a batch of files, an element a file."""
 
-    Attributes:
-        told: Whether it is known how many rows there are.
-        num_records: How many, deleted ones included; 0 where that is not known.
-        left: How many, without the deleted ones; 0 where that is not known.
-        is_loose: Whether bounds and counts may be of deleted rows.
-    """
-
-    told: NDArray[np.bool_]
-    num_records: NDArray[np.int64]
-    left: NDArray[np.int64]
-    is_loose: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    num_records: NDArray[np.int64]  # deleted rows included; 0 if unknown
+    left: NDArray[np.int64]  # without deleted rows; 0 if unknown
+    is_loose: NDArray[np.bool_]  # bounds and null counts may be of deleted rows
 
     @classmethod
-    def of(cls, stats: BatchStatistics) -> _Files:
-        told = valid_mask(stats.num_records)
-        num_records = np.where(told, numbers_of(stats.num_records), 0)
-        left = np.where(told, num_records - stats.deleted, 0)
-        return cls(told, num_records, left, (stats.deleted > 0) | ~bits_of(stats.tight))
+    def of(cls, stats: BatchStatistics) -> _RowCounts:
+        known = valid_mask(stats.num_records)
+        num_records = np.where(known, numbers_of(stats.num_records), 0)
+        left = np.where(known, num_records - stats.deleted, 0)
+        return cls(known, num_records, left, (stats.deleted > 0) | ~bits_of(stats.tight))
 
 
 @dataclass(slots=True)
@@ -159,7 +125,7 @@ class _Side:
     among_all: Any = None
     among_tight: Any = None
 
-    def take(self, bounds: pa.Array, counted: NDArray[np.bool_], is_loose: NDArray[np.bool_]) -> None:
+    def add(self, bounds: pa.Array, counted: NDArray[np.bool_], is_loose: NDArray[np.bool_]) -> None:
         self.among_all = self._beyond(self.among_all, bounds, counted)
         self.among_tight = self._beyond(self.among_tight, bounds, counted & ~is_loose)
 
@@ -188,7 +154,7 @@ class _Side:
 
 @dataclass(slots=True)
 class _Fold:
-    """What is known of a column so far."""
+    """The summary of a column so far."""
 
     column: NamedColumn
     lowest: _Side = field(default_factory=lambda: _Side("min"))
@@ -199,23 +165,23 @@ class _Fold:
     files: int = 0
     files_without: int = 0
 
-    def take(self, known: KnownColumn, files: _Files) -> None:
-        self._count_nulls(known, files)
-        null_count = np.where(valid_mask(known.null_count), numbers_of(known.null_count), -1)
-        is_empty = files.told & (files.left <= 0)
-        is_null = files.told & (null_count == files.num_records)
+    def add(self, stats: ColumnStatistics, counts: _RowCounts) -> None:
+        self._count_nulls(stats, counts)
+        null_count = np.where(valid_mask(stats.null_count), numbers_of(stats.null_count), -1)
+        is_empty = counts.known & (counts.left <= 0)
+        is_null = counts.known & (null_count == counts.num_records)
         if self.column.is_partition:
-            # One value for all rows: it is there as long as a row is. Null is a value, and known.
-            has_bounds = is_null | valid_mask(known.lower) | (null_count != 0)
-            is_loose = ~files.told
+            # One value for all rows, which stays as long as one of them does. Null is a value, and known.
+            has_bounds = is_null | valid_mask(stats.lower) | (null_count != 0)
+            is_loose = ~counts.known
         else:
-            has_bounds = valid_mask(known.lower) & valid_mask(known.upper)
-            is_loose = files.is_loose
+            has_bounds = valid_mask(stats.lower) & valid_mask(stats.upper)
+            is_loose = counts.is_loose
         without = ~(has_bounds | is_null | is_empty)
         self.files += _sum(~without)
         self.files_without += _sum(without)
-        self.lowest.take(known.lower, ~is_empty, is_loose)
-        self.highest.take(known.upper, ~is_empty, is_loose)
+        self.lowest.add(stats.lower, ~is_empty, is_loose)
+        self.highest.add(stats.upper, ~is_empty, is_loose)
 
     def summary(self) -> ColumnSummary:
         return ColumnSummary(
@@ -232,16 +198,16 @@ class _Fold:
             files_without=self.files_without,
         )
 
-    def _count_nulls(self, known: KnownColumn, files: _Files) -> None:
-        told = valid_mask(known.null_count) & files.told
-        counts = numbers_of(known.null_count)
-        # In a file with deleted rows, only nowhere and everywhere is sure.
-        everywhere = counts >= files.num_records
-        unsure = told & files.is_loose & ~everywhere & (counts > 0) & (not self.column.is_partition)
-        left = np.where(everywhere, files.left, np.minimum(counts, files.left))
-        self.null_count += _sum(left[told])
+    def _count_nulls(self, stats: ColumnStatistics, counts: _RowCounts) -> None:
+        known = valid_mask(stats.null_count) & counts.known
+        nulls = numbers_of(stats.null_count)
+        # With deleted rows, only counts of none and of all rows are exact.
+        everywhere = nulls >= counts.num_records
+        unsure = known & counts.is_loose & ~everywhere & (nulls > 0) & (not self.column.is_partition)
+        left = np.where(everywhere, counts.left, np.minimum(nulls, counts.left))
+        self.null_count += _sum(left[known])
         self.is_exact &= not unsure.any()
-        self.rows += _sum(files.left[told])
+        self.rows += _sum(counts.left[known])
 
 
 def _sum(numbers: NDArray[Any]) -> int:

@@ -1,4 +1,8 @@
-"""The part of `DeltaTable` that writes: deltalake does it, and the table then shows what it committed."""
+"""Writing and maintenance, which deltalake does.
+
+Each name is deltalake's own, with its arguments and its result, and works on a `deltalake.DeltaTable` at the same
+address and version. What that commits, the table then shows. Taking a name does nothing yet; calling it does.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +19,13 @@ if TYPE_CHECKING:
     from delta_sidecar.table.pinned import TableHandle
 
 
-# Writing and maintenance, which deltalake does.
-#
-# Each name is deltalake's own, with its arguments and its result, and works on a `deltalake.DeltaTable` at the same
-# address and version. What it commits is what the table then shows. Taking a name does nothing yet; calling it does.
-
-
 class Forwarded:
     """A method of `deltalake.DeltaTable`, as a method of ours: its own function, which works on our table's `_table`.
 
-    deltalake is optional and slow to import, so the function is looked up when it is taken.
+    deltalake is optional and slow to import, so the function is looked up when the method is taken.
     """
 
     def __init__(self, summary: str) -> None:
-        """Makes the method.
-
-        Args:
-            summary: What it does, in a line.
-        """
         self.__doc__ = f"{summary} deltalake does it, with its own arguments and result."
         self._name = ""
 
@@ -46,7 +39,6 @@ class Forwarded:
         try:
             found = getattr(deltalake_module().DeltaTable, self._name)
         except ImportError:
-            # Who calls it is told.
             return _missing
         return getattr(found, "__func__", found)  # type: ignore[no-any-return]
 
@@ -59,7 +51,7 @@ class ForwardedClassMethod(Forwarded):
 
 
 class RawTable:
-    """The object in which deltalake keeps a table: where its methods and its `QueryBuilder` look for it."""
+    """The attribute `_table`, which deltalake's methods and its `QueryBuilder` work on."""
 
     def __get__(self, table: Writing | None, owner: type) -> Any:  # noqa: ANN401 - deltalake's own
         return self if table is None else table.as_deltalake()._table  # noqa: SLF001
@@ -99,17 +91,12 @@ def write_deltalake(table_or_uri: Any, data: Any, *args: Any, **kwargs: Any) -> 
 
 
 def _missing(*_: object, **__: object) -> None:
+    # Calling a method without deltalake raises the error that says how to install it.
     deltalake_module()
 
 
 class Writing:
-    """What goes through to deltalake.
-
-    Args:
-        table_uri: The table's address, which does not depend on the current folder.
-        storage_options: What it is opened with.
-        handle: What reads it.
-    """
+    """The part of `DeltaTable` that goes through to deltalake; the address is absolute."""
 
     def __init__(
         self, table_uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None, handle: TableHandle
@@ -148,7 +135,7 @@ class Writing:
 
     @property
     def table_config(self) -> Any:  # noqa: ANN401 - deltalake's own
-        """What deltalake says of how it loads tables, which it has deprecated."""
+        """Settings of deltalake for loading tables, which it has deprecated."""
         return self.as_deltalake().table_config
 
     def __datafusion_table_provider__(self, session: Any = None) -> Any:  # noqa: ANN401 - DataFusion's own
@@ -176,7 +163,7 @@ class Writing:
     def follow_deltalake(self) -> None:
         """Moves to the version that the table in deltalake has come to; nothing is asked for before it is read."""
         if self._deltalake is None:
-            # Nobody has to wait while deltalake loads the table.
+            # Without the lock: deltalake may be loading the table for another thread.
             return
         with self._lock:
             if self._deltalake is not None and self._deltalake.version() != self._handle.version():
