@@ -7,14 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.sidecar.made import INSTANT, VALUES
+from tests.sidecar.made import INSTANT
 
 from delta_sidecar._arrow import scalar
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.sidecar.manifest import SortColumn
-from delta_sidecar.sidecar.order import bound_scalar, key_scalars, partition_scalar, within
+from delta_sidecar.sidecar.order import bound_scalar, key_scalars, partition_scalar
 
 MOMENT = dt.datetime(2025, 1, 2, 3, 4, 5, 678000, dt.UTC)
 
@@ -23,39 +21,6 @@ def place(value: Any) -> tuple[int, Any]:  # noqa: ANN401 - any value of a colum
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return (0, 0)
     return (1, value.encode() if isinstance(value, str) else value)
-
-
-@settings(deadline=None)
-@given(st.data())
-def test_keys_are_ordered_place_by_place(data: st.DataObject) -> None:
-    kinds = [pa.int8(), *data.draw(st.lists(st.sampled_from(list(VALUES)), max_size=2)), pa.string()]
-    pools = [data.draw(st.lists(VALUES[kind], min_size=1, max_size=3)) for kind in kinds]
-    if pa.types.is_floating(kinds[1]):
-        pools[1].append(float("nan"))
-    rows = st.tuples(*(st.none() | st.sampled_from(pool) for pool in pools))
-    keys = data.draw(st.lists(rows, max_size=8))
-    first, last = data.draw(rows), data.draw(rows)
-    columns = [pa.array([key[number] for key in keys], kind) for number, kind in enumerate(kinds)]
-
-    def scalars(key: tuple[Any, ...]) -> list[pa.Scalar]:
-        return [
-            pa.scalar(None if place(value) == (0, 0) else value, kind) for value, kind in zip(key, kinds, strict=True)
-        ]
-
-    low, high = [place(value) for value in first], [place(value) for value in last]
-    expected = [low <= [place(value) for value in key] <= high for key in keys]
-    assert within(scalars(first), scalars(last), columns).tolist() == expected
-
-
-def test_texts_are_compared_by_their_bytes() -> None:
-    names = pa.array(["Z", "a", "ä", "\U0001f600", "\uffff", ""])
-    bounds = [pa.scalar("a")], [pa.scalar("\uffff")]
-    assert within(*bounds, [names]).tolist() == [False, True, True, False, True, False]
-
-
-def test_keys_have_equally_many_places() -> None:
-    with pytest.raises(ValueError, match="different lengths"):
-        within([], [pa.scalar(1)], [pa.array([1])])
 
 
 SORT = (

@@ -185,33 +185,6 @@ def _flags(mask: NDArray[np.bool_]) -> pa.Int8Array:
 # row groups and goes on with a checkpoint skips the files that lie `within` those.
 
 
-def within(first: Sequence[pa.Scalar], last: Sequence[pa.Scalar], columns: Sequence[pa.Array]) -> NDArray[np.bool_]:
-    """A mask of the keys that lie between two others, both included.
-
-    The keys have a column for each place, of the type of the scalars there. NaN is taken for null.
-
-    Raises:
-        ValueError: They do not have equally many places.
-    """
-    if not len(first) == len(last) == len(columns):
-        msg = "keys of different lengths"
-        raise ValueError(msg)
-    rows = len(columns[0])
-    above, below = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
-    at_first, at_last = np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_)
-    for low, high, column in zip(first, last, columns, strict=True):
-        if not at_first.any() and not at_last.any():
-            break
-        greater, equal, _ = _compared(column, low)
-        above |= at_first & greater
-        at_first &= equal
-        _, equal, less = _compared(column, high)
-        below |= at_last & less
-        at_last &= equal
-    inside: NDArray[np.bool_] = (above | at_first) & (below | at_last)
-    return inside
-
-
 def key_scalars(key: Key, sort: Sequence[SortColumn]) -> tuple[pa.Scalar, ...]:
     """A key of a manifest as typed values.
 
@@ -285,21 +258,6 @@ def _plain(value: object) -> str:
 def _without_nan(value: pa.Scalar) -> pa.Scalar:
     odd = pa.types.is_floating(value.type) and value.is_valid and value.as_py() != value.as_py()
     return scalar(None, value.type) if odd else value
-
-
-def _compared(column: pa.Array, value: pa.Scalar) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Masks of the values of a column that are greater than, equal to and less than one."""
-    valid = valid_mask(column)
-    if pa.types.is_floating(column.type):
-        valid &= ~bits_of(pc.is_nan(column))
-    if not value.is_valid:
-        return valid, ~valid, np.zeros(len(column), dtype=np.bool_)
-    greater = bits_of(pc.greater(column, value)) & valid
-    equal = bits_of(pc.equal(column, value)) & valid
-    return greater, equal, ~greater & ~equal
-
-
-# Values that files are put in order by: typed partition values, and ids of deletion vectors.
 
 
 def typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:

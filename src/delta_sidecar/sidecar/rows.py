@@ -165,9 +165,8 @@ def other_fields(rows: pa.RecordBatch, schema: SidecarSchema, stats_format: str 
         stats_format: The layout of statistics as text; None to leave them out.
     """
     names = set(rows.schema.names)
-    add = {
-        field: rows.column(column) for column, field in (INDEX_FIELDS | STATISTICS_FIELDS).items() if column in names
-    }
+    fields = (INDEX_FIELDS | STATISTICS_FIELDS).items()
+    add = {field: rows.column(column) for column, field in fields if column in names}
     if stats_format is not None:
         add["stats"] = stats_texts(rows, schema, stats_format)
     return add | partition_values(rows, schema)

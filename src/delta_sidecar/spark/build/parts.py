@@ -33,7 +33,7 @@ from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode
 from delta_sidecar.sidecar.names import part_name
 from delta_sidecar.sidecar.order import key_scalars, typed, without_nan
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
-from delta_sidecar.spark.delta_log import vector_id
+from delta_sidecar.spark.delta_log import ACTIONS, vector_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -130,8 +130,8 @@ class PartWriter:
 
 def actions_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch from Spark in the types that rows are made of."""
-    columns = [_cast(batch.column(field.name), field.type) for field in ADD_SCHEMA]
-    return pa.RecordBatch.from_arrays(columns, schema=ADD_SCHEMA)
+    columns = [_cast(batch.column(field.name), field.type) for field in ACTIONS]
+    return pa.RecordBatch.from_arrays(columns, schema=ACTIONS)
 
 
 class _IncompleteRows:
