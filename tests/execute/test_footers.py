@@ -17,7 +17,6 @@ from delta_sidecar.execute import fetch as fetcher
 from delta_sidecar.execute.parquet import footer
 from delta_sidecar.plan import (
     FILE_LABEL,
-    NOTHING_AHEAD,
     Ahead,
     FileRef,
     ReadFiles,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.plan import Plan
 
-    Run = Callable[..., list[dict[str, Any]]]
+    Run = Callable[[Plan], list[dict[str, Any]]]
 
 ROWS = pa.table(
     {"a": [{"n": 3, "s": "x"}, None, {"n": 1, "s": None}, {"n": 2, "s": "ü"}], "b": [True, None, False, True]}
@@ -50,9 +49,9 @@ def store() -> RecordingStore:
 def run(store: RecordingStore) -> Iterator[Run]:
     executor = LocalExecutor(store, file_parallelism=3)
 
-    def rows(plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> list[dict[str, Any]]:
+    def rows(plan: Plan) -> list[dict[str, Any]]:
         store.attempts.clear()
-        return [row for batch in executor.execute(plan, ahead) for row in batch.to_pylist()]
+        return [row for batch in executor.execute(plan) for row in batch.to_pylist()]
 
     yield rows
     executor.close()
@@ -129,18 +128,15 @@ def test_footers_that_were_checked_cost_nothing(store: RecordingStore, run: Run)
     assert store.attempts == []
 
 
-def test_footers_that_were_asked_for_along_with_a_plan_and_checked_cost_nothing(
-    store: RecordingStore, run: Run
-) -> None:
+def test_footers_that_were_asked_for_along_with_a_plan_are_not_asked_for_again(store: RecordingStore) -> None:
     refs = tuple(put(store, f"f{number}") for number in range(3))
-    store.put("x", b"")
-    run(ReadFiles(("x",)), Ahead(footers=refs))
-    asked = [attempt.path for attempt in store.attempts]
-    run(ScanParquet(refs, (), check=True))
-    asked += [attempt.path for attempt in store.attempts]
-    assert sorted(asked) == ["f0", "f1", "f2", "x"]
-    assert len(run(ReadFooters(refs, ("b",), 0))) == 6
-    assert store.attempts == []
+    store.attempts.clear()
+    executor = LocalExecutor(store)
+    for plan in (ReadFiles(("x",)), ScanParquet(refs, (), check=True), ReadFooters(refs, ("b",), 0)):
+        found = list(executor.execute(plan, Ahead(footers=refs)))
+    assert [batch.num_rows for batch in found] == [2, 2, 2]
+    assert sorted(attempt.path for attempt in store.attempts) == ["f0", "f1", "f2", "x"]
+    executor.close()
 
 
 def test_a_footer_that_was_read_is_kept(store: RecordingStore, run: Run) -> None:
