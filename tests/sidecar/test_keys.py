@@ -17,12 +17,6 @@ from delta_sidecar.sidecar.order import bound_scalar, key_scalars, partition_sca
 MOMENT = dt.datetime(2025, 1, 2, 3, 4, 5, 678000, dt.UTC)
 
 
-def place(value: Any) -> tuple[int, Any]:  # noqa: ANN401 - any value of a column
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return (0, 0)
-    return (1, value.encode() if isinstance(value, str) else value)
-
-
 SORT = (
     SortColumn("bucket", ("_event_hour",), "string"),
     SortColumn("partition", ("day",), "date"),
