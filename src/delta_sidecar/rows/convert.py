@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, valid_mask
 from delta_sidecar.errors import UnreadableFileError, UnsupportedFeatureError
-from delta_sidecar.execute.parquet.times import relisted
 from delta_sidecar.log.schema import VARIANT_TYPE
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ def _list_converter(
 ) -> Convert:
     made = nullable_type(logical.type)
     inner = converter(logical.type.value_field, physical.value_field, held.value_field, matching, f"{name}.element")
-    return lambda array: relisted(array, made, inner(array.values))
+    return lambda array: _relisted(array, made, inner(array.values))
 
 
 def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
@@ -254,9 +253,17 @@ def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, ma
         entries = pa.StructArray.from_arrays(
             [keys(array.keys), items(array.items)], fields=[made.key_field, made.item_field]
         )
-        return relisted(array, made, entries)
+        return _relisted(array, made, entries)
 
     return convert_map
+
+
+def _relisted(column: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
+    """The same lists, or maps, over other values."""
+    valid, offsets = column.buffers()[:2]
+    return pa.Array.from_buffers(
+        kind, len(column), [valid, offsets], null_count=column.null_count, offset=column.offset, children=[values]
+    )
 
 
 def _check_variant(held: pa.StructType, matching: Matching, name: str) -> None:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_type
-from delta_sidecar.execute.parquet.times import is_in_calendar
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
 from delta_sidecar.predicate.literals import Kind, kind_of
 from delta_sidecar.predicate.tree import leaves
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from delta_sidecar.execute.parquet.times import TimeRules
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.rows.columns import RowColumn, RowColumns
 
@@ -105,14 +103,13 @@ class FileColumnsFound:
         return field.with_type(plain_type(field.type))
 
 
-def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str, rules: TimeRules) -> FileColumnsFound:
+def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
     """Finds the columns of a query in a data file.
 
     Args:
         columns: What is wanted.
         metadata: The file's footer.
         file: Its path, for messages.
-        rules: How dates and timestamps are understood.
 
     Raises:
         UnreadableFileError: The file's columns cannot be read as the table's.
@@ -138,7 +135,7 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str, rule
             (found.name, converter(column.logical, column.physical, found, matching, column.logical.name))
         )
     by_name = {column.logical.name: column for column in columns.needed}
-    layout = Layout.of(metadata, rules)
+    layout = Layout.of(metadata, strict=True)
     return FileColumnsFound(columns, by_name, held, there, matching, tuple(names), tuple(converters), layout)
 
 
@@ -147,12 +144,10 @@ class KnownColumns:
 
     Args:
         columns: What is wanted.
-        rules: How dates and timestamps are understood.
     """
 
-    def __init__(self, columns: RowColumns, rules: TimeRules) -> None:
+    def __init__(self, columns: RowColumns) -> None:
         self._columns = columns
-        self._rules = rules
         self._known: tuple[tuple[pq.FileMetaData, FileColumnsFound], ...] = ()
 
     def find(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
@@ -164,7 +159,7 @@ class KnownColumns:
 
     def find_anew(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
         """Finds the columns in a file, and names this file in messages."""
-        found = file_columns(self._columns, metadata, file, self._rules)
+        found = file_columns(self._columns, metadata, file)
         self._known = ((metadata, found), *self._known[: _KEPT - 1])
         return found
 
@@ -264,10 +259,7 @@ class _FooterBounds(Bounds):
                 if _is_ordered(metadata.schema.column(at), metadata.created_by):
                     held = found.field_at(place)
                     lower, upper = _bounds(chunks, held.type, column.type)
-                    if is_in_calendar(held):
-                        lower, upper = (
-                            None if each is None else found.layout.times.bounds(each) for each in (lower, upper)
-                        )
+                    lower, upper = found.layout.times.bounds(lower, upper, held.type)
                     known[column.path] = replace(known[column.path], lower=lower, upper=upper)
         return cls(known, len(groups))
 

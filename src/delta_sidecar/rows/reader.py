@@ -25,7 +25,6 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.execute.parquet.file import BatchSize, ParquetRows
 from delta_sidecar.execute.parquet.footer import Footer, read_footer
-from delta_sidecar.execute.parquet.times import TimeRules
 from delta_sidecar.execute.work import out_of_memory
 from delta_sidecar.log.deletion_vectors import deleted_rows, inline_bytes, stored_range
 from delta_sidecar.log.schema import COLLATIONS
@@ -103,7 +102,7 @@ class FileReader:
         prunes: Row groups that cannot match this are left out: bound, in logical names.
         keeps: Leaves out rows; None to keep all.
         size: How large batches may be.
-        times: How dates and timestamps are understood.
+        zone: The time zone of partition values that were written without one.
     """
 
     columns: RowColumns
@@ -113,14 +112,14 @@ class FileReader:
     prunes: Predicate | None = None
     keeps: RowFilter | None = None
     size: BatchSize = field(default_factory=BatchSize)
-    times: TimeRules = field(default_factory=TimeRules)
+    zone: str = "UTC"
     _known: KnownColumns = field(init=False)
     _partitions: PartitionColumns = field(init=False)
     _schemas: tuple[pa.Schema, pa.Schema] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._known = KnownColumns(self.columns, self.times)
-        self._partitions = PartitionColumns(self.times.zone)
+        self._known = KnownColumns(self.columns)
+        self._partitions = PartitionColumns(self.zone)
         self._schemas = (self.columns.needed_schema, self.columns.schema)
 
     @classmethod
@@ -146,10 +145,9 @@ class FileReader:
             counts: Is kept up to date.
             rows: Most rows of a batch; None for what the options say.
         """
-        size = BatchSize(options.rows_per_batch if rows is None else rows, _BATCH_BYTES, fewest_rows=1)
-        times = TimeRules(options.time_zone, is_strict=True)
+        size = BatchSize(options.rows_per_batch if rows is None else rows, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
         kept = RowCounts() if counts is None else counts
-        return cls(columns, places, pool, kept, selection.row_groups, selection.keeps, size, times)
+        return cls(columns, places, pool, kept, selection.row_groups, selection.keeps, size, options.time_zone)
 
     def batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
         """Streams the rows of a file that are in the table and match.

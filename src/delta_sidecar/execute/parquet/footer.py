@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_sidecar.execute.parquet.sparse import SparseFile
-from delta_sidecar.execute.parquet.times import FileTimes, TimeRules, int96_columns
+from delta_sidecar.execute.parquet.times import TimeChecks, int96_leaves
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -91,29 +91,21 @@ def read_footer_within(store: Store, path: str, size: int, most_requests: int | 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What all files with the same columns have in common.
+    """What all files with the same columns have in common."""
 
-    Attributes:
-        leaves: Dotted names of the columns that Parquet has, in order.
-        int96: Numbers of those that are INT96.
-        times: How dates and timestamps are understood.
-        is_plain: Whether all columns come in plain types.
-        is_flat: Whether no column has lists or maps, so that a row has one value of each.
-    """
-
-    leaves: tuple[str, ...]
-    int96: frozenset[int]
-    times: FileTimes
-    is_plain: bool
-    is_flat: bool
+    leaves: tuple[str, ...]  # dotted names of the leaf columns, in order
+    int96: frozenset[int]  # numbers of those that are INT96
+    times: TimeChecks
+    is_plain: bool  # Arrow reads all columns in plain types
+    is_flat: bool  # no column has lists or maps: a row has one value of each
 
     @classmethod
-    def of(cls, metadata: pq.FileMetaData, rules: TimeRules | None = None) -> Layout:
-        """What a footer says."""
+    def of(cls, metadata: pq.FileMetaData, *, strict: bool = False) -> Layout:
+        """Reads a footer; `strict` is for `TimeChecks`."""
         return cls(
             leaf_paths(metadata),
-            int96_columns(metadata),
-            FileTimes.of(metadata, rules or TimeRules()),
+            int96_leaves(metadata),
+            TimeChecks.of(metadata, strict=strict),
             all(plain_type(field.type) == field.type for field in metadata.schema.to_arrow_schema()),
             not any(metadata.schema.column(leaf).max_repetition_level for leaf in range(metadata.num_columns)),
         )

@@ -123,7 +123,7 @@ class ChosenRows:
         self._files = [fetched] if fetched is not None else []
         self._dense: _InOrder | None = None
         self._sparse: _ByPage | None = None
-        self._swells = False
+        self._may_swell = False
 
     def take(self, start: int, keep: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Reads rows from one on: those that are chosen."""
@@ -135,10 +135,10 @@ class ChosenRows:
 
     def _by_page(self) -> _ByPage | None:
         """Reads by page; None where rows may take much room, for by page those of a strip come in one batch."""
-        if self._sparse is None and not self._swells:
+        if self._sparse is None and not self._may_swell:
             file = self._file()
-            self._swells = self._rows.swells(self.group, self._columns, file)
-            if not self._swells:
+            self._may_swell = self._rows.may_swell(self.group, self._columns, file)
+            if not self._may_swell:
                 self._sparse = _ByPage(self._rows, self.group, self._columns, file)
         return self._sparse
 
