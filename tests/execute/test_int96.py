@@ -29,7 +29,7 @@ EPOCH = 2_440_588
 NAME = "rows.parquet"
 # Spark's Julian days are not negative from the first of these on, and do not overflow up to the second.
 FIRST, LAST = -EPOCH * DAY, 2**63 - 1 - EPOCH * DAY
-REFUSED = r"column add\.at has a timestamp that is beyond all that 64 bits of microseconds can tell: leave the column out"
+REFUSED = r"column add\.at has a timestamp that is beyond all that 64 bits of microseconds can tell: leave"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def read(folder: Path, pool: ThreadPoolExecutor, *values: bytes, strict: bool) -
     first = 4_102_444_800_000_000
     column = pa.array(range(first, first + len(values)), pa.timestamp("us"))
     table = pa.table({"add": pa.StructArray.from_arrays([column], names=["at"])})
-    rows = written(folder, pool, table, dict(zip(range(first, first + len(values)), values, strict=True)), strict=strict)
+    rows = written(folder, pool, table, dict(enumerate(values, first)), strict=strict)
     (batch,) = rows.batches(0, ["add.at"])
     found = batch.column("add").field("at")
     assert found.type == pa.timestamp("us")
@@ -136,7 +136,6 @@ def test_files_that_are_read_through_windows(
     assert found.column("n").to_pylist() == expected
     expected[50_000] = None
     assert found.column("at").cast(pa.int64()).to_pylist() == expected
-
 
 
 def test_only_what_is_int96_becomes_a_moment(tmp_path: Path, pool: ThreadPoolExecutor) -> None:

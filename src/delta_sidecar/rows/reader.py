@@ -145,7 +145,8 @@ class FileReader:
             counts: Is kept up to date.
             rows: Most rows of a batch; None for what the options say.
         """
-        size = BatchSize(options.rows_per_batch if rows is None else rows, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
+        most_rows = options.rows_per_batch if rows is None else rows
+        size = BatchSize(most_rows, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
         kept = RowCounts() if counts is None else counts
         return cls(columns, places, pool, kept, selection.row_groups, selection.keeps, size, options.time_zone)
 

@@ -223,9 +223,7 @@ class ParquetRows:
         opened = pq.ParquetFile(file, metadata=metadata, pre_buffer=False, buffer_size=buffer_size, **options)
         return opened.iter_batches(rows, row_groups=[group], columns=self._paths(leaves), use_threads=False)  # type: ignore[no-any-return]
 
-    def _step(
-        self, group: int, leaves: Sequence[int], rows: int, source: Source, fetched: SparseFile | None
-    ) -> int:
+    def _step(self, group: int, leaves: Sequence[int], rows: int, source: Source, fetched: SparseFile | None) -> int:
         """The number of rows that are decoded at once: `rows`, or fewer where they may take too much memory.
 
         A text that is stored once, in a dictionary, may stand in every row; a list of a million equal numbers takes a

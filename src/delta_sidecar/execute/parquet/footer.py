@@ -33,14 +33,7 @@ class Footer:
 
 
 def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, guess: int = FOOTER_BYTES) -> Footer:
-    """Reads a file's footer, in one request where it is not unusually large.
-
-    Args:
-        store: Where the file is.
-        path: Its path.
-        size: Its size.
-        pool: Threads for windows that are read ahead.
-        guess: How much of its end to fetch at first.
+    """Reads a file's footer, in one request where the last `guess` bytes, or a tenth of the file, hold it.
 
     Raises:
         pa.ArrowInvalid: The file is not Parquet, or torn.
@@ -59,16 +52,7 @@ def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, gu
 
 
 def read_footer_within(store: Store, path: str, size: int, most_requests: int | None) -> Footer | None:
-    """Reads a file's footer by one request, or two where it is larger than the first one reached.
-
-    Args:
-        store: Where the file is.
-        path: Its path.
-        size: Its size.
-        most_requests: So many may be made; None for as many as it takes.
-
-    Returns:
-        The footer; None where it takes more requests.
+    """Reads a file's footer in one request, or two where it is large; None where that is more than may be made.
 
     Raises:
         pa.ArrowInvalid: The file is not Parquet, or torn.
@@ -112,7 +96,7 @@ class Layout:
 
 
 def leaf_paths(metadata: pq.FileMetaData) -> tuple[str, ...]:
-    """Dotted names of the columns that a file has in Parquet, in order."""
+    """Dotted names of the leaf columns of a file, in order."""
     schema = metadata.schema
     return tuple(schema.column(index).path for index in range(metadata.num_columns))
 
@@ -123,10 +107,7 @@ def _check_size(size: int) -> None:
         raise pa.ArrowInvalid(msg)
 
 
-# Arrow's plain types in the place of its variants.
-#
-# A Parquet file may say which Arrow types it was made of, and large, view and dictionary types come back as such. Who
-# reads a log wants one type for one thing.
+# Arrow's plain types in the place of its large, view and dictionary types, which a Parquet file may ask for.
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:

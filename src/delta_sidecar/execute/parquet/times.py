@@ -13,10 +13,9 @@ In rows a value in doubt is an error that names its column. In a checkpoint, who
 
 from __future__ import annotations
 
-import operator
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,9 +75,8 @@ class TimeChecks:
             msg = f"{millis.num_rows} timestamps in {batch.num_rows} rows"
             raise pa.ArrowInvalid(msg)
         others = [] if millis is None else list(zip(millis.schema.names, millis.columns, strict=True))
-        columns = batch.columns
-        checked = self._columns(batch.schema.names, columns, others, "")
-        return pa.RecordBatch.from_arrays(checked, schema=pa.schema(map(_field, batch.schema, columns, checked)))
+        checked = self._columns(batch.schema.names, batch.columns, others, "")
+        return batch if self.strict else pa.RecordBatch.from_arrays(checked, names=batch.schema.names)
 
     def bounds(
         self, lower: pa.Array | None, upper: pa.Array | None, held: pa.DataType
@@ -110,23 +108,29 @@ class TimeChecks:
 
     def _column(self, column: pa.Array, millis: pa.Array | None, name: str) -> pa.Array:
         kind = column.type
+        if millis is None and not self.legacy_dates:
+            return column
         if pa.types.is_struct(kind):
-            names, children = [field.name for field in kind], [column.field(at) for at in range(kind.num_fields)]
+            # Under a null the children of `field` are undefined.
+            names, children = [field.name for field in kind], column.flatten()
             others = [] if millis is None else [(field.name, millis.field(at)) for at, field in enumerate(millis.type)]
             checked = self._columns(names, children, others, f"{name}.")
-            if all(map(operator.is_, children, checked)):
-                return column
             mask = column.is_null() if column.null_count else None
-            return pa.StructArray.from_arrays(checked, fields=list(map(_field, kind, children, checked)), mask=mask)
+            return column if self.strict else pa.StructArray.from_arrays(checked, names=names, mask=mask)
         if isinstance(column, pa.ExtensionArray):
             part, label = "storage", name
         elif pa.types.is_nested(kind):
             part, label = "values", name if pa.types.is_map(kind) else f"{name}.element"
         else:
             return self._values(column, millis, name)
-        values = getattr(column, part)
-        is_right = self._column(values, None if millis is None else getattr(millis, part), label) is values
-        return column if is_right else pa.nulls(len(column), kind)
+        try:
+            strict = replace(self, strict=True)
+            strict._column(getattr(column, part), None if millis is None else getattr(millis, part), label)  # noqa: SLF001
+        except pa.ArrowInvalid:
+            if self.strict:
+                raise
+            return pa.nulls(len(column), kind)
+        return column
 
     def _values(self, values: pa.Array, millis: pa.Array | None, name: str) -> pa.Array:
         kind = values.type
@@ -179,8 +183,3 @@ def _nulled(values: pa.Array, wrong: NDArray[np.bool_]) -> pa.Array:
 
 def _typed(numbers: pa.Int64Array, kind: pa.DataType) -> pa.Array:
     return numbers.cast(pa.int32()).view(kind) if pa.types.is_date32(kind) else numbers.view(kind)
-
-
-def _field(field: pa.Field, before: pa.Array, after: pa.Array) -> pa.Field:
-    """The field of a column that was checked; one that was changed may have nulls."""
-    return field if after is before else pa.field(field.name, after.type, metadata=field.metadata)
