@@ -22,7 +22,7 @@ REFUSED = "in the legacy calendar of Spark, which is not converted here: leave t
 
 
 def write(spark: SparkSession, url: str, dates: tuple[str, ...], kind: str, zone: str) -> None:
-    """Writes a row for each date, in the legacy calendar, and each into a row group of its own."""
+    """Writes a row for each date, in the legacy calendar."""
     legacy = {
         "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
         "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
@@ -38,9 +38,9 @@ def write(spark: SparkSession, url: str, dates: tuple[str, ...], kind: str, zone
             "named_struct('d', cast(x as date), 't', cast(concat(x, ' 00:00:01') as timestamp)) as s",
             "array(cast(x as date), null) as a",
             "map(cast(x as date), cast(concat(x, ' 23:59:59') as timestamp)) as m",
-        ).write.format("delta").option("parquet.block.size", "1").option("parquet.page.size.row.check.min", "1").option(
-            "delta.checkpoint.writeStatsAsStruct", "true"
-        ).option("delta.checkpoint.writeStatsAsJson", "false").save(url)
+        ).write.format("delta").option("delta.checkpoint.writeStatsAsStruct", "true").option(
+            "delta.checkpoint.writeStatsAsJson", "false"
+        ).save(url)
 
 
 @pytest.mark.full
@@ -64,8 +64,8 @@ def test_older_values_are_refused_by_name_and_all_else_is_read(
     for url, columns, refusal in (
         (old, ["d"], "column d has a date from before 1582-10-15"),
         (old, ["a"], "column a.element has a date from before 1582-10-15"),
-        (old, ["s"], r"column s.\w has a \w+ from before"),
-        (old, ["m"], r"column m.\w+ has a \w+ from before"),
+        (old, ["s"], r"column s.\w has a \w+ from before [-0-9]+"),
+        (old, ["m"], r"column m.\w+ has a \w+ from before [-0-9]+"),
         (old, ["n", "t"], "column t has a timestamp from before 1900-01-01"),
         (between, ["t"], "column t has a timestamp from before 1900-01-01"),
     ):
@@ -74,10 +74,6 @@ def test_older_values_are_refused_by_name_and_all_else_is_read(
     for url, columns in ((old, ["n"]), (between, ["d", "a", "n"])):
         reading = read_by_spark(spark, url, columns=columns)
         assert_same_rows(DeltaTable(url).to_pyarrow_table(columns=columns), reading.rows)
-    # Each date is in a row group of its own, so that those without a matching row are not decoded.
-    reading = read_by_spark(spark, old, ("d > date'1899-12-31'",), columns=["d"])
-    ((predicate, verdict),) = reading.verdicts.items()
-    assert_same_rows(DeltaTable(old).scan(["d"], predicate).reader().read_all(), reading.rows.filter(verdict))
 
 
 @pytest.mark.full

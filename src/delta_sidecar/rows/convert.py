@@ -31,34 +31,19 @@ FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How the fields of a table are found in a file.
+    """The way in which the fields of a table are found in a file."""
 
-    Attributes:
-        by_id: Whether by the ids of column mapping; else by physical name.
-        folds: Whether a name in another case is as good.
-        file: The file, for messages.
-    """
-
-    by_id: bool
-    folds: bool
-    file: str
+    by_id: bool  # by the ids of column mapping; else by physical name
+    folds: bool  # a name in another case is as good
+    file: str  # for messages
 
     def inside(self, field: pa.Field) -> Matching:
-        """How the fields of a struct are found: what a variant is made of has names of its own, and no ids.
-
-        Args:
-            field: The struct, as the table has it.
-        """
+        """The way to find the fields of a struct: those of a variant have names of their own, and no ids."""
         return replace(self, by_id=False) if is_variant(field) else self
 
 
 class FileFields:
-    """The fields of a file, or of a struct in it, where those of a table are looked up.
-
-    Args:
-        fields: The fields, in order.
-        matching: How they are found.
-    """
+    """The fields of a file, or of a struct in it, where those of a table are looked up."""
 
     def __init__(self, fields: Iterable[pa.Field], matching: Matching) -> None:
         self.fields = tuple(fields)
@@ -66,28 +51,23 @@ class FileFields:
         self._places = self._by(_id if matching.by_id else _name)
         self._inside: dict[tuple[int, bool], FileFields] = {}
 
-    def find(self, wanted: pa.Field) -> int | None:
-        """The place of a field of the table among those of the file; None where the file does not have it.
+    def find(self, sought: pa.Field) -> int | None:
+        """The number of a field of the table among those of the file; None where the file does not have it.
 
         Raises:
             UnreadableFileError: The file has it more than once, or has no ids to find it by.
         """
         if self._matching.by_id:
             self._check_ids()
-            number = _id(wanted)
-            return self._one(wanted, self._places.get(number, []) if number is not None else [])
-        found = self._places.get(wanted.name, [])
+            number = _id(sought)
+            return self._one(sought, self._places.get(number, []) if number is not None else [])
+        found = self._places.get(sought.name, [])
         if not found and self._matching.folds:
-            found = self._folded.get(wanted.name.lower(), [])
-        return self._one(wanted, found)
+            found = self._folded.get(sought.name.lower(), [])
+        return self._one(sought, found)
 
     def inside(self, at: int, matching: Matching) -> FileFields:
-        """The fields of a struct among them.
-
-        Args:
-            at: Its place.
-            matching: How its fields are found.
-        """
+        """The fields of the struct with a number."""
         key = (at, matching.by_id)
         if key not in self._inside:
             self._inside[key] = FileFields(self.fields[at].type, matching)
@@ -95,7 +75,7 @@ class FileFields:
 
     @cached_property
     def first_leaves(self) -> tuple[int, ...]:
-        """For each field, how many columns of Parquet those in front of it are made of."""
+        """For each field, the number of leaf columns in front of it."""
         return tuple(accumulate((_leaves(field.type) for field in self.fields), initial=0))
 
     @cached_property
@@ -119,10 +99,10 @@ class FileFields:
         )
         raise UnreadableFileError(msg, file)
 
-    def _one(self, wanted: pa.Field, found: list[int]) -> int | None:
+    def _one(self, sought: pa.Field, found: list[int]) -> int | None:
         if len(found) > 1:
             file = self._matching.file
-            msg = f"{file} has {len(found)} columns that are {wanted.name!r}: it cannot be told which one counts"
+            msg = f"{file} has {len(found)} columns that are {sought.name!r}: it cannot be told which one counts"
             raise UnreadableFileError(msg, file)
         return found[0] if found else None
 
@@ -153,14 +133,9 @@ def is_variant(field: pa.Field) -> bool:
 
 
 def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: Matching, name: str) -> Convert:
-    """Makes the function that turns a column of a file into one of the table.
+    """Makes the function that turns a column of a file, `found`, into one of the table.
 
-    Args:
-        logical: The field as users see it; its type comes out, as `nullable_type` has it.
-        physical: The same field under the names in files.
-        found: The field of the file.
-        matching: How fields are found.
-        name: The column's name with those above it, for messages.
+    The type that comes out is the `nullable_type` of the logical field. The dotted name is for messages.
 
     Raises:
         UnreadableFileError: The file's type cannot be read as the table's.
@@ -201,7 +176,7 @@ def nullable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _stored_as(held: pa.DataType) -> pa.DataType | None:
-    """What a type of Arrow's own is in other words; None where it is plain."""
+    """The plain type that an extension type, or a list of one length, is stored in; None for others."""
     if isinstance(held, pa.BaseExtensionType):
         return held.storage_type
     return pa.list_(held.value_field) if pa.types.is_fixed_size_list(held) else None
@@ -299,7 +274,7 @@ def filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
 #
 # Delta lets a column become wider (an int a long, a float a double, a decimal one with more digits, a date a
 # timestamp), and writers differ in how they lay out the same type: timestamps in milliseconds or nanoseconds, with or
-# without a zone, texts without a mark that they are texts. All of that is taken; whatever could change a value is
+# without a zone, texts without a mark that they are texts. All of that is read; a cast that could change a value is
 # refused.
 
 
@@ -307,16 +282,10 @@ _WIDEST = 76
 
 
 def cast_values(array: pa.Array, kind: pa.DataType, column: str, file: str) -> pa.Array:
-    """Gives values in a type of single values.
-
-    Args:
-        array: The values as the file has them.
-        kind: The table's type.
-        column: The column's name, for messages.
-        file: The file, for messages.
+    """Casts values of a file to the table's type, which is not nested; column and file are for messages.
 
     Raises:
-        UnreadableFileError: They cannot be had in this type, or not without a change.
+        UnreadableFileError: They cannot be cast, or not without a change.
     """
     held = array.type
     if held == kind:

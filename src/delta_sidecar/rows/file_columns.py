@@ -28,37 +28,25 @@ if TYPE_CHECKING:
     from delta_sidecar.rows.columns import RowColumn, RowColumns
 
 
-Place: TypeAlias = tuple[int, ...]
+FieldPlace: TypeAlias = tuple[int, ...]
 """The numbers of a field among the fields of each struct above it, from the top level down."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumnsFound:
-    """The columns of a query in one data file.
-
-    Attributes:
-        columns: What is wanted.
-        by_name: The needed columns by the names that users see.
-        held: The file's own schema.
-        there: Its fields, to find a column among them.
-        matching: How fields are found.
-        names: The file's top-level columns that have to be read.
-        converters: For each needed column the place of its file column in `names` and the way from there; None where
-            it is not read from the file.
-        layout: What else all files with these columns have in common.
-    """
+    """The columns of a query in one data file."""
 
     columns: RowColumns
-    by_name: Mapping[str, RowColumn]
-    held: pa.Schema
-    there: FileFields
+    by_name: Mapping[str, RowColumn]  # the needed columns by the names that users see
+    held: pa.Schema  # the file's own
+    there: FileFields  # the fields of that
     matching: Matching
-    names: tuple[str, ...]
-    converters: tuple[tuple[str, Convert] | None, ...]
+    names: tuple[str, ...]  # the file's top-level columns that have to be read
+    converters: tuple[tuple[str, Convert] | None, ...]  # of each needed column; None where the file does not have it
     layout: Layout
 
-    def place(self, path: tuple[str, ...]) -> Place | None:
-        """Where a column is among the file's fields: nowhere where it is not in it. None where that is not known."""
+    def place(self, path: tuple[str, ...]) -> FieldPlace | None:
+        """The place of a column among the file's fields; empty where the file lacks it, None where that is unknown."""
         column = self.by_name.get(path[0])
         if column is None or column.is_partition:
             return None
@@ -79,7 +67,7 @@ class FileColumnsFound:
             logical, physical = logical.type.field(inner), physical.type.field(inner)
         return tuple(place)
 
-    def leaf(self, place: Place) -> int | None:
+    def leaf(self, place: FieldPlace) -> int | None:
         """The number of the leaf column at a place; None where it is no leaf, or that is not sure."""
         number, names, there = 0, [], self.there
         kind: pa.DataType = pa.null()
@@ -95,7 +83,7 @@ class FileColumnsFound:
         # A name alone is not enough, for there may be dots in it.
         return number if self.layout.leaves[number : number + 1] == (".".join(names),) else None
 
-    def field_at(self, place: Place) -> pa.Field:
+    def field_at(self, place: FieldPlace) -> pa.Field:
         """A column of the file, in a plain type."""
         field = self.held.field(place[0])
         for at in place[1:]:
@@ -104,12 +92,7 @@ class FileColumnsFound:
 
 
 def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
-    """Finds the columns of a query in a data file.
-
-    Args:
-        columns: What is wanted.
-        metadata: The file's footer.
-        file: Its path, for messages.
+    """Finds the columns of a query in a data file, whose path is for messages.
 
     Raises:
         UnreadableFileError: The file's columns cannot be read as the table's.
@@ -140,11 +123,7 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> F
 
 
 class KnownColumns:
-    """Where the columns of a query are in the files that have been read: most files of a table are alike.
-
-    Args:
-        columns: What is wanted.
-    """
+    """The columns of a query in the files that have been read: most files of a table have the same ones."""
 
     def __init__(self, columns: RowColumns) -> None:
         self._columns = columns
@@ -153,7 +132,7 @@ class KnownColumns:
     def find(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
         """Finds the columns in a file, as `file_columns` does; for messages it may name another one like it."""
         for other, found in self._known:
-            if _is_alike(metadata, other, found):
+            if _is_same(metadata, other, found):
                 return found
         return self.find_anew(metadata, file)
 
@@ -167,7 +146,7 @@ class KnownColumns:
 _KEPT = 4
 
 
-def _is_alike(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColumnsFound) -> bool:
+def _is_same(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColumnsFound) -> bool:
     """Whether two files have the same columns.
 
     Of Parquet's schemas only the leaves are compared by `equals`: what they are in is told by their paths, and by the
@@ -202,7 +181,7 @@ def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
     return plain_type(kind)
 
 
-# Which row groups of a data file may hold a matching row, by the statistics in its footer.
+# Row groups of a data file that may hold a matching row, by the statistics in its footer.
 
 
 T = TypeVar("T")
@@ -211,13 +190,7 @@ _PER_UNIT = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)
 
 
 def groups_that_may_match(predicate: Predicate | None, metadata: pq.FileMetaData, found: FileColumnsFound) -> list[int]:
-    """The row groups that may hold a matching row; those without rows are left out.
-
-    Args:
-        predicate: Bound, in logical names; None for all row groups.
-        metadata: The file's footer.
-        found: Where the table's columns are in the file.
-    """
+    """The row groups that may hold a row which matches a bound predicate; those without rows are left out."""
     groups = [group for group in range(metadata.num_row_groups) if metadata.row_group(group).num_rows]
     if predicate is None or not groups or not columns(predicate):
         return groups
@@ -278,11 +251,11 @@ def _is_ordered(column: pq.ColumnSchema, created_by: str | None) -> bool:
 
 
 def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> ColumnBounds:
-    """What is known of how many values there are."""
+    """Counts of values and nulls, without bounds."""
     statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
     counts = [found.null_count if found is not None and found.has_null_count else None for found in statistics]
-    told = np.array([count is not None for count in counts])
-    nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), told)
+    known = np.array([count is not None for count in counts])
+    nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), known)
     return ColumnBounds(None, None, nulls, rows, whole=True)
 
 
@@ -299,20 +272,20 @@ def _bounds(
 
 def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
     """Bounds in the table's type; None where the file's type says nothing that is sure to be right for it."""
-    wanted, there = kind_of(kind), kind_of(held)
-    if wanted is not there:
+    own, there = kind_of(kind), kind_of(held)
+    if own is not there:
         return None
-    if wanted is Kind.TIMESTAMP:
+    if own is Kind.TIMESTAMP:
         # Cut as the values are.
         times, by = _PER_UNIT[held.unit]
         return _integers([None if value is None else value * times // by for value in _only(int, raw)], kind)
-    if wanted in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
+    if own in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
         return None if pa.types.is_unsigned_integer(held) else _integers(_only(int, raw), kind)
-    if wanted is Kind.FLOATING:
+    if own is Kind.FLOATING:
         return _floats(_only(float, raw), kind)
-    if wanted is Kind.STRING:
+    if own is Kind.STRING:
         return _texts(raw)
-    if wanted is Kind.DECIMAL:
+    if own is Kind.DECIMAL:
         return _decimals(_only(int, raw), held, kind)
     return None
 

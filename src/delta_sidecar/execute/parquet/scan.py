@@ -122,7 +122,7 @@ class ParquetScan:
         guess = min(FOOTER_BYTES, max(_SMALLEST_FOOTER, _FOOTERS_BYTES // max(1, len(plan.files))))
         looks = [partial(self._look, plan, ref, keep=number < _MOST_FOOTERS) for number, ref in enumerate(plan.files)]
         asked: list[Asked[Any]] = [
-            self._ahead.pop(ref.path, None) or self._ask(ref, guess, look)
+            self._ahead.pop(ref.path) if ref.path in self._ahead else self._ask(ref, guess, look)
             for ref, look in zip(plan.files, looks, strict=True)
         ]
         summaries = []
