@@ -116,7 +116,7 @@ def _name(field: pa.Field) -> str:
 
 
 def _leaves(kind: pa.DataType) -> int:
-    """How many columns of Parquet a column of Arrow is made of."""
+    """The number of leaf columns in Parquet that a column of Arrow is made of."""
     if isinstance(kind, pa.BaseExtensionType):
         return _leaves(kind.storage_type)
     if not pa.types.is_nested(kind):
@@ -164,7 +164,7 @@ def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: 
 def nullable_type(kind: pa.DataType) -> pa.DataType:
     """The same type with nulls allowed everywhere inside, and without metadata.
 
-    A file that was written before a column was added has none of its values, whatever the schema says today.
+    A file that was written before a column was added has none of its values, also where the schema says not null today.
     """
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in kind])

@@ -1,4 +1,4 @@
-"""Where the columns of a query are in one data file, and how they come out of it."""
+"""The columns of a query in one data file, and the row groups that may match by their statistics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_type
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
 from delta_sidecar.predicate.literals import Kind, kind_of
 from delta_sidecar.predicate.tree import leaves
-from delta_sidecar.rows.convert import Convert, FileFields, Matching, converter, nullable_type
+from delta_sidecar.rows.convert import Convert, FileFields, Matching, converter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,6 @@ FieldPlace: TypeAlias = tuple[int, ...]
 class FileColumnsFound:
     """The columns of a query in one data file."""
 
-    columns: RowColumns
     by_name: Mapping[str, RowColumn]  # the needed columns by the names that users see
     held: pa.Schema  # the file's own
     there: FileFields  # the fields of that
@@ -119,7 +118,7 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> F
         )
     by_name = {column.logical.name: column for column in columns.needed}
     layout = Layout.of(metadata, strict=True)
-    return FileColumnsFound(columns, by_name, held, there, matching, tuple(names), tuple(converters), layout)
+    return FileColumnsFound(by_name, held, there, matching, tuple(names), tuple(converters), layout)
 
 
 class KnownColumns:
@@ -149,8 +148,8 @@ _KEPT = 4
 def _is_same(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColumnsFound) -> bool:
     """Whether two files have the same columns.
 
-    Of Parquet's schemas only the leaves are compared by `equals`: what they are in is told by their paths, and by the
-    names and ids in Arrow's schema.
+    Of Parquet's schemas only the leaves are compared by `equals`: the groups that they are in show in their paths, and
+    in the names and ids of Arrow's schema.
     """
     schema = metadata.schema
     return (
@@ -159,11 +158,6 @@ def _is_same(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColum
         and leaf_paths(metadata) == found.layout.leaves
         and bool(schema.to_arrow_schema().equals(found.held, check_metadata=True))
     )
-
-
-def missing(found: FileColumnsFound, at: int, rows: int) -> pa.Array:
-    """Nulls in the place of a column that the file does not have."""
-    return pa.nulls(rows, nullable_type(found.columns.needed[at].logical.type))
 
 
 def _plain(field: pa.Field) -> pa.Field:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class TableAccess:
     """The access to files of a table: its own store, and what that was opened with, for other places."""
 
     store: Store
@@ -33,7 +33,7 @@ class Access:
 class Places:
     """Finds the store and the path of files, for one scan, whose requests it counts."""
 
-    def __init__(self, access: Access, requests: RequestLog) -> None:
+    def __init__(self, access: TableAccess, requests: RequestLog) -> None:
         self._access = access
         self._requests = requests
         self._own = access.store.bind(requests)

@@ -64,11 +64,11 @@ class RowOptions:
     time_zone: str = "UTC"
 
     @classmethod
-    def of(cls, given: Mapping[str, object]) -> RowOptions:
+    def of(cls, options: Mapping[str, object]) -> RowOptions:
         """The options of a call, of the environment and the defaults, in this order.
 
         Raises:
             OptionError: A value is not valid.
         """
         known = {field.name for field in fields(cls)}
-        return cls(**resolve(ROW_OPTIONS, {name: given.get(name) for name in known}, {}, lambda *_: None))
+        return cls(**resolve(ROW_OPTIONS, {name: options.get(name) for name in known}, {}, lambda *_: None))

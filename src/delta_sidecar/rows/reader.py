@@ -33,7 +33,7 @@ from delta_sidecar.predicate.approximate.arrow import prunable
 from delta_sidecar.predicate.tree import IsNull, leaves
 from delta_sidecar.rows.columns import expression_columns, row_schema
 from delta_sidecar.rows.convert import filtered, struct_of
-from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match, missing
+from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match
 from delta_sidecar.rows.partitions import PartitionColumns
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class FileReader:
                 values = file.partition_values
                 arrays.append(self._partitions.column(column.logical, values, held.num_rows, file.path))
             elif converter is None:
-                arrays.append(missing(found, at, held.num_rows))
+                arrays.append(pa.nulls(held.num_rows, self._schemas[0].field(at).type))
             else:
                 name, convert = converter
                 arrays.append(convert(held.column(name)))

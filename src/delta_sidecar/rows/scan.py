@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from delta_sidecar.events import Listener, Outcome
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.replay.snapshot import Snapshot
-    from delta_sidecar.rows.locations import Access
+    from delta_sidecar.rows.locations import TableAccess
     from delta_sidecar.rows.query import RowOptions, RowQuery
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.files import ScanMetrics
@@ -67,7 +67,7 @@ class RowScan:
 
     def __init__(
         self,
-        access: Access,
+        access: TableAccess,
         query: RowQuery,
         config: LazyScanConfig,
         options: RowOptions,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from delta_sidecar.replay.snapshot import Snapshot
-    from delta_sidecar.rows.locations import Access
+    from delta_sidecar.rows.locations import TableAccess
     from delta_sidecar.rows.query import RowOptions, RowQuery
     from delta_sidecar.rows.scan import RowMetrics, RowScan
     from delta_sidecar.scan.files import DeltaFile
@@ -100,7 +100,7 @@ class ReadableTable(Protocol):
     """A table whose files and rows can be read, such as a `TableHandle`."""
 
     @property
-    def access(self) -> Access:
+    def access(self) -> TableAccess:
         """The access to its data files."""
 
     @property

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from delta_sidecar.errors import OptionError, described
 from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS
-from delta_sidecar.rows.locations import Access
+from delta_sidecar.rows.locations import TableAccess
 from delta_sidecar.rows.query import RowOptions, RowQuery
 from delta_sidecar.rows.scan import RowScan
 from delta_sidecar.rows.stream import RowStream
@@ -80,7 +80,9 @@ class TableHandle:
         listeners: Are told what happens.
     """
 
-    def __init__(self, store: Store, access: Access, options: ReadOptions, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(
+        self, store: Store, access: TableAccess, options: ReadOptions, listeners: Iterable[Listener] = ()
+    ) -> None:
         self.store = store
         self._access = replace(access, allow_external_paths=options.rows.allow_external_paths)
         self._options = options
@@ -112,10 +114,10 @@ class TableHandle:
         """
         read = ReadOptions.of(options, version)
         own = store if store is not None else open_store(settled(table_uri), storage_options, credential=credential)
-        return cls(own, Access(own, storage_options, credential), read, listeners)
+        return cls(own, TableAccess(own, storage_options, credential), read, listeners)
 
     @property
-    def access(self) -> Access:
+    def access(self) -> TableAccess:
         """How its data files are reached."""
         return self._access
 

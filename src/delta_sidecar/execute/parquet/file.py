@@ -42,7 +42,7 @@ _SHARING, _SHARING_ROWS = "DELTA_BYTE_ARRAY", 128
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """How large a decoded batch may be."""
+    """The size of decoded batches."""
 
     most_rows: int = 16_384
     bytes: int = 1 << 20  # about so many, by the row group's own word on its size
@@ -304,7 +304,7 @@ class ParquetRows:
 
 
 def _beginnings(chunks: Mapping[int, pq.ColumnChunkMetaData], share: float) -> dict[int, int]:
-    """How many bytes of large columns hold a share of their rows: their dictionaries, and some pages."""
+    """The first bytes of large columns that hold a share of their rows: their dictionaries, and some pages."""
     needed = {}
     for leaf, chunk in chunks.items():
         start, end = _chunk_range(chunk)

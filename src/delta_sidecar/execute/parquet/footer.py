@@ -75,7 +75,7 @@ def read_footer_within(store: Store, path: str, size: int, most_requests: int | 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What all files with the same columns have in common."""
+    """The columns of a file, and what files with the same columns and writer have in common."""
 
     leaves: tuple[str, ...]  # dotted names of the leaf columns, in order
     int96: frozenset[int]  # numbers of those that are INT96
