@@ -180,7 +180,7 @@ class ParquetRows:
                     made.close()
             self._release(group)
 
-    def may_swell(self, group: int, columns: Sequence[str], fetched: SparseFile) -> bool:
+    def may_be_large(self, group: int, columns: Sequence[str], fetched: SparseFile) -> bool:
         """Whether the rows of a batch may take far more memory than the footer says."""
         rows = self.batch_rows(group, columns)
         return self._step(group, self.leaves(columns), rows, partial(pa.PythonFile, fetched, mode="r"), fetched) < rows
@@ -335,12 +335,17 @@ def _joined(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator
     held: list[pa.RecordBatch] = []
     held_rows = held_bytes = 0
     for batch in batches:
-        if held and (held_bytes >= size or held_rows + batch.num_rows > rows):
+        if held and held_rows + batch.num_rows > rows:
             yield pa.concat_batches(held)
             held, held_rows, held_bytes = [], 0, 0
         held.append(batch)
         held_rows += batch.num_rows
         held_bytes += batch.nbytes
+        if held_bytes >= size:
+            # Nothing of them is held while the next are decoded.
+            del batch
+            yield held.pop() if len(held) == 1 else pa.concat_batches(held)
+            held, held_rows, held_bytes = [], 0, 0
     if held:
         yield pa.concat_batches(held)
 

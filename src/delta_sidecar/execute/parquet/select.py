@@ -103,7 +103,7 @@ class ChosenRows:
         self._files = [fetched] if fetched is not None else []
         self._dense: _InOrder | None = None
         self._sparse: _ByPage | None = None
-        self._may_swell = False
+        self._may_be_large = False
 
     def take(self, start: int, keep: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Reads the chosen ones of the rows from `start` on."""
@@ -115,10 +115,10 @@ class ChosenRows:
 
     def _by_page(self) -> _ByPage | None:
         """Reads by page; None where rows may take much memory, for by page those of a strip come in one batch."""
-        if self._sparse is None and not self._may_swell:
+        if self._sparse is None and not self._may_be_large:
             file = self._file()
-            self._may_swell = self._rows.may_swell(self.group, self._columns, file)
-            if not self._may_swell:
+            self._may_be_large = self._rows.may_be_large(self.group, self._columns, file)
+            if not self._may_be_large:
                 self._sparse = _ByPage(self._rows, self.group, self._columns, file)
         return self._sparse
 
