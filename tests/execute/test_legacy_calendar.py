@@ -1,151 +1,123 @@
-"""Dates and timestamps that old Spark wrote: the same dates come out, whatever number a file has for them."""
+"""Dates and timestamps in Spark's legacy calendar: the same where both calendars agree, else refused or null."""
 
 from __future__ import annotations
 
-import datetime as dt
 import io
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from delta_sidecar.execute.parquet.times import LegacyCalendar, legacy_calendar
+from delta_sidecar.execute.parquet.times import TimeChecks
 
-LEGACY = LegacyCalendar(dates=True, int96=True, zone="UTC")
-# The first day of a century in the Julian calendar and how far it is from the same date in the Gregorian one, as
-# everyone can look up: at 1500-03-01 both are ten days apart, and one less at each century before that was a leap year.
-BEFORE_GREGORIAN, GREGORIAN = -141_428, -141_427
-DAY = 86_400_000_000
+LEGACY = TimeChecks(legacy_dates=True, legacy_int96=True, strict=True)
+BOUNDS = TimeChecks(legacy_dates=True, legacy_int96=True, strict=False)
+GREGORIAN, YEAR_1900 = -141_427, -2_208_988_800
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-def julian_to_days(year: int, month: int, day: int) -> int:
-    """Counts the days since 1970 of a date in the Julian calendar, one year after another."""
-    leap = sum(y % 4 == 0 for y in range(1, year))
-    months = [31, 28 + (year % 4 == 0), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-    # 1 January of the year 1 is two days earlier than in the Gregorian calendar.
-    return (
-        dt.date(1, 1, 1).toordinal()
-        - 2
-        - dt.date(1970, 1, 1).toordinal()
-        + (365 * (year - 1) + leap + sum(months[: month - 1]) + day - 1)
-    )
+def days(*numbers: int | None) -> pa.Array:
+    return pa.array(numbers, pa.int32()).view(pa.date32())
 
 
-def gregorian(days: int) -> dt.date:
-    return dt.date(1970, 1, 1) + dt.timedelta(days)
+def moments(*numbers: int | None, unit: str = "us", zone: str | None = "UTC") -> pa.Array:
+    return pa.array(numbers, pa.int64()).view(pa.timestamp(unit, zone))
 
 
-@given(st.dates(dt.date(1, 1, 1), dt.date(1582, 10, 4)))
-def test_the_same_date_comes_out(date: dt.date) -> None:
-    held = pa.array([julian_to_days(date.year, date.month, date.day), None], pa.int32()).view(pa.date32())
-    assert LEGACY.moved(held).to_pylist() == [date, None]
-
-
-@pytest.mark.parametrize(("year", "month"), [(1000, 3), (1500, 3), (900, 3)])
-def test_a_leap_day_that_nobody_else_has_is_the_day_after(year: int, month: int) -> None:
-    held = pa.array([julian_to_days(year, month, 1) - 1], pa.int32()).view(pa.date32())
-    assert LEGACY.moved(held).to_pylist() == [dt.date(year, month, 1)]
-
-
-def test_from_the_first_gregorian_day_on_nothing_changes() -> None:
-    held = pa.array([BEFORE_GREGORIAN, GREGORIAN, 0, 20_000], pa.int32()).view(pa.date32())
-    assert LEGACY.moved(held).to_pylist() == [
-        dt.date(1582, 10, 4),
-        dt.date(1582, 10, 15),
-        gregorian(0),
-        gregorian(20_000),
-    ]
-    later = held.slice(1)
-    assert LEGACY.moved(later) is later
-
-
-def test_years_before_the_first_one() -> None:
-    """Spark gives 730 days before 1 January of the year 1 the date of 1 January of the year -1, which had 366 days."""
-    first = julian_to_days(1, 1, 1)
-    held = pa.array([first - 366, first - 731], pa.int32()).view(pa.date32())
-    found = LEGACY.moved(held).view(pa.int32()).to_pylist()
-    origin = (dt.date(1, 1, 1) - dt.date(1970, 1, 1)).days
-    assert found == [origin - 366, origin - 731]
-
-
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_timestamps_of_every_unit_keep_their_time_of_day(unit: str) -> None:
-    year = 1700 if unit == "ns" else 1000
-    per_day = DAY * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit] // 1_000_000
-    day = julian_to_days(year, 1, 1) if year < 1582 else (dt.date(year, 1, 1) - dt.date(1970, 1, 1)).days
-    held = pa.array([day * per_day + 5, None, 7], pa.int64()).view(pa.timestamp(unit, "UTC"))
-    expected = (dt.date(year, 1, 1) - dt.date(1970, 1, 1)).days * per_day + 5
-    assert LEGACY.moved(held).view(pa.int64()).to_pylist() == [expected, None, 7]
-
-
-@pytest.mark.parametrize(("zone", "hours"), [("+05:30", 5.5), ("GMT-8", -8), ("UTC+0130", 1.5), ("Etc/UTC", 0)])
-def test_the_day_is_that_of_the_writers_zone(zone: str, hours: float) -> None:
-    calendar = LegacyCalendar(dates=True, int96=False, zone=zone)
-    switch = GREGORIAN * DAY - int(hours * 3_600_000_000)
-    held = pa.array([switch - 1, switch], pa.int64()).view(pa.timestamp("us", "UTC"))
-    assert calendar.moved(held).view(pa.int64()).to_pylist() == [switch - 1 - 10 * DAY, switch]
-
-
-def test_bounds_that_are_moved_are_none_but_for_dates() -> None:
-    """29 February of 1500 at 23:00 comes after 1 March at 0:00, once both are moved."""
-    leap_day = julian_to_days(1500, 3, 1) - 1
-    held = pa.array([leap_day * DAY + 23 * DAY // 24, (leap_day + 1) * DAY, None, 7], pa.int64())
-    moments = held.view(pa.timestamp("us", "UTC"))
-    first, second, *_ = LEGACY.moved(moments).view(pa.int64()).to_pylist()
-    assert first > second
-    assert LEGACY.bounds(moments).view(pa.int64()).to_pylist() == [None, None, None, 7]
-    later = moments.slice(2)
-    assert LEGACY.bounds(later) is later
-    dates = pa.array([leap_day, 7], pa.int32()).view(pa.date32())
-    assert LEGACY.bounds(dates).to_pylist() == [dt.date(1500, 3, 1), gregorian(7)]
-
-
-@pytest.mark.parametrize("zone", ["America/Los_Angeles", "PST", "+99:99:99", ""])
-def test_where_clocks_were_changed_timestamps_before_1900_are_unknown(zone: str) -> None:
-    calendar = LegacyCalendar(dates=True, int96=True, zone=zone)
-    year_1900 = -2_208_988_800_000_000
-    held = pa.array([year_1900 - 1, year_1900, None], pa.int64()).view(pa.timestamp("us", "UTC"))
-    assert calendar.moved(held).view(pa.int64()).to_pylist() == [None, year_1900, None]
-    date = pa.array([BEFORE_GREGORIAN], pa.int32()).view(pa.date32())
-    assert calendar.moved(date).to_pylist() == [dt.date(1582, 10, 4)]
-
-
-def test_what_no_number_can_tell_is_an_error() -> None:
-    for kind, lowest in ((pa.date32(), -(2**31)), (pa.timestamp("us", "UTC"), -(2**63))):
-        held = pa.array([lowest]).cast(pa.int32() if kind == pa.date32() else pa.int64()).view(kind)
-        if kind == pa.date32():
-            # That far back the Gregorian calendar is ahead of the Julian one.
-            assert LEGACY.moved(held).view(pa.int32())[0].as_py() > lowest
-        else:
-            assert LEGACY.moved(held).view(pa.int64())[0].as_py() > lowest
+def check(checks: TimeChecks, column: pa.Array) -> pa.Array:
+    """Checks a column, beside another one that says nothing of dates."""
+    batch = pa.record_batch({"t": column, "n": pa.array(range(len(column)))})
+    found = checks.check(batch, None)
+    found.validate(full=True)
+    assert found.column("n").equals(batch.column("n"))
+    return found.column("t")
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("right", "wrong", "message"),
     [
-        ({}, None),
-        ({"org.apache.spark.legacyDateTime": ""}, None),
-        ({"org.apache.spark.version": "4.2.0"}, None),
-        ({"org.apache.spark.version": "10.0.0"}, None),
-        ({"org.apache.spark.version": "3.0.1"}, LegacyCalendar(dates=False, int96=True, zone="Asia/Tokyo")),
-        ({"org.apache.spark.version": "2.4.8"}, LegacyCalendar(dates=True, int96=True, zone="Asia/Tokyo")),
+        (days(GREGORIAN, None, 0, 20_000), days(None, 0, GREGORIAN - 1), "a date from before 1582-10-15"),
         (
-            {
-                "org.apache.spark.version": "4.2.0",
-                "org.apache.spark.legacyDateTime": "",
-                "org.apache.spark.timeZone": "UTC",
-            },
-            LegacyCalendar(dates=True, int96=False, zone="UTC"),
+            pa.array([GREGORIAN * 86_400_000, None], pa.int64()).view(pa.date64()),
+            pa.array([(GREGORIAN - 1) * 86_400_000, None], pa.int64()).view(pa.date64()),
+            "a date from before 1582-10-15",
         ),
-        (
-            {"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyINT96": "", "org.apache.spark.timeZone": "Z"},
-            LegacyCalendar(dates=False, int96=True, zone="Z"),
+        *(
+            (
+                moments(YEAR_1900 * PER_SECOND[unit], None, 7, unit=unit),
+                moments(7, YEAR_1900 * PER_SECOND[unit] - 1, unit=unit),
+                "a timestamp from before 1900-01-01",
+            )
+            for unit in PER_SECOND
         ),
     ],
 )
-def test_a_footer_says_what_is_in_the_legacy_calendar(told: dict[str, str], expected: LegacyCalendar | None) -> None:
+def test_a_value_is_the_same_in_both_calendars_or_refused(right: pa.Array, wrong: pa.Array, message: str) -> None:
+    assert check(LEGACY, right).equals(right)
+    assert check(BOUNDS, right).equals(right)
+    with pytest.raises(pa.ArrowInvalid, match=f"column t has {message} in the legacy calendar of Spark, .* with Spark"):
+        check(LEGACY, wrong)
+    assert check(LEGACY, wrong.slice(len(wrong))).equals(wrong.slice(len(wrong)))
+    found = check(BOUNDS, wrong)
+    assert found.type == wrong.type
+    assert found.null_count == wrong.null_count + 1
+    kept = found.is_valid()
+    assert found.filter(kept).equals(wrong.filter(kept))
+
+
+def test_readings_of_a_clock_are_in_no_calendar() -> None:
+    column = moments(YEAR_1900 * 10**6 * 2, zone=None)
+    assert check(LEGACY, column).equals(column)
+
+
+def test_values_at_every_depth() -> None:
+    old, new = days(GREGORIAN - 1)[0].as_py(), days(GREGORIAN)[0].as_py()
+    kind = pa.struct({"d": pa.date32(), "n": pa.int64()})
+    nested: dict[str, tuple[pa.DataType, Any, Any, Any]] = {
+        "t.d": (kind, {"d": new, "n": 1}, {"d": old, "n": 1}, {"d": None, "n": 1}),
+        "t.element": (pa.list_(pa.date32()), [new, None], [new, old], None),
+        "t.element.d": (pa.list_(kind), [{"d": new, "n": 1}], [{"d": old, "n": 1}], None),
+        "t.key": (pa.map_(pa.date32(), pa.int64()), [(new, 1)], [(old, 1)], None),
+        "t.value": (pa.map_(pa.string(), pa.date32()), [("k", new)], [("k", old)], None),
+    }
+    for name, (held, right, wrong, unknown) in nested.items():
+        assert check(LEGACY, pa.array([right, None], held)).to_pylist() == [right, None]
+        with pytest.raises(pa.ArrowInvalid, match=f"column {name} has a date from before"):
+            check(LEGACY, pa.array([right, wrong], held))
+        assert check(BOUNDS, pa.array([None, wrong], held)).to_pylist() == [None, unknown]
+
+
+def test_bounds_of_a_footer() -> None:
+    """A value from before is unknown, and yet it is none of those that both calendars have."""
+    for make, first in ((days, GREGORIAN), (moments, YEAR_1900 * 10**6)):
+        values = make(first - 1, first, first + 1, None)
+        lower, upper = LEGACY.bounds(values, values, values.type)
+        assert lower is not None
+        assert lower.equals(make(None, first, first + 1, None))
+        assert upper is not None
+        assert upper.equals(make(first, first, first + 1, None))
+    assert LEGACY.bounds(None, None, pa.date32()) == (None, None)
+    clock = moments(0, zone=None)
+    assert LEGACY.bounds(clock, clock, clock.type) == (clock, clock)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "dates", "int96"),
+    [
+        ({}, False, False),
+        ({"org.apache.spark.legacyDateTime": ""}, False, False),
+        ({"org.apache.spark.version": "4.2.0"}, False, False),
+        ({"org.apache.spark.version": "10.0.0"}, False, False),
+        ({"org.apache.spark.version": "3.0.1"}, False, True),
+        ({"org.apache.spark.version": "2.4.8"}, True, True),
+        ({"org.apache.spark.version": "unknown"}, True, True),
+        ({"org.apache.spark.version": "4.2.0", "org.apache.spark.legacyDateTime": ""}, True, False),
+        ({"org.apache.spark.version": "3.5.1", "org.apache.spark.legacyINT96": ""}, False, True),
+    ],
+)
+def test_a_footer_says_what_is_in_the_legacy_calendar(pairs: dict[str, str], *, dates: bool, int96: bool) -> None:
     into = io.BytesIO()
-    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata(told), into)
-    assert legacy_calendar(pq.read_metadata(into), "Asia/Tokyo") == expected
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata(pairs), into)
+    expected = TimeChecks(legacy_dates=dates, legacy_int96=int96, strict=True)
+    assert TimeChecks.of(pq.read_metadata(into), strict=True) == expected

@@ -23,7 +23,7 @@ from tests.rows.tables import (
 )
 
 from delta_sidecar import DeletionVectorError, DeltaSidecarError, DeltaTable, UnreadableFileError
-from delta_sidecar.rows.locations import Access, Places
+from delta_sidecar.rows.locations import Places, TableAccess
 from delta_sidecar.store import RequestLog, open_store
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def test_requests_for_other_places_count_and_stop_too(tmp_path: Path) -> None:
 
 def test_there_is_one_store_for_all_folders_of_a_place(tmp_path: Path) -> None:
     log = RequestLog()
-    places = Places(Access(open_store(tmp_path / "table"), allow_external_paths=True), log)
+    places = Places(TableAccess(open_store(tmp_path / "table"), allow_external_paths=True), log)
     found = [places.find(f"file://{tmp_path}/other/day={day}/a.parquet") for day in range(50)]
     assert len({id(store) for store, _ in found}) == 1
     assert {path for _, path in found} == {f"{tmp_path}/other/day={day}/a.parquet".lstrip("/") for day in range(50)}
@@ -152,7 +152,7 @@ def test_which_paths_are_the_table_s_own(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "abcdefgh")
     options = {"account_key": "bm90aGluZw=="} if "az" in table or "abfss" in table else None
-    places = Places(Access(open_store(table, options), options), RequestLog())
+    places = Places(TableAccess(open_store(table, options), options), RequestLog())
     if expected is None:
         with pytest.raises(UnreadableFileError, match="is outside of the table"):
             places.find(path)
@@ -175,7 +175,7 @@ def test_which_paths_are_the_table_s_own(
 def test_what_cannot_be_opened_says_so(path: str, reason: str) -> None:
     """Storage options are for the table's own account: they are not sent wherever a log says."""
     options = {"account_name": "mine", "account_key": "bm90aGluZw=="}
-    access = Access(open_store("az://box/t", options), options, allow_external_paths=True)
+    access = TableAccess(open_store("az://box/t", options), options, allow_external_paths=True)
     with pytest.raises(UnreadableFileError, match=reason):
         Places(access, RequestLog()).find(path)
 
@@ -205,7 +205,7 @@ def test_a_secret_in_a_path_of_the_log_is_not_shown(tmp_path: Path, path: str, o
 
 def test_the_way_to_files_shows_no_secrets() -> None:
     options = {"account_name": "mine", "account_key": "bm90aGluZw=="}
-    assert "bm90" not in repr(Access(open_store("az://box/t", options), options))
+    assert "bm90" not in repr(TableAccess(open_store("az://box/t", options), options))
 
 
 # --- deletion vectors -------------------------------------------------------------------------------------------

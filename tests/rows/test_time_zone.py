@@ -12,7 +12,7 @@ import pytest
 from tests.builder import TableBuilder
 from tests.rows.tables import parquet, put, values
 
-from delta_sidecar import DeltaTable
+from delta_sidecar import DeltaTable, UnreadableFileError
 
 
 def moment(text: str) -> dt.datetime:
@@ -109,27 +109,21 @@ def test_what_the_log_tells_agrees_with_the_rows(tmp_path: Path) -> None:
     assert {stats.minimums.get("p") for stats in table.get_stats_for_files()} == {first, second, None}
 
 
-def test_a_leap_day_of_old_files_that_nobody_else_has(tmp_path: Path) -> None:
-    """29 February 1500 is 1 March to everyone else, so that its hours are among those of the day after it."""
-    leap_day, hour = -171_596 * 86_400_000_000, 3_600_000_000
-    held = [leap_day + 23 * hour] * 10 + [leap_day + 24 * hour] * 10
-    rows = pa.table({"at": pa.array([*held, 0], pa.int64()).cast(pa.timestamp("us", "UTC"))})
-    told = {"org.apache.spark.version": "2.4.0", "org.apache.spark.timeZone": "UTC"}
-    table = TableBuilder(tmp_path, schema={"at": "timestamp"})
-    table.commit([put(table, "a.parquet", parquet(rows.replace_schema_metadata(told), row_group_size=20))])
-    every = [row["at"] for row in values(table)]
-    assert sorted(set(every))[:2] == [moment("1500-03-01T00:00:00Z"), moment("1500-03-01T23:00:00Z")]
-    for sign, count in ((">=", 11), ("<", 10)):
-        assert len(values(table, predicate=f"at {sign} '1500-03-01T12:00:00Z'")) == count
-
-
-def test_old_files_of_spark_that_do_not_tell(tmp_path: Path) -> None:
-    """Where a zone has a history, it takes Spark to know what its clocks showed before 1900."""
-    table = TableBuilder(tmp_path, schema={"at": "timestamp"})
-    # 4 October 1582 in the Julian calendar.
-    rows = pa.table({"at": pa.array([-141_428 * 86_400_000_000]).cast(pa.timestamp("us", "UTC"))})
-    content = parquet(rows.replace_schema_metadata({"org.apache.spark.version": "2.4.0"}))
-    table.commit([put(table, "a.parquet", content)])
-    assert values(table) == [{"at": moment("1582-10-04T00:00:00Z")}]
-    assert values(table, predicate="at < '1582-10-05T00:00:00Z'") == [{"at": moment("1582-10-04T00:00:00Z")}]
-    assert values(table, predicate="at > '1582-10-05T00:00:00Z'") == []
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
+def test_old_values_of_spark_are_refused_wherever_its_writer_was(tmp_path: Path, zone: str) -> None:
+    year_1900 = -2_208_988_800_000_000
+    pairs = {"org.apache.spark.version": "2.4.0", "org.apache.spark.timeZone": zone}
+    table = TableBuilder(tmp_path, schema={"at": "timestamp", "id": "long"})
+    at = pa.array([year_1900 - 1, year_1900, 0], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    rows = pa.table({"at": at, "id": [0, 1, 2]}).replace_schema_metadata(pairs)
+    table.commit([put(table, "a.parquet", parquet(rows, row_group_size=1))])
+    refusal = (
+        r"a.parquet cannot be read: column at has a timestamp from before 1900-01-01 in the legacy calendar of Spark"
+    )
+    for predicate in (None, "at = '1900-01-01T00:00:00Z'", "at < '1500-01-01T00:00:00Z'"):
+        with pytest.raises(UnreadableFileError, match=refusal):
+            values(table, predicate=predicate)
+    assert values(table, ["id"]) == [{"id": 0}, {"id": 1}, {"id": 2}]
+    # A row group without a matching row is not decoded.
+    later = [{"id": 2, "at": moment("1970-01-01T00:00:00Z")}]
+    assert values(table, ["id", "at"], predicate="at > '1900-01-01T00:00:00Z'") == later

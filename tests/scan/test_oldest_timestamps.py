@@ -26,6 +26,8 @@ def text(moment: int) -> str:
 
 
 FIRST, LAST = micros("0001-01-01T00:00:00"), micros("9999-12-31T23:59:59.999999")
+# Spark's Julian days run over behind the year 287585, and are negative before -4712: what is outside is unknown.
+FIRST_DAY, LAST_DAY = -2_440_588 * 86_400_000_000, 2**63 - 1 - 2_440_588 * 86_400_000_000
 MOMENTS = {
     "year 1": FIRST + 123_456,
     "1600": micros("1600-02-29T23:59:59.999999"),
@@ -33,7 +35,6 @@ MOMENTS = {
     "2026": micros("2026-02-10T20:00:00.5"),
     "2300": micros("2300-01-01T00:00:00.000001"),
     "9999": LAST,
-    # Spark's Julian days run over behind the year 287585, and are negative before -4712.
     "283999": 8_900_000_000_000_000_000,
     "287802": 9_020_000_000_000_000_000,
     "greatest": 2**63 - 1,
@@ -68,10 +69,11 @@ RANGES: dict[str, tuple[int | None, int | None]] = {
 
 
 def files_in(low: int | None, high: int | None, *, far: bool) -> set[str]:
-    """The files that may have a row in a range, to one who knows far moments and to one who does not."""
+    """The files that may have a row in a range, where moments are known as in INT96, and where as in texts."""
 
     def known(moment: int) -> int | None:
-        return moment if far or FIRST <= moment <= LAST else None
+        first, last = (FIRST_DAY, LAST_DAY) if far else (FIRST, LAST)
+        return moment if first <= moment <= last else None
 
     bounds = {name: (known(least), known(most)) for name, (least, most) in SPANS.items()}
     return {

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from delta_sidecar.connect.tables import AnyTable
     from delta_sidecar.predicate.approximate.arrow_tree import Node
     from delta_sidecar.rows.columns import Columns
-    from delta_sidecar.rows.dataset_scan import DatasetScanner
+    from delta_sidecar.rows.dataset import DatasetScanner
 
 
 try:

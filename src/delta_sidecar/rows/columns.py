@@ -1,4 +1,4 @@
-"""Which columns a query for rows needs, and under which names and types they come out."""
+"""The columns that a query for rows needs, under the names and types that they come out with."""
 
 from __future__ import annotations
 
@@ -25,53 +25,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowColumn:
-    """A top-level column that is needed.
+    """A top-level column that is needed."""
 
-    Attributes:
-        logical: The field as users see it.
-        physical: The same under the names in files.
-        is_partition: Whether its values are in the log, one for each file.
-    """
-
-    logical: pa.Field
-    physical: pa.Field
-    is_partition: bool
+    logical: pa.Field  # as users see it
+    physical: pa.Field  # the same under the names in files
+    is_partition: bool  # its values are in the log, one for each file
 
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """The columns of a query for rows.
+    """The columns of a query for rows."""
 
-    Attributes:
-        needed: All that have to be had, those that only a filter looks at last.
-        wanted: How many of them come out.
-        by_id: Whether files are looked through by the ids of column mapping.
-        folds: Whether a name in another case is as good: not where files have names that were made up.
-    """
-
-    needed: tuple[RowColumn, ...]
-    wanted: int
-    by_id: bool
-    folds: bool
+    needed: tuple[RowColumn, ...]  # those that only a filter needs come last
+    selected: int  # so many of them come out
+    by_id: bool  # they are found in files by the ids of column mapping
+    folds: bool  # a name in another case is as good: not where files have generated names
 
     @property
     def schema(self) -> pa.Schema:
-        """What comes out."""
-        return row_schema(column.logical for column in self.needed[: self.wanted])
+        """The schema of the rows that come out."""
+        return row_schema(column.logical for column in self.needed[: self.selected])
 
     @property
     def needed_schema(self) -> pa.Schema:
-        """What a filter gets to see."""
+        """The schema of the rows that a filter looks at."""
         return row_schema(column.logical for column in self.needed)
 
 
 def row_columns(table: TableSchema, columns: Sequence[str] | None, looked_at: Iterable[str] = ()) -> RowColumns:
-    """Finds the columns of a query.
-
-    Args:
-        table: The table's columns.
-        columns: Names of the columns that are wanted, in order; None for all.
-        looked_at: Names of top-level columns that a filter needs.
+    """Finds the columns of a query by their names, in order, None for all; a filter needs those that it looks at.
 
     Raises:
         OptionError: There is no such column, or it is named twice.
@@ -102,12 +84,7 @@ def row_schema(fields: Iterable[pa.Field]) -> pa.Schema:
 
 
 def as_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:
-    """Rows whose columns are declared as the table's schema has them: not null where that says so and no row is.
-
-    Args:
-        rows: The rows, whose columns may all be null by their schema.
-        declared: The table's schema.
-    """
+    """Rows whose columns are declared as the table's schema has them: not null where that says so and no row is."""
     fields = [plain_field(declared.field(name)) for name in rows.column_names]
     kept = [
         field if field == own or all(_fits(chunk, field) for chunk in column.chunks) else own
@@ -202,17 +179,11 @@ Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What comes out of a scan.
+    """The columns of a dataset's scan."""
 
-    Attributes:
-        names: The columns that are read, in order; None for all.
-        schema: What comes out.
-        made: What is made of them, by name; None where they come out as they are.
-    """
-
-    names: tuple[str, ...] | None
-    schema: pa.Schema
-    made: Mapping[str, pc.Expression] | None = None
+    names: tuple[str, ...] | None  # the columns that are read, in order; None for all
+    schema: pa.Schema  # of what comes out
+    made: Mapping[str, pc.Expression] | None = None  # expressions by name; None where columns come out as they are
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of the columns that are read, as it comes out."""
@@ -227,11 +198,7 @@ class Projection:
 
 
 def project(columns: Columns, table: TableSchema) -> Projection:
-    """Finds out what a scan of some columns reads and gives.
-
-    Args:
-        columns: What is asked for.
-        table: The table's columns.
+    """Finds the columns that a scan reads and returns.
 
     Raises:
         OptionError: There is no such column.
@@ -252,21 +219,19 @@ def project(columns: Columns, table: TableSchema) -> Projection:
     return Projection(tuple(found.names), pa.schema([found.field(once[name]) for name in columns]))
 
 
-def top_level_names(expressions: Iterable[pc.Expression], schema: pa.Schema) -> tuple[str, ...]:
-    """Names of the top-level columns that expressions need: all, where one of them does not tell."""
-    names: set[str] = set()
-    for expression in expressions:
-        root = arrow_tree.read(expression)
-        if root is None:
-            return tuple(schema.names)
-        waiting = [root]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, arrow_tree.Field):
-                names.add(node.path[0])
-            elif isinstance(node, arrow_tree.Call):
-                waiting.extend(node.arguments)
-    return (*(name for name in schema.names if name in names), *sorted(names - set(schema.names)))
+def expression_columns(expression: pc.Expression) -> set[str] | None:
+    """Names of the top-level columns that an expression of Arrow needs; None where it cannot be read."""
+    root = arrow_tree.read(expression)
+    if root is None:
+        return None
+    names, waiting = set(), [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, arrow_tree.Field):
+            names.add(node.path[0])
+        elif isinstance(node, arrow_tree.Call):
+            waiting.extend(node.arguments)
+    return names
 
 
 def _projection(made: Mapping[str, pc.Expression], table: TableSchema) -> Projection:
@@ -274,7 +239,10 @@ def _projection(made: Mapping[str, pc.Expression], table: TableSchema) -> Projec
         if not isinstance(expression, pc.Expression):
             msg = f"column {name!r} is to be made of {expression!r}, which is no expression of pyarrow"
             raise OptionError(msg)
-    found = row_columns(table, top_level_names(made.values(), table.logical))
+    needed = [expression_columns(expression) for expression in made.values()]
+    known = table.logical.names
+    names = set(known) if None in needed else {name for each in needed if each is not None for name in each}
+    found = row_columns(table, (*(name for name in known if name in names), *sorted(names - set(known))))
     try:
         schema = _made(found.schema.empty_table(), made).schema if made else pa.schema([])
     except pa.ArrowException as error:

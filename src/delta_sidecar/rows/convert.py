@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, valid_mask
 from delta_sidecar.errors import UnreadableFileError, UnsupportedFeatureError
-from delta_sidecar.execute.parquet.times import relisted
 from delta_sidecar.log.schema import VARIANT_TYPE
 
 if TYPE_CHECKING:
@@ -32,34 +31,19 @@ FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How the fields of a table are found in a file.
+    """The way in which the fields of a table are found in a file."""
 
-    Attributes:
-        by_id: Whether by the ids of column mapping; else by physical name.
-        folds: Whether a name in another case is as good.
-        file: The file, for messages.
-    """
-
-    by_id: bool
-    folds: bool
-    file: str
+    by_id: bool  # by the ids of column mapping; else by physical name
+    folds: bool  # a name in another case is as good
+    file: str  # for messages
 
     def inside(self, field: pa.Field) -> Matching:
-        """How the fields of a struct are found: what a variant is made of has names of its own, and no ids.
-
-        Args:
-            field: The struct, as the table has it.
-        """
+        """The way to find the fields of a struct: those of a variant have names of their own, and no ids."""
         return replace(self, by_id=False) if is_variant(field) else self
 
 
 class FileFields:
-    """The fields of a file, or of a struct in it, where those of a table are looked up.
-
-    Args:
-        fields: The fields, in order.
-        matching: How they are found.
-    """
+    """The fields of a file, or of a struct in it, where those of a table are looked up."""
 
     def __init__(self, fields: Iterable[pa.Field], matching: Matching) -> None:
         self.fields = tuple(fields)
@@ -67,28 +51,23 @@ class FileFields:
         self._places = self._by(_id if matching.by_id else _name)
         self._inside: dict[tuple[int, bool], FileFields] = {}
 
-    def find(self, wanted: pa.Field) -> int | None:
-        """The place of a field of the table among those of the file; None where the file does not have it.
+    def find(self, sought: pa.Field) -> int | None:
+        """The number of a field of the table among those of the file; None where the file does not have it.
 
         Raises:
             UnreadableFileError: The file has it more than once, or has no ids to find it by.
         """
         if self._matching.by_id:
             self._check_ids()
-            number = _id(wanted)
-            return self._one(wanted, self._places.get(number, []) if number is not None else [])
-        found = self._places.get(wanted.name, [])
+            number = _id(sought)
+            return self._one(sought, self._places.get(number, []) if number is not None else [])
+        found = self._places.get(sought.name, [])
         if not found and self._matching.folds:
-            found = self._folded.get(wanted.name.lower(), [])
-        return self._one(wanted, found)
+            found = self._folded.get(sought.name.lower(), [])
+        return self._one(sought, found)
 
     def inside(self, at: int, matching: Matching) -> FileFields:
-        """The fields of a struct among them.
-
-        Args:
-            at: Its place.
-            matching: How its fields are found.
-        """
+        """The fields of the struct with a number."""
         key = (at, matching.by_id)
         if key not in self._inside:
             self._inside[key] = FileFields(self.fields[at].type, matching)
@@ -96,7 +75,7 @@ class FileFields:
 
     @cached_property
     def first_leaves(self) -> tuple[int, ...]:
-        """For each field, how many columns of Parquet those in front of it are made of."""
+        """For each field, the number of leaf columns in front of it."""
         return tuple(accumulate((_leaves(field.type) for field in self.fields), initial=0))
 
     @cached_property
@@ -120,10 +99,10 @@ class FileFields:
         )
         raise UnreadableFileError(msg, file)
 
-    def _one(self, wanted: pa.Field, found: list[int]) -> int | None:
+    def _one(self, sought: pa.Field, found: list[int]) -> int | None:
         if len(found) > 1:
             file = self._matching.file
-            msg = f"{file} has {len(found)} columns that are {wanted.name!r}: it cannot be told which one counts"
+            msg = f"{file} has {len(found)} columns that are {sought.name!r}: it cannot be told which one counts"
             raise UnreadableFileError(msg, file)
         return found[0] if found else None
 
@@ -137,7 +116,7 @@ def _name(field: pa.Field) -> str:
 
 
 def _leaves(kind: pa.DataType) -> int:
-    """How many columns of Parquet a column of Arrow is made of."""
+    """The number of leaf columns in Parquet that a column of Arrow is made of."""
     if isinstance(kind, pa.BaseExtensionType):
         return _leaves(kind.storage_type)
     if not pa.types.is_nested(kind):
@@ -154,14 +133,9 @@ def is_variant(field: pa.Field) -> bool:
 
 
 def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: Matching, name: str) -> Convert:
-    """Makes the function that turns a column of a file into one of the table.
+    """Makes the function that turns a column of a file, `found`, into one of the table.
 
-    Args:
-        logical: The field as users see it; its type comes out, as `nullable_type` has it.
-        physical: The same field under the names in files.
-        found: The field of the file.
-        matching: How fields are found.
-        name: The column's name with those above it, for messages.
+    The type that comes out is the `nullable_type` of the logical field. The dotted name is for messages.
 
     Raises:
         UnreadableFileError: The file's type cannot be read as the table's.
@@ -190,7 +164,7 @@ def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: 
 def nullable_type(kind: pa.DataType) -> pa.DataType:
     """The same type with nulls allowed everywhere inside, and without metadata.
 
-    A file that was written before a column was added has none of its values, whatever the schema says today.
+    A file that was written before a column was added has none of its values, also where the schema says not null today.
     """
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in kind])
@@ -202,7 +176,7 @@ def nullable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _stored_as(held: pa.DataType) -> pa.DataType | None:
-    """What a type of Arrow's own is in other words; None where it is plain."""
+    """The plain type that an extension type, or a list of one length, is stored in; None for others."""
     if isinstance(held, pa.BaseExtensionType):
         return held.storage_type
     return pa.list_(held.value_field) if pa.types.is_fixed_size_list(held) else None
@@ -241,7 +215,7 @@ def _list_converter(
 ) -> Convert:
     made = nullable_type(logical.type)
     inner = converter(logical.type.value_field, physical.value_field, held.value_field, matching, f"{name}.element")
-    return lambda array: relisted(array, made, inner(array.values))
+    return lambda array: _relisted(array, made, inner(array.values))
 
 
 def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
@@ -254,9 +228,17 @@ def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, ma
         entries = pa.StructArray.from_arrays(
             [keys(array.keys), items(array.items)], fields=[made.key_field, made.item_field]
         )
-        return relisted(array, made, entries)
+        return _relisted(array, made, entries)
 
     return convert_map
+
+
+def _relisted(column: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
+    """The same lists, or maps, over other values."""
+    valid, offsets = column.buffers()[:2]
+    return pa.Array.from_buffers(
+        kind, len(column), [valid, offsets], null_count=column.null_count, offset=column.offset, children=[values]
+    )
 
 
 def _check_variant(held: pa.StructType, matching: Matching, name: str) -> None:
@@ -292,7 +274,7 @@ def filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
 #
 # Delta lets a column become wider (an int a long, a float a double, a decimal one with more digits, a date a
 # timestamp), and writers differ in how they lay out the same type: timestamps in milliseconds or nanoseconds, with or
-# without a zone, texts without a mark that they are texts. All of that is taken; whatever could change a value is
+# without a zone, texts without a mark that they are texts. All of that is read; a cast that could change a value is
 # refused.
 
 
@@ -300,16 +282,10 @@ _WIDEST = 76
 
 
 def cast_values(array: pa.Array, kind: pa.DataType, column: str, file: str) -> pa.Array:
-    """Gives values in a type of single values.
-
-    Args:
-        array: The values as the file has them.
-        kind: The table's type.
-        column: The column's name, for messages.
-        file: The file, for messages.
+    """Casts values of a file to the table's type, which is not nested; column and file are for messages.
 
     Raises:
-        UnreadableFileError: They cannot be had in this type, or not without a change.
+        UnreadableFileError: They cannot be cast, or not without a change.
     """
     held = array.type
     if held == kind:

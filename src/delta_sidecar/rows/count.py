@@ -1,8 +1,8 @@
-"""How many rows match, from what the log says of files: a file is opened only where the log does not tell.
+"""Counts of matching rows out of the log: a file is opened only where the log does not have its count.
 
-A manifest of a metadata sidecar, or a short log, may tell the number of all rows by itself. Else, statistics say how
-many rows a file has, its deletion vector how many of them are deleted. A condition that looks at nothing but partition
-columns holds in all rows of a file or in none.
+A manifest of a metadata sidecar, or a short log, may have the number of all rows. Else, statistics say how many rows a
+file has, its deletion vector how many of them are deleted. A condition on nothing but partition columns holds in all
+rows of a file or in none.
 """
 
 from __future__ import annotations
@@ -40,24 +40,14 @@ _READ = ("path", "raw_path", "size", "modification_time", "partition_values", "d
 
 
 def count_rows(table: ReadableTable, query: RowQuery) -> int:
-    """Counts the rows that match.
-
-    Args:
-        table: The table, at its version.
-        query: Which rows; columns do not matter.
-    """
+    """Counts the rows that match; the query's columns do not matter."""
     with closing(row_counts(table, query)) as counts:
         total = sum(counts)
     return total if query.limit is None else min(total, query.limit)
 
 
 def row_counts(table: ReadableTable, query: RowQuery) -> Generator[int, None, None]:
-    """Streams numbers of rows that match, which add up to all of them; a limit may be passed.
-
-    Args:
-        table: The table, at its version.
-        query: Which rows; columns do not matter.
-    """
+    """Streams counts of rows that match, which add up to all of them, or a little beyond the limit."""
     snapshot = table.snapshot()
     selection = select_rows(query, snapshot.schema).bound(snapshot.schema)
     if not set(selection.looked_at) <= set(snapshot.partition_columns):
@@ -66,9 +56,9 @@ def row_counts(table: ReadableTable, query: RowQuery) -> Generator[int, None, No
                 yield batch.num_rows
         return
     if selection.keeps is None and selection.prunes is None and query.limit is None:
-        told = table.scanner().estimate().rows
-        if told.is_exact:
-            yield told.lower
+        estimated = table.scanner().estimate().rows
+        if estimated.is_exact:
+            yield estimated.lower
             return
     decides = None
     if selection.keeps is not None:

@@ -12,49 +12,50 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 
-from delta_sidecar._arrow import scalar
-from delta_sidecar.errors import DeltaSidecarError, OptionError, ScanClosedError
+from delta_sidecar._arrow import int64s, scalar
+from delta_sidecar.errors import DeltaSidecarError, OptionError, ScanClosedError, described
 from delta_sidecar.rows.columns import project, row_schema
 from delta_sidecar.rows.convert import struct_of
 from delta_sidecar.rows.count import count_rows, row_counts
-from delta_sidecar.rows.dataset_scan import DatasetScanner, narrowed, refuse_scan_options
 from delta_sidecar.rows.locations import shown
 from delta_sidecar.rows.partitions import partition_value
 from delta_sidecar.rows.reader import select_rows
 from delta_sidecar.rows.stream import file_batches, file_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from typing import Self
 
-    from delta_sidecar.rows.columns import Columns
+    from delta_sidecar.rows.columns import Columns, Projection
     from delta_sidecar.rows.query import RowQuery
     from delta_sidecar.rows.stream import ReadableTable
     from delta_sidecar.scan.files import DeltaFile
 
 
-# Who takes them may well make a column for them.
+# The consumer may well make a column for them.
 _MOST_EMPTY_ROWS = 1 << 20
+_READING_OPTIONS = {"batch_readahead", "fragment_readahead", "use_threads", "cache_metadata", "memory_pool"}
 
 
 class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has no types
-    """The rows of a table at one version, for whatever takes datasets of pyarrow.
+    """The rows of a table at one version, for engines that take datasets of pyarrow.
 
     Columns and filters reach the files, and rows are exact. `to_table`, `to_batches`, `head`, `take` and `count_rows`
     are pyarrow's, with pyarrow's arguments. A dataset may be scanned many times, and by many threads at once.
 
     Attributes:
-        last_error: What the latest scan that failed has failed with; None where none has. An engine that scans a
-            dataset may tell no more of an error than its text.
+        last_error: The error of the latest scan that failed; None where none has. An engine that scans a dataset may
+            pass on no more of an error than its text.
     """
 
     def __init__(self, table: ReadableTable, query: RowQuery) -> None:
@@ -85,7 +86,7 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         columns: Columns = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
         batch_size: int | None = None,
-        **manner: Any,  # noqa: ANN401 - pyarrow's
+        **reading: Any,  # noqa: ANN401 - pyarrow's
     ) -> DatasetScanner:
         """Asks for some columns and rows; nothing is read yet.
 
@@ -93,15 +94,16 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
             columns: Names of columns, or expressions by name; None for all.
             filter: Only rows that match. Files and row groups that hold none are left out.
             batch_size: Most rows of a batch.
-            manner: Further arguments of pyarrow. Those on how to read change nothing: the table's own options say that.
+            reading: Further arguments of pyarrow. Those on how to read change nothing: the table's options count.
 
         Raises:
             OptionError: A column is not there, or an argument is not supported.
         """
         try:
-            refuse_scan_options(manner)
+            _refuse_scan_options(reading)
             projection = project(columns, self.table.snapshot().columns)
-            return DatasetScanner(_TableRows(self), narrowed(self.query, filter), projection, batch_size)
+            query = _narrowed(self.query, filter)
+            return DatasetScanner(self.schema, self._batches, self._count, query, projection, batch_size)
         except DeltaSidecarError as error:
             self.last_error = error
             raise
@@ -112,7 +114,7 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         Args:
             expression: Of pyarrow.
         """
-        return type(self)(self.table, narrowed(self.query, expression))
+        return type(self)(self.table, _narrowed(self.query, expression))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Generator[FileFragment, None, None]:  # noqa: A002
         """Streams the files, as they are found.
@@ -120,10 +122,10 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         Args:
             filter: Only files that may hold a matching row. Their rows are not filtered by it.
         """
-        return self._fragments(narrowed(self.query, filter))
+        return self._fragments(_narrowed(self.query, filter))
 
     def estimate_rows(self) -> int | None:
-        """About how many rows there are, for a planner; None where there is no telling. It takes a few requests."""
+        """About how many rows there are, for a planner; None where that is unknown. It takes a few requests."""
         if self.query.limit is not None:
             return self.query.limit
         selection = select_rows(self.query, self.table.snapshot().schema)
@@ -139,6 +141,27 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
             with closing(self.table.scanner(selection.prunes).scan_files()) as files:
                 for file in files:
                     yield FileFragment(self.table, file, self.query)
+        except Exception as error:
+            self.last_error = error
+            raise
+
+    def _batches(self, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:
+        try:
+            if query.columns == ():
+                yield from _empty_batches(row_counts(self.table, query), query.limit)
+                return
+            with self.table.rows(query) as rows:
+                yield from rows
+        except Exception as error:
+            self.last_error = error
+            raise
+        except KeyboardInterrupt:
+            self.last_error = ScanClosedError("the scan was interrupted")
+            raise
+
+    def _count(self, query: RowQuery) -> int:
+        try:
+            return count_rows(self.table, query)
         except Exception as error:
             self.last_error = error
             raise
@@ -181,51 +204,7 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
 
 
 class _NotOfferedError(OptionError, AttributeError):
-    """What a dataset does not have, for those too who ask whether it has it."""
-
-
-class _TableRows:
-    """The rows of a dataset's table, for its scanners."""
-
-    def __init__(self, dataset: LazyDataset) -> None:
-        self._dataset = dataset
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._dataset.schema
-
-    def batches(self, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:
-        try:
-            if query.columns == ():
-                yield from _empty_batches(row_counts(self._dataset.table, query), query.limit)
-                return
-            with self._dataset.table.rows(query) as rows:
-                yield from rows
-        except Exception as error:
-            self._dataset.last_error = error
-            raise
-        except KeyboardInterrupt:
-            self._dataset.last_error = ScanClosedError("the scan was interrupted")
-            raise
-
-    def count(self, query: RowQuery) -> int:
-        try:
-            return count_rows(self._dataset.table, query)
-        except Exception as error:
-            self._dataset.last_error = error
-            raise
-
-
-def _empty_batches(counts: Generator[int, None, None], limit: int | None) -> Generator[pa.RecordBatch, None, None]:
-    """Batches that have nothing but a number of rows."""
-    with closing(counts):
-        for count in counts:
-            left = count if limit is None else min(count, limit)
-            limit = None if limit is None else limit - left
-            while left > 0:
-                rows = min(left, _MOST_EMPTY_ROWS)
-                yield struct_of((), pa.schema([]), rows)
-                left -= rows
+    """An attribute that a dataset does not have, so that `hasattr` says so too."""
 
 
 class _Refusing(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
@@ -256,13 +235,7 @@ class FileFragment:
     """
 
     def __init__(self, table: ReadableTable, file: DeltaFile, query: RowQuery) -> None:
-        """Makes a fragment.
-
-        Args:
-            table: The table, at its version.
-            file: The file.
-            query: Which rows of the table the dataset has.
-        """
+        """Makes a fragment of a dataset that has the rows of a query."""
         self._table = table
         self._query = query
         self.file = file
@@ -272,7 +245,7 @@ class FileFragment:
 
     @property
     def path(self) -> str:
-        """Where the file is, decoded: relative to the table, or absolute."""
+        """The decoded path of the file, relative to the table or absolute."""
         return self.file.path
 
     @property
@@ -282,7 +255,7 @@ class FileFragment:
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What the values of the partition columns are in all of its rows."""
+        """The values of the partition columns in all of its rows."""
         values = [self._is_value(name) for name in self._table.snapshot().partition_columns]
         return reduce(and_, values) if values else pc.scalar(scalar(value=True, type=pa.bool_()))
 
@@ -292,7 +265,7 @@ class FileFragment:
         columns: Columns = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
         batch_size: int | None = None,
-        **manner: Any,  # noqa: ANN401 - pyarrow's
+        **reading: Any,  # noqa: ANN401 - pyarrow's
     ) -> DatasetScanner:
         """Asks for some columns and rows; nothing is read yet.
 
@@ -301,38 +274,43 @@ class FileFragment:
             columns: Names of columns, or expressions by name; None for all.
             filter: Only rows that match.
             batch_size: Most rows of a batch.
-            manner: Further arguments of pyarrow, as for the dataset.
+            reading: Further arguments of pyarrow, as for the dataset.
 
         Raises:
             OptionError: A column is not there, or an argument is not supported.
         """
-        scanned = _FileRows(self._table, self.file)
-        if schema is not None and not schema.equals(scanned.schema):
+        own = row_schema(self._table.snapshot().schema)
+        if schema is not None and not schema.equals(own):
             msg = "a fragment is read with the dataset's own schema: leave schema out, and choose by columns"
             raise OptionError(msg)
-        refuse_scan_options(manner)
+        _refuse_scan_options(reading)
         projection = project(columns, self._table.snapshot().columns)
-        return DatasetScanner(scanned, narrowed(self._query, filter), projection, batch_size)
+        batches = partial(file_batches, self._table, self.file)
+        return DatasetScanner(own, batches, self._count, _narrowed(self._query, filter), projection, batch_size)
 
-    def to_batches(self, schema: pa.Schema | None = None, **asked: Any) -> Generator[pa.RecordBatch, None, None]:  # noqa: ANN401
+    def to_batches(self, schema: pa.Schema | None = None, **options: Any) -> Generator[pa.RecordBatch, None, None]:  # noqa: ANN401
         """Streams rows; takes what `scanner` takes."""
-        return self.scanner(schema, **asked).to_batches()
+        return self.scanner(schema, **options).to_batches()
 
-    def to_table(self, schema: pa.Schema | None = None, **asked: Any) -> pa.Table:  # noqa: ANN401
+    def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:  # noqa: ANN401
         """All rows, in memory; takes what `scanner` takes."""
-        return self.scanner(schema, **asked).to_table()
+        return self.scanner(schema, **options).to_table()
 
-    def head(self, num_rows: int, **asked: Any) -> pa.Table:  # noqa: ANN401
+    def head(self, num_rows: int, **options: Any) -> pa.Table:  # noqa: ANN401
         """The first rows; takes what `scanner` takes."""
-        return self.scanner(**asked).head(num_rows)
+        return self.scanner(**options).head(num_rows)
 
-    def take(self, indices: Any, **asked: Any) -> pa.Table:  # noqa: ANN401
+    def take(self, indices: Any, **options: Any) -> pa.Table:  # noqa: ANN401
         """The rows at some places; takes what `scanner` takes."""
-        return self.scanner(**asked).take(indices)
+        return self.scanner(**options).take(indices)
 
-    def count_rows(self, **asked: Any) -> int:  # noqa: ANN401
-        """How many rows there are; takes what `scanner` takes."""
-        return self.scanner(**asked).count_rows()
+    def count_rows(self, **options: Any) -> int:  # noqa: ANN401
+        """The number of rows; takes what `scanner` takes."""
+        return self.scanner(**options).count_rows()
+
+    def _count(self, query: RowQuery) -> int:
+        batches = file_batches(self._table, self.file, replace(query, columns=()))
+        return sum(batch.num_rows for batch in batches)
 
     def _is_value(self, name: str) -> pc.Expression:
         field = self._table.snapshot().schema.field(name)
@@ -341,19 +319,148 @@ class FileFragment:
         return pc.field(name) == value if value.is_valid else pc.field(name).is_null()
 
 
-class _FileRows:
-    """The rows of a file, for its scanners."""
+class DatasetScanner:
+    """Some columns and rows of a dataset or one of its fragments, with the methods of pyarrow's `Scanner`.
 
-    def __init__(self, table: ReadableTable, file: DeltaFile) -> None:
-        self._table = table
-        self._file = file
+    Making one reads nothing. Each stream stands by itself, may be taken in any thread, and stops its requests when it
+    is closed or dropped.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        batches: Callable[[RowQuery], Generator[pa.RecordBatch, None, None]],
+        count: Callable[[RowQuery], int],
+        query: RowQuery,
+        projection: Projection,
+        batch_size: int | None = None,
+    ) -> None:
+        """Makes a scanner of a query's rows, with the columns of a projection; None for batches as they come.
+
+        Raises:
+            OptionError: The size of batches is not valid.
+        """
+        if batch_size is not None and batch_size < 1:
+            msg = f"batch_size must be a whole number from 1 on, not {described(batch_size)}"
+            raise OptionError(msg)
+        self.dataset_schema = schema
+        self._stream = batches
+        self._count = count
+        self._query = replace(query, columns=projection.names)
+        self._projection = projection
+        self._batch_size = batch_size
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     @property
-    def schema(self) -> pa.Schema:
-        return row_schema(self._table.snapshot().schema)
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self._projection.schema
 
-    def batches(self, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:
-        return file_batches(self._table, self._file, query)
+    def to_batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Streams the rows."""
+        return self._batches(self._query)
 
-    def count(self, query: RowQuery) -> int:
-        return sum(batch.num_rows for batch in self.batches(replace(query, columns=())))
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Streams the rows as a reader of Arrow. Dropping it stops the requests; its `close` does not reach them."""
+        return pa.RecordBatchReader.from_batches(self._projection.schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """All rows, in memory."""
+        return self.to_reader().read_all()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows; those of the newest commits come first.
+
+        Args:
+            num_rows: At most so many.
+        """
+        limit = num_rows if self._query.limit is None else min(num_rows, self._query.limit)
+        batches = self._batches(replace(self._query, limit=limit))
+        return pa.RecordBatchReader.from_batches(self._projection.schema, batches).read_all()
+
+    def take(self, indices: Any) -> pa.Table:  # noqa: ANN401 - any list of numbers
+        """The rows at some places of the stream, in the order of the places; it is read no further than to the last.
+
+        Args:
+            indices: Places, counted from 0.
+
+        Raises:
+            IndexError: There is no such row.
+        """
+        numbers = np.asarray(indices)
+        if numbers.size and numbers.dtype.kind not in "iu":
+            msg = f"rows are taken by their numbers, which are whole, not by {numbers.dtype} values"
+            raise OptionError(msg)
+        places = numbers.astype(np.int64)
+        _check_places(places, None)
+        order = np.argsort(places, kind="stable")
+        ascending = places[order]
+        pieces, taken, start = [], 0, 0
+        with closing(self._batches(self._query)) as batches:
+            for batch in batches if len(ascending) else ():
+                end = int(np.searchsorted(ascending, start + batch.num_rows))
+                pieces.append(batch.take(int64s(ascending[taken:end] - start)))
+                taken, start = end, start + batch.num_rows
+                if taken == len(ascending):
+                    break
+        _check_places(ascending[taken:], start)
+        found = pa.Table.from_batches(pieces, self._projection.schema)
+        return found.take(int64s(np.argsort(order, kind="stable")))
+
+    def count_rows(self) -> int:
+        """The number of rows; where the log has it, no file is opened."""
+        return self._count(self._query)
+
+    def _batches(self, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:
+        with closing(self._stream(query)) as batches:
+            for found in batches:
+                batch = self._projection.of(found)
+                # Without columns, rows are no more than a number.
+                size = (batch.num_columns and self._batch_size) or batch.num_rows or 1
+                for start in range(0, batch.num_rows, size):
+                    yield batch.slice(start, size)
+
+
+def _empty_batches(counts: Generator[int, None, None], limit: int | None) -> Generator[pa.RecordBatch, None, None]:
+    """Batches that have nothing but a number of rows."""
+    with closing(counts):
+        for count in counts:
+            left = count if limit is None else min(count, limit)
+            limit = None if limit is None else limit - left
+            while left > 0:
+                rows = min(left, _MOST_EMPTY_ROWS)
+                yield struct_of((), pa.schema([]), rows)
+                left -= rows
+
+
+def _narrowed(query: RowQuery, condition: pc.Expression | None) -> RowQuery:
+    """The same query for the rows that match another condition too."""
+    if condition is None:
+        return query
+    if not isinstance(condition, pc.Expression):
+        msg = f"a filter is an expression of pyarrow, such as pc.field('x') > 1, not {condition!r}"
+        raise OptionError(msg)
+    own = query.expression
+    return replace(query, expression=condition if own is None else own & condition)
+
+
+def _refuse_scan_options(options: dict[str, Any]) -> None:
+    """Refuses arguments of pyarrow's scanners that would change rows; those on how to read change nothing here."""
+    if options.get("fragment_scan_options") is not None:
+        msg = "fragment_scan_options is not supported: leave it out"
+        raise OptionError(msg)
+    unknown = options.keys() - _READING_OPTIONS - {"fragment_scan_options"}
+    if unknown:
+        msg = f"a scanner has no argument {', '.join(sorted(unknown))}"
+        raise TypeError(msg)
+
+
+def _check_places(places: np.ndarray[Any, np.dtype[np.int64]], rows: int | None) -> None:
+    """Refuses places below zero, or any at all where the rows have ended."""
+    wrong = places if rows is not None else places[places < 0]
+    if len(wrong):
+        there = "" if rows is None else f": there are {rows}"
+        msg = f"there is no row {int(wrong[0])}{there}"
+        raise IndexError(msg)

@@ -1,4 +1,4 @@
-"""Where the columns of a query are in one data file, and how they come out of it."""
+"""The columns of a query in one data file, and the row groups that may match by their statistics."""
 
 from __future__ import annotations
 
@@ -14,53 +14,38 @@ import pyarrow as pa
 from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_type
-from delta_sidecar.execute.parquet.times import is_in_calendar
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
 from delta_sidecar.predicate.literals import Kind, kind_of
 from delta_sidecar.predicate.tree import leaves
-from delta_sidecar.rows.convert import Convert, FileFields, Matching, converter, nullable_type
+from delta_sidecar.rows.convert import Convert, FileFields, Matching, converter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow.parquet as pq
 
-    from delta_sidecar.execute.parquet.times import TimeRules
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.rows.columns import RowColumn, RowColumns
 
 
-Place: TypeAlias = tuple[int, ...]
+FieldPlace: TypeAlias = tuple[int, ...]
 """The numbers of a field among the fields of each struct above it, from the top level down."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumnsFound:
-    """The columns of a query in one data file.
+    """The columns of a query in one data file."""
 
-    Attributes:
-        columns: What is wanted.
-        by_name: The needed columns by the names that users see.
-        held: The file's own schema.
-        there: Its fields, to find a column among them.
-        matching: How fields are found.
-        names: The file's top-level columns that have to be read.
-        converters: For each needed column the place of its file column in `names` and the way from there; None where
-            it is not read from the file.
-        layout: What else all files with these columns have in common.
-    """
-
-    columns: RowColumns
-    by_name: Mapping[str, RowColumn]
-    held: pa.Schema
-    there: FileFields
+    by_name: Mapping[str, RowColumn]  # the needed columns by the names that users see
+    held: pa.Schema  # the file's own
+    there: FileFields  # the fields of that
     matching: Matching
-    names: tuple[str, ...]
-    converters: tuple[tuple[str, Convert] | None, ...]
+    names: tuple[str, ...]  # the file's top-level columns that have to be read
+    converters: tuple[tuple[str, Convert] | None, ...]  # of each needed column; None where the file does not have it
     layout: Layout
 
-    def place(self, path: tuple[str, ...]) -> Place | None:
-        """Where a column is among the file's fields: nowhere where it is not in it. None where that is not known."""
+    def place(self, path: tuple[str, ...]) -> FieldPlace | None:
+        """The place of a column among the file's fields; empty where the file lacks it, None where that is unknown."""
         column = self.by_name.get(path[0])
         if column is None or column.is_partition:
             return None
@@ -81,7 +66,7 @@ class FileColumnsFound:
             logical, physical = logical.type.field(inner), physical.type.field(inner)
         return tuple(place)
 
-    def leaf(self, place: Place) -> int | None:
+    def leaf(self, place: FieldPlace) -> int | None:
         """The number of the leaf column at a place; None where it is no leaf, or that is not sure."""
         number, names, there = 0, [], self.there
         kind: pa.DataType = pa.null()
@@ -97,7 +82,7 @@ class FileColumnsFound:
         # A name alone is not enough, for there may be dots in it.
         return number if self.layout.leaves[number : number + 1] == (".".join(names),) else None
 
-    def field_at(self, place: Place) -> pa.Field:
+    def field_at(self, place: FieldPlace) -> pa.Field:
         """A column of the file, in a plain type."""
         field = self.held.field(place[0])
         for at in place[1:]:
@@ -105,14 +90,8 @@ class FileColumnsFound:
         return field.with_type(plain_type(field.type))
 
 
-def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str, rules: TimeRules) -> FileColumnsFound:
-    """Finds the columns of a query in a data file.
-
-    Args:
-        columns: What is wanted.
-        metadata: The file's footer.
-        file: Its path, for messages.
-        rules: How dates and timestamps are understood.
+def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
+    """Finds the columns of a query in a data file, whose path is for messages.
 
     Raises:
         UnreadableFileError: The file's columns cannot be read as the table's.
@@ -138,33 +117,27 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str, rule
             (found.name, converter(column.logical, column.physical, found, matching, column.logical.name))
         )
     by_name = {column.logical.name: column for column in columns.needed}
-    layout = Layout.of(metadata, rules)
-    return FileColumnsFound(columns, by_name, held, there, matching, tuple(names), tuple(converters), layout)
+    layout = Layout.of(metadata, strict=True)
+    return FileColumnsFound(by_name, held, there, matching, tuple(names), tuple(converters), layout)
 
 
 class KnownColumns:
-    """Where the columns of a query are in the files that have been read: most files of a table are alike.
+    """The columns of a query in the files that have been read: most files of a table have the same ones."""
 
-    Args:
-        columns: What is wanted.
-        rules: How dates and timestamps are understood.
-    """
-
-    def __init__(self, columns: RowColumns, rules: TimeRules) -> None:
+    def __init__(self, columns: RowColumns) -> None:
         self._columns = columns
-        self._rules = rules
         self._known: tuple[tuple[pq.FileMetaData, FileColumnsFound], ...] = ()
 
     def find(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
         """Finds the columns in a file, as `file_columns` does; for messages it may name another one like it."""
         for other, found in self._known:
-            if _is_alike(metadata, other, found):
+            if _is_same(metadata, other, found):
                 return found
         return self.find_anew(metadata, file)
 
     def find_anew(self, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
         """Finds the columns in a file, and names this file in messages."""
-        found = file_columns(self._columns, metadata, file, self._rules)
+        found = file_columns(self._columns, metadata, file)
         self._known = ((metadata, found), *self._known[: _KEPT - 1])
         return found
 
@@ -172,11 +145,11 @@ class KnownColumns:
 _KEPT = 4
 
 
-def _is_alike(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColumnsFound) -> bool:
+def _is_same(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColumnsFound) -> bool:
     """Whether two files have the same columns.
 
-    Of Parquet's schemas only the leaves are compared by `equals`: what they are in is told by their paths, and by the
-    names and ids in Arrow's schema.
+    Of Parquet's schemas only the leaves are compared by `equals`: the groups that they are in show in their paths, and
+    in the names and ids of Arrow's schema.
     """
     schema = metadata.schema
     return (
@@ -185,11 +158,6 @@ def _is_alike(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColu
         and leaf_paths(metadata) == found.layout.leaves
         and bool(schema.to_arrow_schema().equals(found.held, check_metadata=True))
     )
-
-
-def missing(found: FileColumnsFound, at: int, rows: int) -> pa.Array:
-    """Nulls in the place of a column that the file does not have."""
-    return pa.nulls(rows, nullable_type(found.columns.needed[at].logical.type))
 
 
 def _plain(field: pa.Field) -> pa.Field:
@@ -207,7 +175,7 @@ def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
     return plain_type(kind)
 
 
-# Which row groups of a data file may hold a matching row, by the statistics in its footer.
+# Row groups of a data file that may hold a matching row, by the statistics in its footer.
 
 
 T = TypeVar("T")
@@ -216,13 +184,7 @@ _PER_UNIT = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)
 
 
 def groups_that_may_match(predicate: Predicate | None, metadata: pq.FileMetaData, found: FileColumnsFound) -> list[int]:
-    """The row groups that may hold a matching row; those without rows are left out.
-
-    Args:
-        predicate: Bound, in logical names; None for all row groups.
-        metadata: The file's footer.
-        found: Where the table's columns are in the file.
-    """
+    """The row groups that may hold a row which matches a bound predicate; those without rows are left out."""
     groups = [group for group in range(metadata.num_row_groups) if metadata.row_group(group).num_rows]
     if predicate is None or not groups or not columns(predicate):
         return groups
@@ -264,10 +226,7 @@ class _FooterBounds(Bounds):
                 if _is_ordered(metadata.schema.column(at), metadata.created_by):
                     held = found.field_at(place)
                     lower, upper = _bounds(chunks, held.type, column.type)
-                    if is_in_calendar(held):
-                        lower, upper = (
-                            None if each is None else found.layout.times.bounds(each) for each in (lower, upper)
-                        )
+                    lower, upper = found.layout.times.bounds(lower, upper, held.type)
                     known[column.path] = replace(known[column.path], lower=lower, upper=upper)
         return cls(known, len(groups))
 
@@ -286,11 +245,11 @@ def _is_ordered(column: pq.ColumnSchema, created_by: str | None) -> bool:
 
 
 def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> ColumnBounds:
-    """What is known of how many values there are."""
+    """Counts of values and nulls, without bounds."""
     statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
     counts = [found.null_count if found is not None and found.has_null_count else None for found in statistics]
-    told = np.array([count is not None for count in counts])
-    nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), told)
+    known = np.array([count is not None for count in counts])
+    nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), known)
     return ColumnBounds(None, None, nulls, rows, whole=True)
 
 
@@ -307,20 +266,20 @@ def _bounds(
 
 def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
     """Bounds in the table's type; None where the file's type says nothing that is sure to be right for it."""
-    wanted, there = kind_of(kind), kind_of(held)
-    if wanted is not there:
+    own, there = kind_of(kind), kind_of(held)
+    if own is not there:
         return None
-    if wanted is Kind.TIMESTAMP:
+    if own is Kind.TIMESTAMP:
         # Cut as the values are.
         times, by = _PER_UNIT[held.unit]
         return _integers([None if value is None else value * times // by for value in _only(int, raw)], kind)
-    if wanted in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
+    if own in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
         return None if pa.types.is_unsigned_integer(held) else _integers(_only(int, raw), kind)
-    if wanted is Kind.FLOATING:
+    if own is Kind.FLOATING:
         return _floats(_only(float, raw), kind)
-    if wanted is Kind.STRING:
+    if own is Kind.STRING:
         return _texts(raw)
-    if wanted is Kind.DECIMAL:
+    if own is Kind.DECIMAL:
         return _decimals(_only(int, raw), held, kind)
     return None
 

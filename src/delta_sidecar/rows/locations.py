@@ -1,4 +1,4 @@
-"""Where data files and deletion vectors are: below the table's own folder, or elsewhere where that is allowed."""
+"""The places of data files and deletion vectors: below the table's own folder, or elsewhere where that is allowed."""
 
 from __future__ import annotations
 
@@ -21,31 +21,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """How files of a table are reached.
-
-    Attributes:
-        store: The table's own store.
-        storage_options: What it was opened with, for other places.
-        credential: Likewise.
-        allow_external_paths: Whether files outside of the table's folder may be opened.
-    """
+class TableAccess:
+    """The access to files of a table: its own store, and what that was opened with, for other places."""
 
     store: Store
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     credential: TokenCredential | None = field(default=None, repr=False)
-    allow_external_paths: bool = False
+    allow_external_paths: bool = False  # files outside of the table's folder may be opened
 
 
 class Places:
-    """Finds the store and the path of files, for one scan.
+    """Finds the store and the path of files, for one scan, whose requests it counts."""
 
-    Args:
-        access: How files are reached.
-        requests: Is told of all requests.
-    """
-
-    def __init__(self, access: Access, requests: RequestLog) -> None:
+    def __init__(self, access: TableAccess, requests: RequestLog) -> None:
         self._access = access
         self._requests = requests
         self._own = access.store.bind(requests)
@@ -53,10 +41,7 @@ class Places:
         self._lock = threading.Lock()
 
     def find(self, path: str) -> tuple[Store, str]:
-        """The store that a file is in, and its path there.
-
-        Args:
-            path: Decoded, relative to the table or absolute.
+        """The store of a file by its decoded path, relative to the table or absolute, and its path there.
 
         Raises:
             UnreadableFileError: It is outside of the table's folder, and that is not allowed, or cannot be used.

@@ -22,24 +22,14 @@ if TYPE_CHECKING:
 
 
 class PartitionColumns:
-    """Makes the partition columns of files, most of which have a value that another one had.
-
-    Args:
-        zone: The time zone of a timestamp that was written without one.
-    """
+    """Makes the partition columns of files; `zone` is that of timestamps which were written without one."""
 
     def __init__(self, zone: str) -> None:
         self._zone = zone
         self._known: dict[tuple[str, str | None], pa.Scalar] = {}
 
     def column(self, field: pa.Field, values: Mapping[str, str | None], rows: int, file: str) -> pa.Array:
-        """The column of a partition value.
-
-        Args:
-            field: The column, by its logical name.
-            values: The file's partition values.
-            rows: How many rows.
-            file: The file, for messages.
+        """The column of a partition value of a file, in so many rows.
 
         Raises:
             LogCorruptionError: The text is no value of the column's type, or there is none.
@@ -58,13 +48,7 @@ _KEPT = 4096
 
 
 def partition_value(field: pa.Field, values: Mapping[str, str | None], file: str, zone: str) -> pa.Scalar:
-    """A partition value of a file.
-
-    Args:
-        field: The column, by its logical name.
-        values: The file's partition values.
-        file: The file, for messages.
-        zone: The time zone of a timestamp that was written without one.
+    """A partition value of a file, whose path is for messages.
 
     Raises:
         LogCorruptionError: The text is no value of the column's type, or there is none.
@@ -91,10 +75,6 @@ def in_zone(column: PartitionColumn, zone: str) -> pa.Array:
     """Values of a partition column, of which timestamps without a zone are what clocks of a zone showed.
 
     Where they showed it twice, it is the earlier moment.
-
-    Args:
-        column: The values.
-        zone: The time zone.
     """
     if column.zoneless is None or zone == "UTC":
         return column.values

@@ -1,4 +1,4 @@
-"""What rows are asked for."""
+"""A query for rows, and the options of reading them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowQuery:
-    """What rows are asked for.
+    """A query for rows.
 
     Attributes:
         columns: Names of top-level columns, in the order that they come in; None for all.
         predicate: Only rows that match: SQL text, DNF tuples, a mapping or a tree; None for all.
         expression: Only rows that match this too, by Arrow's own rules; None for all.
-        prunes: Files and row groups that hold no row which matches this may be left out; who asks filters by itself.
-        prunes_files: Files that hold no row which matches this may be left out; all rows of others are given.
+        prunes: Files and row groups that hold no row which matches this may be left out; the caller filters by itself.
+        prunes_files: Files that hold no row which matches this may be left out; all rows of others are returned.
         limit: At most so many rows; None for all.
 
     Raises:
@@ -55,7 +55,7 @@ class RowQuery:
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """How rows are read; the page "Options" says what each means."""
+    """The options of reading rows; the page "Options" says what each means."""
 
     file_parallelism: int = 8
     rows_per_batch: int = 65_536
@@ -64,11 +64,11 @@ class RowOptions:
     time_zone: str = "UTC"
 
     @classmethod
-    def of(cls, given: Mapping[str, object]) -> RowOptions:
-        """What counts, of what a call, the environment and the defaults say.
+    def of(cls, options: Mapping[str, object]) -> RowOptions:
+        """The options of a call, of the environment and the defaults, in this order.
 
         Raises:
             OptionError: A value is not valid.
         """
         known = {field.name for field in fields(cls)}
-        return cls(**resolve(ROW_OPTIONS, {name: given.get(name) for name in known}, {}, lambda *_: None))
+        return cls(**resolve(ROW_OPTIONS, {name: options.get(name) for name in known}, {}, lambda *_: None))

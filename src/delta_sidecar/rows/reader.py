@@ -1,4 +1,4 @@
-"""The rows of one data file, as the table has them."""
+"""The rows of one data file, as the table has them: found, decoded, without deleted rows, filtered."""
 
 from __future__ import annotations
 
@@ -25,17 +25,15 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.execute.parquet.file import BatchSize, ParquetRows
 from delta_sidecar.execute.parquet.footer import Footer, read_footer
-from delta_sidecar.execute.parquet.times import TimeRules
 from delta_sidecar.execute.work import out_of_memory
 from delta_sidecar.log.deletion_vectors import deleted_rows, inline_bytes, stored_range
 from delta_sidecar.log.schema import COLLATIONS
 from delta_sidecar.predicate import Predicate, all_of, bind, columns, matches
-from delta_sidecar.predicate.approximate import arrow_tree
 from delta_sidecar.predicate.approximate.arrow import prunable
 from delta_sidecar.predicate.tree import IsNull, leaves
-from delta_sidecar.rows.columns import row_schema
+from delta_sidecar.rows.columns import expression_columns, row_schema
 from delta_sidecar.rows.convert import filtered, struct_of
-from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match, missing
+from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match
 from delta_sidecar.rows.partitions import PartitionColumns
 
 if TYPE_CHECKING:
@@ -65,16 +63,7 @@ _SMALL = 256 << 10
 
 @dataclass(slots=True)
 class RowCounts:
-    """What reading rows came to so far; all threads count here.
-
-    Attributes:
-        files_opened: Data files of which something was asked.
-        files_read: Data files that were read to their end.
-        row_groups_read: Row groups that were decoded.
-        row_groups_skipped: Row groups that cannot hold a matching row.
-        rows_decoded: Rows that came out of files.
-        rows_deleted: Of these, how many a deletion vector took away.
-    """
+    """Counts of a scan for rows so far; all threads count here. `RowMetrics` says what each means."""
 
     files_opened: int = 0
     files_read: int = 0
@@ -91,41 +80,21 @@ class RowCounts:
                 setattr(self, name, getattr(self, name) + count)
 
 
-@dataclass(slots=True)
 class FileReader:
     """Reads data files for one query, and remembers what many of them have in common.
 
-    Attributes:
-        columns: Which columns.
-        places: Where files are.
+    Args:
+        columns: The columns to read.
+        selection: The rows to keep, bound.
+        places: Finds files.
         pool: Threads that read ahead in large files.
-        counts: Is kept up to date.
-        prunes: Row groups that cannot match this are left out: bound, in logical names.
-        keeps: Leaves out rows; None to keep all.
-        size: How large batches may be.
-        times: How dates and timestamps are understood.
+        options: The options of the table's rows.
+        counts: Counts what is read.
+        rows: Most rows of a batch; None for what the options say.
     """
 
-    columns: RowColumns
-    places: Places
-    pool: ThreadPoolExecutor
-    counts: RowCounts
-    prunes: Predicate | None = None
-    keeps: RowFilter | None = None
-    size: BatchSize = field(default_factory=BatchSize)
-    times: TimeRules = field(default_factory=TimeRules)
-    _known: KnownColumns = field(init=False)
-    _partitions: PartitionColumns = field(init=False)
-    _schemas: tuple[pa.Schema, pa.Schema] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._known = KnownColumns(self.columns, self.times)
-        self._partitions = PartitionColumns(self.times.zone)
-        self._schemas = (self.columns.needed_schema, self.columns.schema)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         columns: RowColumns,
         selection: Selection,
         places: Places,
@@ -134,75 +103,70 @@ class FileReader:
         *,
         counts: RowCounts | None = None,
         rows: int | None = None,
-    ) -> FileReader:
-        """Makes a reader of what a query and its options say.
-
-        Args:
-            columns: Which columns.
-            selection: Which rows, bound.
-            places: Where files are.
-            pool: Threads that read ahead in large files.
-            options: How rows are read.
-            counts: Is kept up to date.
-            rows: Most rows of a batch; None for what the options say.
-        """
-        size = BatchSize(options.rows_per_batch if rows is None else rows, _BATCH_BYTES, fewest_rows=1)
-        times = TimeRules(options.time_zone, is_strict=True)
-        kept = RowCounts() if counts is None else counts
-        return cls(columns, places, pool, kept, selection.row_groups, selection.keeps, size, times)
+    ) -> None:
+        self._columns = columns
+        self._selection = selection
+        self._places = places
+        self._pool = pool
+        self._counts = RowCounts() if counts is None else counts
+        most_rows = options.rows_per_batch if rows is None else rows
+        self._size = BatchSize(most_rows, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
+        self._known = KnownColumns(columns)
+        self._partitions = PartitionColumns(options.time_zone)
+        self._schemas = (columns.needed_schema, columns.schema)
 
     def batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
         """Streams the rows of a file that are in the table and match.
 
         Raises:
-            DeletionVectorError: It cannot be told which rows are deleted.
+            DeletionVectorError: The deleted rows are not known.
             UnreadableFileError: The file is not there, damaged, or not what the table's schema says.
             NotEnoughMemoryError: There is no memory for it.
         """
-        self.counts.add(files_opened=1)
+        self._counts.add(files_opened=1)
         try:
             yield from self._batches(file)
         except (pa.ArrowException, MemoryError, StorageError, OSError, UnicodeDecodeError) as error:
             raise unreadable(file.path, error) from error
-        self.counts.add(files_read=1)
+        self._counts.add(files_read=1)
 
     def _batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
-        store, path = self.places.find(file.path)
-        footer = find_footer(store, path, file.size, self.pool)
+        store, path = self._places.find(file.path)
+        footer = find_footer(store, path, file.size, self._pool)
         found = self._known.find(footer.metadata, file.path)
         # To read one row group that is here already takes less than to find out that it need not be read.
         is_here = footer.whole is not None and footer.size <= _SMALL and footer.metadata.num_row_groups == 1
-        groups = groups_that_may_match(None if is_here else self.prunes, footer.metadata, found)
-        self.counts.add(row_groups_skipped=footer.metadata.num_row_groups - len(groups))
+        groups = groups_that_may_match(None if is_here else self._selection.row_groups, footer.metadata, found)
+        self._counts.add(row_groups_skipped=footer.metadata.num_row_groups - len(groups))
         if not groups:
             return
         sizes = [footer.metadata.row_group(at).num_rows for at in range(footer.metadata.num_row_groups)]
         first_rows = np.cumsum([0, *sizes])
         vector = file.deletion_vector
-        deleted = None if vector is None else load_deleted_rows(vector, self.places, file.path, int(first_rows[-1]))
+        deleted = None if vector is None else _deleted_rows(vector, self._places, file.path, int(first_rows[-1]))
         size = self._size_beside(file)
-        parquet = ParquetRows(store, path, footer, self.pool, size, found.layout)
+        parquet = ParquetRows(store, path, footer, self._pool, size, found.layout)
         for group in groups:
             first = int(first_rows[group])
             for held in _held_batches(parquet, group, found, size):
                 batch = self._of_the_table(held, found, file, footer)
                 kept = batch if deleted is None else _without(batch, deleted, first)
-                self.counts.add(rows_decoded=batch.num_rows, rows_deleted=batch.num_rows - kept.num_rows)
+                self._counts.add(rows_decoded=batch.num_rows, rows_deleted=batch.num_rows - kept.num_rows)
                 first += batch.num_rows
-                given = self._chosen(kept)
-                if given.num_rows:
-                    yield given
+                found_rows = self._chosen(kept)
+                if found_rows.num_rows:
+                    yield found_rows
                 # The next batch needs the room.
-                del held, batch, kept, given
-            self.counts.add(row_groups_read=1)
+                del held, batch, kept, found_rows
+            self._counts.add(row_groups_read=1)
 
     def _size_beside(self, file: DeltaFile) -> BatchSize:
-        """How large batches may be, where each row has the file's partition values too."""
-        names = [column.logical.name for column in self.columns.needed if column.is_partition]
+        """The size of batches in which each row has the file's partition values too."""
+        names = [column.logical.name for column in self._columns.needed if column.is_partition]
         beside = sum(len(file.partition_values.get(name) or "") for name in names)
-        if beside * self.size.most_rows <= self.size.bytes:
-            return self.size
-        return replace(self.size, most_rows=max(1, self.size.bytes // beside))
+        if beside * self._size.most_rows <= self._size.bytes:
+            return self._size
+        return replace(self._size, most_rows=max(1, self._size.bytes // beside))
 
     def _of_the_table(
         self, held: pa.RecordBatch, found: FileColumnsFound, file: DeltaFile, footer: Footer
@@ -217,24 +181,24 @@ class FileReader:
 
     def _converted(self, held: pa.RecordBatch, found: FileColumnsFound, file: DeltaFile) -> pa.RecordBatch:
         arrays = []
-        for at, (column, converter) in enumerate(zip(self.columns.needed, found.converters, strict=True)):
+        for at, (column, converter) in enumerate(zip(self._columns.needed, found.converters, strict=True)):
             if column.is_partition:
                 values = file.partition_values
                 arrays.append(self._partitions.column(column.logical, values, held.num_rows, file.path))
             elif converter is None:
-                arrays.append(missing(found, at, held.num_rows))
+                arrays.append(pa.nulls(held.num_rows, self._schemas[0].field(at).type))
             else:
                 name, convert = converter
                 arrays.append(convert(held.column(name)))
         return struct_of(arrays, self._schemas[0], held.num_rows)
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that match, with the columns that are wanted."""
-        kept = batch if self.keeps is None else self.keeps(batch)
-        wanted = self.columns.wanted
-        if wanted == len(self.columns.needed):
+        """The rows that match, without the columns that only the filter needs."""
+        keeps, count = self._selection.keeps, self._columns.selected
+        kept = batch if keeps is None else keeps(batch)
+        if count == len(self._columns.needed):
             return kept
-        return struct_of(kept.columns[:wanted], self._schemas[1], kept.num_rows)
+        return struct_of(kept.columns[:count], self._schemas[1], kept.num_rows)
 
 
 def _held_batches(
@@ -243,15 +207,10 @@ def _held_batches(
     if found.names:
         yield from parquet.batches(group, found.names)
         return
-    # Nothing of the file is wanted but how many rows it has.
+    # Nothing of the file is needed but its number of rows.
     rows = parquet.num_rows(group)
     for start in range(0, rows, size.most_rows):
         yield struct_of((), pa.schema([]), min(size.most_rows, rows - start))
-
-
-def _without(batch: pa.RecordBatch, deleted: NDArray[np.int64], first: int) -> pa.RecordBatch:
-    kept = kept_rows(deleted, first, batch.num_rows)
-    return batch if kept is None else filtered(batch, kept)
 
 
 def unreadable(path: str, error: Exception) -> UnreadableFileError | NotEnoughMemoryError:
@@ -269,14 +228,7 @@ def unreadable(path: str, error: Exception) -> UnreadableFileError | NotEnoughMe
 
 
 def find_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> Footer:
-    """Reads the footer of a data file, by the size in the log; where that leads nowhere, by what the store tells.
-
-    Args:
-        store: Where the file is.
-        path: Its path there.
-        size: Its size in the log.
-        pool: Threads that read ahead.
-    """
+    """Reads the footer of a data file, by its size in the log; where that is wrong, by its size in the store."""
     guess = size if size <= _WHOLE else _FOOTER
     try:
         return read_footer(store, path, size, pool, guess)
@@ -287,30 +239,20 @@ def find_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) ->
         return read_footer(store, path, actual, pool, actual if actual <= _WHOLE else _FOOTER)
 
 
-# Which rows a query keeps, and what of that can be decided from bounds alone.
+# The rows that a query keeps, and what can be pruned by bounds alone.
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which rows are kept.
-
-    Attributes:
-        predicate: Rows that match this; None for all.
-        expression: Rows that match this too, by Arrow's own rules; None for all.
-        prunes: What files are pruned by; not bound to the table's columns yet.
-        prunes_groups: What row groups are pruned by; likewise.
-        row_groups: What row groups are pruned by, once it is bound.
-        keeps: Leaves out rows; None to keep all, or where it is not bound yet.
-        looked_at: Names of the top-level columns that `keeps` and `row_groups` need.
-    """
+    """The rows that a query keeps; those after `prunes_groups` are there once it is bound to the table's columns."""
 
     predicate: Predicate | None = None
-    expression: pc.Expression | None = None
-    prunes: Predicate | None = None
-    prunes_groups: Predicate | None = None
-    row_groups: Predicate | None = None
-    keeps: RowFilter | None = None
-    looked_at: tuple[str, ...] = ()
+    expression: pc.Expression | None = None  # rows match this too, by Arrow's own rules
+    prunes: Predicate | None = None  # files are pruned by this
+    prunes_groups: Predicate | None = None  # and row groups by this, which
+    row_groups: Predicate | None = None  # is the same, bound
+    keeps: RowFilter | None = None  # leaves out rows; None keeps all
+    looked_at: tuple[str, ...] = ()  # top-level columns that `keeps` and `row_groups` need
 
     def bound(self, schema: pa.Schema) -> Selection:
         """The same for a table's columns.
@@ -329,8 +271,9 @@ class Selection:
         order: tuple[str, ...] = ()
         if self.expression is not None:
             _check_expression(self.expression, schema)
-            found = _names_in(self.expression, schema)
-            names |= set(schema.names) if found is None else found
+            found = expression_columns(self.expression)
+            # Arrow evaluates nothing on rows that have no columns.
+            names |= set(schema.names) if found is None else found or set(schema.names[:1])
             order = tuple(schema.names) if found is None else ()
         return replace(
             self,
@@ -341,12 +284,7 @@ class Selection:
 
 
 def select_rows(query: RowQuery, schema: pa.Schema | None) -> Selection:
-    """Makes the selection of a query.
-
-    Args:
-        query: What is asked for.
-        schema: The table's columns, where they are known; without them an expression of Arrow prunes nothing.
-    """
+    """The selection of a query; where the table's columns are not known, an expression of Arrow prunes nothing."""
     known = None if query.expression is None or schema is None else prunable(query.expression, schema)
     groups = [term for term in (query.parsed_predicate, known, query.prunes) if term is not None]
     files = groups if query.prunes_files is None else [*groups, query.prunes_files]
@@ -396,11 +334,7 @@ def _check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
 
 
 def check_collations(predicate: Predicate, schema: pa.Schema) -> None:
-    """Refuses to compare texts that are to be compared by other rules than byte by byte.
-
-    Args:
-        predicate: Bound.
-        schema: The table's columns under the names that users see.
+    """Refuses a bound predicate that compares texts in a collation other than byte by byte.
 
     Raises:
         UnsupportedFeatureError: It compares a column that has a collation.
@@ -420,42 +354,20 @@ def _collation(path: tuple[str, ...], schema: pa.Schema) -> str | None:
     field = schema.field(path[0])
     for name in path[1:]:
         field = field.type.field(name)
-    told = (field.metadata or {}).get(COLLATIONS.encode())
-    if told is None or not pa.types.is_string(field.type):
+    collations = (field.metadata or {}).get(COLLATIONS.encode())
+    if collations is None or not pa.types.is_string(field.type):
         return None
-    named = json.loads(told)
+    named = json.loads(collations)
     # A column that was renamed may be there under its old name.
     found = str((named.get(field.name) or next(iter(named.values()), None)) if isinstance(named, dict) else named)
     return None if found.upper().removeprefix("SPARK.") == "UTF8_BINARY" else found
 
 
-def _names_in(expression: pc.Expression, schema: pa.Schema) -> set[str] | None:
-    """Names of the top-level columns that an expression needs; None where it does not tell."""
-    root = arrow_tree.read(expression)
-    if root is None:
-        return None
-    names, waiting = set(), [root]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, arrow_tree.Field):
-            names.add(node.path[0])
-        elif isinstance(node, arrow_tree.Call):
-            waiting.extend(node.arguments)
-    # Arrow evaluates nothing on rows that have no columns.
-    return names or set(schema.names[:1])
-
-
 # The deleted rows of data files: their deletion vectors, fetched when a file is read.
 
 
-def load_deleted_rows(vector: DeletionVector, places: Places, file: str, num_rows: int) -> NDArray[np.int64]:
-    """Numbers of the deleted rows of a data file, in order.
-
-    Args:
-        vector: Where they are written.
-        places: Where files are.
-        file: The data file, for messages.
-        num_rows: How many rows it has.
+def _deleted_rows(vector: DeletionVector, places: Places, file: str, num_rows: int) -> NDArray[np.int64]:
+    """Numbers of the deleted rows of a data file that has so many rows, in order.
 
     Raises:
         DeletionVectorError: They cannot be fetched, or are damaged.
@@ -471,20 +383,11 @@ def load_deleted_rows(vector: DeletionVector, places: Places, file: str, num_row
         raise DeletionVectorError(msg) from error
 
 
-def kept_rows(deleted: NDArray[np.int64], first: int, rows: int) -> pa.BooleanArray | None:
-    """Which of some rows are not deleted.
-
-    Args:
-        deleted: Numbers of deleted rows of the file, in order.
-        first: The number of the first of the rows.
-        rows: How many.
-
-    Returns:
-        One boolean a row; None where none is deleted.
-    """
-    start, end = np.searchsorted(deleted, [first, first + rows])
+def _without(batch: pa.RecordBatch, deleted: NDArray[np.int64], first: int) -> pa.RecordBatch:
+    """The rows of a batch that are not deleted; `first` is the number of the first one in its file."""
+    start, end = np.searchsorted(deleted, [first, first + batch.num_rows])
     if start == end:
-        return None
-    kept = np.ones(rows, dtype=np.bool_)
+        return batch
+    kept = np.ones(batch.num_rows, dtype=np.bool_)
     kept[deleted[start:end] - first] = False
-    return booleans(kept)
+    return filtered(batch, booleans(kept))

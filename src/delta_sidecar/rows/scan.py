@@ -3,8 +3,8 @@
     discovery ──files──▶ lanes: fetch, decode, delete, filter ──batches──▶ the consumer
 
 Files are found by a thread of its own, and read by a few others, so that the first rows are there long before the last
-file is known. How far they run ahead is bounded, in files and in bytes, and grows with what the consumer takes: who
-stops after ten rows has opened a handful of files.
+file is known. How far they run ahead is bounded, in files and in bytes, and grows with what the consumer takes: for ten
+rows, a handful of files are opened.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from delta_sidecar.events import Listener, Outcome
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.replay.snapshot import Snapshot
-    from delta_sidecar.rows.locations import Access
+    from delta_sidecar.rows.locations import TableAccess
     from delta_sidecar.rows.query import RowOptions, RowQuery
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.files import ScanMetrics
@@ -52,16 +52,14 @@ _OF_A_FILE = ("path", "raw_path", "size", "modification_time", "partition_values
 
 
 class RowScan:
-    """One scan for rows, taken by one consumer.
-
-    Nothing is read before `begin`, `schema` or the first batch is asked for.
+    """One scan for rows, taken by one consumer. Nothing is read before `begin`, `schema` or the first batch.
 
     Args:
-        access: How the table's files are reached.
-        query: What rows.
-        config: How its files are found; predicate and limit are left to this.
-        options: How rows are read.
-        listeners: Are told what happens.
+        access: The access to the table's files.
+        query: The rows to read.
+        config: The configuration of the scan for files; predicate and limit are set here.
+        options: The options of the table's rows.
+        listeners: Receive events.
         snapshot: The table, where it is open already; the configuration then names its version.
         segment: Its log, where that is listed already; likewise.
         progress: Is called after each batch and at the end, by the thread that takes the batches.
@@ -69,7 +67,7 @@ class RowScan:
 
     def __init__(
         self,
-        access: Access,
+        access: TableAccess,
         query: RowQuery,
         config: LazyScanConfig,
         options: RowOptions,
@@ -136,12 +134,12 @@ class RowScan:
         return self._columns
 
     def cancel(self) -> None:
-        """Lets no further request go out, from any thread; nothing that is under way is waited for."""
+        """Cancels all requests, from any thread, without waiting for those under way."""
         self._is_cancelled = True
         self._end_requests()
 
     def metrics(self) -> RowMetrics:
-        """What the scan has done so far."""
+        """The counts of the scan so far."""
         counts = self._counts
         return RowMetrics(
             discovery=self._run.metrics(),
@@ -159,7 +157,7 @@ class RowScan:
         )
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
-        """Gives the rows in batches; closing or dropping it stops everything."""
+        """Streams the rows in batches; closing or dropping the stream stops everything."""
         began = time.monotonic()
         outcome: Outcome = "failed"
         error = None
@@ -168,7 +166,7 @@ class RowScan:
                 for batch in found:
                     self._rows += batch.num_rows
                     self._batches += 1
-                    self._tell()
+                    self._report()
                     outcome = "stopped"
                     yield batch
                     del batch
@@ -196,7 +194,7 @@ class RowScan:
             return
         pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
         places = Places(self._access, self._requests)
-        reader = FileReader.of(
+        reader = FileReader(
             columns, self._selection, places, pool, options, counts=self._counts, rows=self._rows_per_batch()
         )
         stream = in_fed_lanes(
@@ -228,7 +226,7 @@ class RowScan:
 
     @contextmanager
     def _discovery(self, reader: FileReader) -> Iterator[Iterator[Callable[[], Iterator[pa.RecordBatch]]]]:
-        """What finds the files, in a thread of its own."""
+        """Finds the files, in a thread of its own."""
         try:
             with closing(self._readers(reader)) as readers:
                 yield readers
@@ -257,10 +255,10 @@ class RowScan:
                 self._dry += 1
 
     def _ahead(self) -> int:
-        """How many files may be under way: more and more, as rows are taken or files have none.
+        """The number of files that may be under way: more and more, as rows are taken or files have none.
 
-        Where those that were found have rows enough by their statistics, others are looked for when all of them are
-        read and it turns out that they have not.
+        Where those that were found have rows enough by their statistics, others are looked for only when all of them
+        are read and have too few.
         """
         if self._is_enough:
             return 1
@@ -268,12 +266,12 @@ class RowScan:
 
     @property
     def _counts_rows(self) -> bool:
-        """Whether statistics tell how many rows of a file come out."""
+        """Whether the rows of a file that come out are counted by its statistics."""
         query = self._query
         return query.limit is not None and query.predicate is None and query.expression is None
 
     def _rows_per_batch(self) -> int:
-        """At most so many rows are decoded at once: not many more than are wanted."""
+        """The most rows that are decoded at once: not many more than the limit."""
         limit, most = self._query.limit, self._options.rows_per_batch
         return most if limit is None or not self._counts_rows else min(most, max(limit, _FEWEST_ROWS))
 
@@ -289,9 +287,9 @@ class RowScan:
         self._run.requests.cancel()
         self._requests.cancel()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._progress is not None:
-            # Told once more at the end, unless telling is what failed.
+            # It is called once more at the end, unless it is what failed.
             progress, self._progress = self._progress, None
             progress(self.metrics())
             self._progress = progress
@@ -314,37 +312,34 @@ class RowScan:
                 bytes=metrics.requests.bytes,
             )
         )
-        # What failed is told, and not what somebody else makes of it.
+        # The scan's own error is raised, not one of the callback.
         with suppress(Exception) if error is not None else nullcontext():
-            self._tell()
+            self._report()
 
 
 def _rows_left(file: DeltaFile) -> int:
-    """How many rows a file has that are not deleted, as far as its statistics tell."""
+    """The number of rows of a file that are not deleted, by its statistics."""
     deleted = 0 if file.deletion_vector is None else file.deletion_vector.cardinality
     return max(0, (file.num_records or 0) - deleted)
 
 
-# What a scan for rows has done so far, in numbers.
-
-
 @dataclass(frozen=True, slots=True)
 class RowMetrics:
-    """What a scan for rows has done so far.
+    """The counts of a scan for rows so far.
 
     Attributes:
-        discovery: What finding the files has done.
-        requests: What was asked of the store for the files themselves: data and deletion vectors.
+        discovery: The metrics of finding the files.
+        requests: Requests for the files themselves: data and deletion vectors.
         files_found: Files that may hold a matching row, found so far.
-        files_opened: Data files of which something was asked.
+        files_opened: Data files that were opened.
         files_read: Data files that were read to their end.
         row_groups_read: Row groups that were decoded.
         row_groups_skipped: Row groups of opened files that cannot hold a matching row.
         rows_decoded: Rows that came out of files.
         rows_deleted: Of these, rows that a deletion vector took away.
-        rows: Rows that were given out.
-        batches: Batches that were given out.
-        is_complete: Whether the end was reached: all rows, or as many as were asked for.
+        rows: Rows that came out of the scan.
+        batches: Batches that came out of the scan.
+        is_complete: Whether the end was reached: all rows, or as many as the limit allows.
     """
 
     discovery: ScanMetrics

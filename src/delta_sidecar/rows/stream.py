@@ -1,4 +1,4 @@
-"""The rows of one scan: a stream that tells its schema, can be handed to Arrow and be stopped from anywhere."""
+"""The rows of one scan: a stream with a schema, which Arrow can take and which can be stopped from anywhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from delta_sidecar.replay.snapshot import Snapshot
-    from delta_sidecar.rows.locations import Access
+    from delta_sidecar.rows.locations import TableAccess
     from delta_sidecar.rows.query import RowOptions, RowQuery
     from delta_sidecar.rows.scan import RowMetrics, RowScan
     from delta_sidecar.scan.files import DeltaFile
@@ -35,11 +35,7 @@ class RowStream:
     """
 
     def __init__(self, scan: RowScan) -> None:
-        """Makes a stream of a scan; the table is opened, where it is not open yet.
-
-        Args:
-            scan: The scan.
-        """
+        """Makes a stream of a scan; the table is opened, where it is not open yet."""
         self._scan = scan
         self._schema = scan.schema
         self._batches = BatchStream(scan.batches(), scan)
@@ -68,7 +64,7 @@ class RowStream:
 
     @property
     def metrics(self) -> RowMetrics:
-        """What the scan has done so far."""
+        """The counts of the scan so far."""
         return self._scan.metrics()
 
     def reader(self) -> pa.RecordBatchReader:
@@ -76,7 +72,7 @@ class RowStream:
         return pa.RecordBatchReader.from_batches(self._schema, self)
 
     def read_next_batch(self) -> pa.RecordBatch:
-        """The next batch, as a reader of Arrow gives it.
+        """The next batch, by the name of Arrow's readers.
 
         Raises:
             StopIteration: There is none left.
@@ -88,12 +84,12 @@ class RowStream:
         return self.reader().read_all()
 
     def close(self) -> None:
-        """Stops for the consumer, who is done."""
+        """Stops the scan, for the consumer, who is done."""
         self._batches.close()
         self._scan.cancel()
 
     def stop(self) -> None:
-        """Stops from outside, from any thread; who goes on taking gets a `ScanClosedError`."""
+        """Stops the scan from any thread; its consumer gets a `ScanClosedError`."""
         self._batches.stop()
 
 
@@ -101,15 +97,15 @@ class RowStream:
 
 
 class ReadableTable(Protocol):
-    """A table whose files and rows can be asked for, such as a `TableHandle`."""
+    """A table whose files and rows can be read, such as a `TableHandle`."""
 
     @property
-    def access(self) -> Access:
-        """How its data files are reached."""
+    def access(self) -> TableAccess:
+        """The access to its data files."""
 
     @property
     def row_options(self) -> RowOptions:
-        """How its rows are read."""
+        """The options of its rows."""
 
     def snapshot(self) -> Snapshot:
         """The table at its version."""
@@ -124,17 +120,12 @@ class ReadableTable(Protocol):
         """A stream of its rows."""
 
     def remember(self, stream: RequestLog) -> None:
-        """Has requests stopped where all that reads the table is."""
+        """Stops these requests too when the table is closed."""
 
 
 @contextmanager
 def open_files(table: ReadableTable, query: RowQuery, requests: RequestLog) -> Iterator[FileReader]:
-    """Gives what reads files for a query; at the end no further request goes out.
-
-    Args:
-        table: The table, at its version.
-        query: What rows; its limit does not count.
-        requests: Is told of all requests.
+    """A reader of files for a query, whose limit is left to the caller; at the end its requests are cancelled.
 
     Raises:
         OptionError: A column is not there.
@@ -146,7 +137,7 @@ def open_files(table: ReadableTable, query: RowQuery, requests: RequestLog) -> I
     pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
     table.remember(requests)
     try:
-        yield FileReader.of(columns, selection, Places(table.access, requests), pool, options)
+        yield FileReader(columns, selection, Places(table.access, requests), pool, options)
     except ScanCancelledError:
         raise ScanClosedError from None
     finally:
@@ -155,13 +146,7 @@ def open_files(table: ReadableTable, query: RowQuery, requests: RequestLog) -> I
 
 
 def file_batches(table: ReadableTable, file: DeltaFile, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:
-    """Streams the rows of one file.
-
-    Args:
-        table: Its table, at its version.
-        file: The file.
-        query: What rows.
-    """
+    """Streams the rows of one file that a query asks for."""
     left = query.limit
     with open_files(table, query, RequestLog()) as reader:
         for batch in reader.batches(file) if left != 0 else ():
@@ -174,10 +159,6 @@ def file_batches(table: ReadableTable, file: DeltaFile, query: RowQuery) -> Gene
 
 def file_schema(table: ReadableTable, file: DeltaFile) -> pa.Schema:
     """The schema that a file itself has: physical names, types of its day, no partition columns.
-
-    Args:
-        table: Its table.
-        file: The file.
 
     Raises:
         UnreadableFileError: The file is not there, or damaged.

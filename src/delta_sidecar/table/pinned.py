@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from delta_sidecar.errors import OptionError, described
 from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS
-from delta_sidecar.rows.locations import Access
+from delta_sidecar.rows.locations import TableAccess
 from delta_sidecar.rows.query import RowOptions, RowQuery
 from delta_sidecar.rows.scan import RowScan
 from delta_sidecar.rows.stream import RowStream
@@ -64,7 +64,9 @@ class ReadOptions:
 class TableHandle:
     """A table that is opened once and scanned at one version: that of `pin`, else the newest at its first use."""
 
-    def __init__(self, store: Store, access: Access, options: ReadOptions, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(
+        self, store: Store, access: TableAccess, options: ReadOptions, listeners: Iterable[Listener] = ()
+    ) -> None:
         self.store = store
         self._access = replace(access, allow_external_paths=options.rows.allow_external_paths)
         self._options = options
@@ -91,10 +93,10 @@ class TableHandle:
         """A table by its address; nothing is requested yet, and no version is pinned."""
         read = ReadOptions.of(options, version)
         own = store if store is not None else open_store(settled(table_uri), storage_options, credential=credential)
-        return cls(own, Access(own, storage_options, credential), read, listeners)
+        return cls(own, TableAccess(own, storage_options, credential), read, listeners)
 
     @property
-    def access(self) -> Access:
+    def access(self) -> TableAccess:
         """Access to the data files."""
         return self._access
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_sidecar.execute.parquet.sparse import SparseFile
-from delta_sidecar.execute.parquet.times import FileTimes, TimeRules, int96_columns
+from delta_sidecar.execute.parquet.times import TimeChecks, int96_leaves
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -33,14 +33,7 @@ class Footer:
 
 
 def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, guess: int = FOOTER_BYTES) -> Footer:
-    """Reads a file's footer, in one request where it is not unusually large.
-
-    Args:
-        store: Where the file is.
-        path: Its path.
-        size: Its size.
-        pool: Threads for windows that are read ahead.
-        guess: How much of its end to fetch at first.
+    """Reads a file's footer, in one request where the last `guess` bytes, or a tenth of the file, hold it.
 
     Raises:
         pa.ArrowInvalid: The file is not Parquet, or torn.
@@ -59,16 +52,7 @@ def read_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor, gu
 
 
 def read_footer_within(store: Store, path: str, size: int, most_requests: int | None) -> Footer | None:
-    """Reads a file's footer by one request, or two where it is larger than the first one reached.
-
-    Args:
-        store: Where the file is.
-        path: Its path.
-        size: Its size.
-        most_requests: So many may be made; None for as many as it takes.
-
-    Returns:
-        The footer; None where it takes more requests.
+    """Reads a file's footer in one request, or two where it is large; None where that is more than may be made.
 
     Raises:
         pa.ArrowInvalid: The file is not Parquet, or torn.
@@ -91,36 +75,28 @@ def read_footer_within(store: Store, path: str, size: int, most_requests: int | 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What all files with the same columns have in common.
+    """The columns of a file, and what files with the same columns and writer have in common."""
 
-    Attributes:
-        leaves: Dotted names of the columns that Parquet has, in order.
-        int96: Numbers of those that are INT96.
-        times: How dates and timestamps are understood.
-        is_plain: Whether all columns come in plain types.
-        is_flat: Whether no column has lists or maps, so that a row has one value of each.
-    """
-
-    leaves: tuple[str, ...]
-    int96: frozenset[int]
-    times: FileTimes
-    is_plain: bool
-    is_flat: bool
+    leaves: tuple[str, ...]  # dotted names of the leaf columns, in order
+    int96: frozenset[int]  # numbers of those that are INT96
+    times: TimeChecks
+    is_plain: bool  # Arrow reads all columns in plain types
+    is_flat: bool  # no column has lists or maps: a row has one value of each
 
     @classmethod
-    def of(cls, metadata: pq.FileMetaData, rules: TimeRules | None = None) -> Layout:
-        """What a footer says."""
+    def of(cls, metadata: pq.FileMetaData, *, strict: bool = False) -> Layout:
+        """Reads a footer; `strict` is for `TimeChecks`."""
         return cls(
             leaf_paths(metadata),
-            int96_columns(metadata),
-            FileTimes.of(metadata, rules or TimeRules()),
+            int96_leaves(metadata),
+            TimeChecks.of(metadata, strict=strict),
             all(plain_type(field.type) == field.type for field in metadata.schema.to_arrow_schema()),
             not any(metadata.schema.column(leaf).max_repetition_level for leaf in range(metadata.num_columns)),
         )
 
 
 def leaf_paths(metadata: pq.FileMetaData) -> tuple[str, ...]:
-    """Dotted names of the columns that a file has in Parquet, in order."""
+    """Dotted names of the leaf columns of a file, in order."""
     schema = metadata.schema
     return tuple(schema.column(index).path for index in range(metadata.num_columns))
 
@@ -131,10 +107,7 @@ def _check_size(size: int) -> None:
         raise pa.ArrowInvalid(msg)
 
 
-# Arrow's plain types in the place of its variants.
-#
-# A Parquet file may say which Arrow types it was made of, and large, view and dictionary types come back as such. Who
-# reads a log wants one type for one thing.
+# Arrow's plain types in the place of its large, view and dictionary types, which a Parquet file may ask for.
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:

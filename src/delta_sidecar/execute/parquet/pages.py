@@ -1,9 +1,14 @@
-"""Chosen rows of one flat column, decoding only the pages that hold them."""
+"""Chosen rows of one flat column, decoding only the pages that hold them.
+
+pyarrow has no row selection: without this, a column is decoded whole for the few files of a checkpoint that pass a
+test. Out of a V1 checkpoint of a million files, without a metadata sidecar, those of the last hour take 1.4 times as
+long without it: 1.48 s for 1.05 s in row groups as Spark writes them, 1.76 s for 1.27 s in a single one. Memory is the
+same (about 70 and 45 MB). `path` and partition values alone take as long either way.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +29,7 @@ _HEADER_BYTES = 512
 _LONGEST_HEADER = 1 << 20
 _AT_ONCE = 2 << 20
 
-# Not INT96: `int96` reads it.
+# Not INT96, which `times` checks.
 _PHYSICAL_TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6}
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4_RAW": 7}
 _CONVERTED_TYPES = {"UTF8": 0}
@@ -36,7 +41,7 @@ class UnusualPagesError(ValueError):
 
 
 def excerpt_of(column: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData) -> ColumnExcerpt | None:
-    """How to read pages of a column by themselves; None where it cannot be done."""
+    """The way to read pages of a column by themselves; None where there is none."""
     kind, codec = _PHYSICAL_TYPES.get(chunk.physical_type), _CODECS.get(chunk.compression)
     if column.max_repetition_level or kind is None or codec is None or column.converted_type not in _PLAIN:
         return None
@@ -46,17 +51,9 @@ def excerpt_of(column: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData) -> Column
 
 
 class PageReader:
-    """Reads rows of one column chunk that are asked for in ascending order, and goes through its pages once."""
+    """Reads rows of one column chunk, which has `total` rows, in ascending order; its pages are passed once."""
 
     def __init__(self, sparse: SparseFile, place: Range, excerpt: ColumnExcerpt, total: int) -> None:
-        """Makes a reader; nothing is read yet.
-
-        Args:
-            sparse: The file.
-            place: Where the chunk is.
-            excerpt: How its pages are read.
-            total: How many rows the chunk has.
-        """
         self._sparse = sparse
         self._excerpt = excerpt
         self._total = total
@@ -66,7 +63,7 @@ class PageReader:
         self._dictionary = b""
 
     def take(self, rows: NDArray[np.int64]) -> pa.Array:
-        """Reads rows, none of them before one that was asked for earlier.
+        """Reads rows, none of them before one that was read earlier.
 
         Raises:
             UnusualPagesError: The pages do not add up; nothing is known then.
@@ -94,7 +91,7 @@ class PageReader:
         return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
     def finish(self) -> None:
-        """Goes through the pages that are left.
+        """Passes the pages that are left.
 
         Raises:
             UnusualPagesError: They do not add up to the rows of the chunk.
@@ -120,24 +117,18 @@ class PageReader:
         return self._page
 
 
-def first_headers(sparse: SparseFile, place: Range, most: int | None) -> list[PageHeader]:
-    """Headers of the pages of a column chunk, up to the first that is cut off.
-
-    Args:
-        sparse: The file.
-        place: Where the chunk is.
-        most: So many at most; None for all.
+def first_header(sparse: SparseFile, place: Range) -> PageHeader | None:
+    """The header of the first page of a column chunk; None where it is cut off.
 
     Raises:
         pa.ArrowInvalid: There is something else than a page.
     """
-    found: list[PageHeader] = []
     try:
-        found.extend(header for header, _ in islice(_pages(sparse, place), most))
+        return next(_pages(sparse, place), (None, 0))[0]
     except UnusualPagesError as error:
-        if error.__cause__ is not None and not isinstance(error.__cause__, TruncatedThriftError):
-            raise pa.ArrowInvalid(str(error)) from error
-    return found
+        if isinstance(error.__cause__, TruncatedThriftError):
+            return None
+        raise pa.ArrowInvalid(str(error)) from error
 
 
 def _pages(sparse: SparseFile, place: Range) -> Iterator[tuple[PageHeader, int]]:
@@ -192,9 +183,6 @@ def _decode(
 
 
 # Headers of Parquet pages, and footers for a few pages taken out of a column.
-#
-# A page header says how large its page is and how many values it holds, so that pages without a wanted row can be
-# passed over unread.
 
 
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 1, 2, 3
@@ -205,18 +193,10 @@ _SIZES = 4
 
 @dataclass(frozen=True, slots=True)
 class PageHeader:
-    """A page header.
-
-    Attributes:
-        kind: Which kind of page follows.
-        length: Bytes of the header itself.
-        compressed: Bytes of the page after it.
-        uncompressed: Bytes of the page once it is decompressed.
-        values: How many values it holds, nulls included.
-    """
+    """A page header: the kind and the bytes of the page behind it, and its values, nulls included."""
 
     kind: int
-    length: int
+    length: int  # bytes of the header itself
     compressed: int
     uncompressed: int
     values: int
@@ -243,18 +223,10 @@ def read_page_header(data: bytes) -> PageHeader:
 
 @dataclass(frozen=True, slots=True)
 class ColumnExcerpt:
-    """Pages of one column, to be read as a file of their own.
+    """Pages of one column, to be read as a file of their own. Types and codec are Parquet's numbers."""
 
-    Attributes:
-        path: Names from the top of the schema down to the column.
-        optional: How many of these may be null, from the top.
-        physical_type: Number of the Parquet type.
-        converted_type: Number of the converted type; None for none.
-        codec: Number of the compression codec.
-    """
-
-    path: tuple[str, ...]
-    optional: int
+    path: tuple[str, ...]  # names from the top of the schema down to the column
+    optional: int  # how many of these may be null, from the top
     physical_type: int
     converted_type: int | None
     codec: int
@@ -295,7 +267,7 @@ class ColumnExcerpt:
         )
 
 
-# Just enough of Thrift's compact form to look through what Parquet has in it, and to write a footer.
+# Thrift's compact form, as far as page headers and footers need it. No arrow leads to that of the room `sidecar`.
 
 
 TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
@@ -309,13 +281,9 @@ class TruncatedThriftError(ValueError):
 
 
 class ThriftReader:
-    """Reads bytes from the first one on. Of lists nothing is kept, but they can be gone through item by item.
+    """Reads bytes from the first one on; of lists nothing is kept, but they can be read item by item.
 
-    Its methods raise `TruncatedThriftError` where there are too few bytes, and `ValueError` where they are none of
-    Thrift's.
-
-    Attributes:
-        position: Where the next byte is.
+    Its methods raise `TruncatedThriftError` where there are too few bytes, and `ValueError` where they are not Thrift.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -323,7 +291,7 @@ class ThriftReader:
         self.position = 0
 
     def struct(self, depth: int) -> dict[int, Any]:
-        """Reads a struct that stands so deep in others: its fields by their numbers."""
+        """Reads a struct at a depth of others: its fields by their numbers."""
         if depth > _DEEPEST:
             msg = "nested too deeply"
             raise ValueError(msg)
@@ -340,14 +308,14 @@ class ThriftReader:
             fields[number] = self.value(kind, depth)
 
     def field(self, last: int) -> tuple[int, int]:
-        """Reads the number and the type of the field after that with a number; zeros at the end of the struct."""
+        """Reads the number and the type of the next field after `last`; zeros at the end of the struct."""
         head = self._byte()
         if head == 0:
             return 0, 0
         return last + (head >> 4) if head >> 4 else self._signed(), head & 0x0F
 
     def value(self, kind: int, depth: int) -> Any:  # noqa: ANN401 - a value of any Thrift type
-        """Reads a value in a struct that stands so deep."""
+        """Reads a value in a struct at a depth."""
         if kind in (TRUE, FALSE):
             return kind == TRUE
         if kind == I8:
@@ -369,7 +337,7 @@ class ThriftReader:
         raise ValueError(msg)
 
     def list_head(self) -> tuple[int, int]:
-        """Reads what a list begins with: the type of its items, and how many there are."""
+        """Reads the type and the number of the items of a list."""
         head = self._byte()
         return head & 0x0F, head >> 4 if head >> 4 != _LONG_LIST else self._unsigned()
 
@@ -408,7 +376,7 @@ class ThriftReader:
 
 
 def struct_of(*fields: tuple[int, int, Any]) -> bytes:
-    """Writes a struct: number, type and value of its fields, in order; a list or struct among them is written."""
+    """Writes a struct of (number, type, value) fields, in order; the value of a list or struct is its bytes."""
     out = bytearray()
     last = 0
     for number, kind, value in fields:
@@ -420,7 +388,7 @@ def struct_of(*fields: tuple[int, int, Any]) -> bytes:
 
 
 def list_of(kind: int, items: list[bytes]) -> bytes:
-    """Writes a list of items that are written."""
+    """Writes a list of items, which are bytes."""
     head = bytes([len(items) << 4 | kind]) if len(items) < _LONG_LIST else bytes([0xF0 | kind]) + _varint(len(items))
     return head + b"".join(items)
 

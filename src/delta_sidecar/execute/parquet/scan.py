@@ -58,11 +58,7 @@ class ParquetScan:
                 self._ahead[ref.path] = self._ask(ref, FOOTER_BYTES, lambda footer: footer)
 
     def run(self, plan: ScanParquet, functions: Functions = ()) -> Batches:
-        """Reads files.
-
-        Args:
-            plan: What of them.
-            functions: Filters without state, applied where the batches are made.
+        """Reads files, and applies filters without state where the batches are made.
 
         Raises:
             UnreadableFileError: One cannot be fetched, or is not what it should be.
@@ -88,7 +84,7 @@ class ParquetScan:
                     pa.default_memory_pool().release_unused()
 
     def footers(self, plan: ReadFooters) -> Batches:
-        """Reads what footers tell. Those that were kept cost nothing, and others are kept from now on.
+        """Reads facts out of footers. Those that were kept cost nothing, and others are kept from now on.
 
         Raises:
             UnreadableFileError: One cannot be fetched, or is none.
@@ -121,7 +117,7 @@ class ParquetScan:
         self._ahead.clear()
 
     def _checked(self, plan: ScanParquet) -> tuple[FileRef, ...]:
-        """Reads all footers together, and keeps some of them; gives the files with rows that are wanted."""
+        """Reads all footers together, and keeps some of them; returns the files that have rows to read."""
         guess = min(FOOTER_BYTES, max(_SMALLEST_FOOTER, _FOOTERS_BYTES // max(1, len(plan.files))))
         looks = [partial(self._look, plan, ref, keep=number < _MOST_FOOTERS) for number, ref in enumerate(plan.files)]
         asked: list[Asked[Any]] = [
@@ -146,11 +142,11 @@ class ParquetScan:
     def _look(
         self, plan: ScanParquet, ref: FileRef, footer: Footer, *, keep: bool
     ) -> tuple[Footer | None, FileSummary]:
-        """Sums a footer up; of many, only those with wanted rows are kept besides."""
+        """Sums a footer up, and returns it where it is kept: the first ones, and those of files with rows to read."""
         columns = plan.content.columns if plan.content is not None else ()
         summary = summary_of(ref.path, footer.metadata, columns)
-        is_wanted = keep or (plan.columns and self._rows(ref, footer).row_groups(plan.non_null))
-        return footer if is_wanted else None, summary
+        is_kept = keep or (plan.columns and self._rows(ref, footer).row_groups(plan.non_null))
+        return footer if is_kept else None, summary
 
     def _tasks(
         self, plan: ScanParquet, functions: Functions, waves: _Waves
@@ -171,7 +167,7 @@ class ParquetScan:
                 is_first = False
 
     def _read_footers(self, files: Sequence[FileRef], *, keep: bool) -> Iterator[tuple[FileRef, Footer]]:
-        """Footers in order, those of the next files already asked for; a kept one is forgotten once it is given."""
+        """Footers in order, those of the next files already asked for; a kept one is forgotten when it is returned."""
         waiting: deque[tuple[FileRef, Footer | Asked[Footer]]] = deque()
         remaining = iter(files)
         while True:
@@ -195,7 +191,7 @@ class ParquetScan:
         return work.submit(read)
 
     def _ask_within(self, ref: FileRef, most: int | None) -> Asked[Footer | None]:
-        """Asks for a footer by so many requests; None where they do not do."""
+        """Asks for a footer in so many requests; None where it takes more."""
         work = self._work
 
         def read() -> Footer | None:
@@ -221,9 +217,9 @@ def _weight(placed: _Placed) -> int:
 
 
 class _Waves:
-    """How many row groups are asked for together, where few are likely to be enough.
+    """Row groups that are fetched together, where few are likely to be enough.
 
-    First as many as hold the rows that are wanted; each time that this proves too few, twice as many as before.
+    First as many as hold enough rows; each time that this proves too few, twice as many as before.
     """
 
     def __init__(self, enough: int | None) -> None:
@@ -232,11 +228,11 @@ class _Waves:
 
     @property
     def is_open(self) -> bool:
-        """Whether another row group is asked for before the last ones are given."""
+        """Whether another row group is fetched before the last ones are emitted."""
         return self._rows is None or self._rows > 0 or self._groups > 0
 
     def take(self, rows: int) -> None:
-        """Another row group is asked for, with so many rows."""
+        """Counts another row group, with so many rows."""
         if self._rows is None:
             return
         if not self.is_open:
@@ -246,7 +242,7 @@ class _Waves:
 
 
 class _Room:
-    """How much may be fetched before a decoder wants it."""
+    """The bytes that may be fetched before a decoder takes them."""
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -267,7 +263,7 @@ class _Room:
 class _RowGroupTask:
     """Reads one row group and applies the filters that have no state, all in one thread.
 
-    What it reads first is asked for when the task is made, if there is room: decoders are few, and a store is far away.
+    Its first columns are fetched when the task is made, if there is room: decoders are few, and a store is far away.
     """
 
     def __init__(
@@ -298,7 +294,7 @@ class _RowGroupTask:
                 for function in self._functions:
                     kept = function(kept) if kept is not None and kept.num_rows else None
                 if kept is not None and kept.num_rows:
-                    # The filters have freed much; who takes this may come late.
+                    # The filters have freed much, and the consumer may come late.
                     pa.default_memory_pool().release_unused()
                     yield place, kept
                 del kept
@@ -315,20 +311,20 @@ class _RowGroupTask:
             return self._selected.fetch()
         fetched = self._asked.future.result()
         fetched.hand_over()
-        # It is this decoder's now; the next row group may be asked for.
+        # It is this decoder's now; the next row group may be fetched.
         self._asked = None
         self._room.give_back(self._size)
         return fetched
 
 
-# What the footer of a Parquet file tells of chosen columns.
+# Facts about chosen columns, out of the footer of a Parquet file.
 
 
 _FACTS = ("path", "group", "rows", "column", "values", "lower", "upper")
 
 
 def summary_of(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> FileSummary:
-    """Sums up a footer: the rows of the file, and in how many of them flat columns have a value."""
+    """Sums up a footer: the rows of the file, and how many of them have a value in flat columns."""
     names = _leaves(metadata)
     groups = [group for number in range(metadata.num_row_groups) if (group := metadata.row_group(number)).num_rows]
     values = {name: _values(groups, names[name]) for name in columns if name in names}
@@ -336,15 +332,15 @@ def summary_of(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> 
 
 
 def footer_facts(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> pa.RecordBatch:
-    """What a footer tells, as `ReadFooters` gives it: a row for the file, then one for each row group and column."""
+    """The facts of `ReadFooters`: a row for the file, then one for each row group and column."""
     names = _leaves(metadata)
     rows: list[_Fact] = [(metadata.num_row_groups, metadata.num_rows, None, None, None, None)]
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for name in columns:
             if name in names:
-                told = _values([group], names[name])
-                rows.append((number, group.num_rows, name, told, *_bounds(group, names[name])))
+                count = _values([group], names[name])
+                rows.append((number, group.num_rows, name, count, *_bounds(group, names[name])))
     groups, counts, labels, values, lower, upper = zip(*rows, strict=True)
     known = np.array([value is not None for value in values], dtype=np.bool_)
     arrays = [

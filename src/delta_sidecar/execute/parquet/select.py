@@ -33,15 +33,7 @@ class SelectedRows:
     """A row group's columns: for all rows, or for those that pass a plan's test."""
 
     def __init__(self, rows: ParquetRows, group: int, plan: ScanParquet, *, is_first: bool = False) -> None:
-        """Looks at the footer only; nothing is fetched yet.
-
-        Args:
-            rows: The file.
-            group: The row group.
-            plan: What is wanted.
-            is_first: Whether somebody waits for the first row: all columns are then fetched in one round trip, before
-                it is known whether a row passes the test.
-        """
+        """Looks at the footer only. For the first rows of a scan all columns are fetched together, before the test."""
         substitutes = [
             substitute.column
             for substitute in plan.substitutes
@@ -57,7 +49,7 @@ class SelectedRows:
 
     @property
     def held_bytes(self) -> int:
-        """About how much `fetch` holds."""
+        """About how many bytes `fetch` holds."""
         return self._rows.held_bytes(self.group, self._early or self._columns)
 
     def fetch(self) -> SparseFile:
@@ -67,11 +59,7 @@ class SelectedRows:
         return self._rows.fetch(self.group, self._early or self._columns)
 
     def batches(self, fetched: SparseFile) -> Iterator[pa.RecordBatch]:
-        """Reads the rows.
-
-        Args:
-            fetched: What `fetch` gave.
-        """
+        """Reads the rows out of what `fetch` gave."""
         if self._test is None or not self._early:
             yield from self._rows.batches(self.group, self._columns, fetched)
             return
@@ -101,7 +89,7 @@ def _strips(tested: Iterator[NDArray[np.bool_]], shortest: int) -> Iterator[tupl
 
 
 class ChosenRows:
-    """Columns of a row group for chosen rows, which are asked for in ascending order.
+    """Columns of a row group for chosen rows, in ascending order.
 
     Where few are chosen, only the pages of large flat columns that hold one are decoded.
     """
@@ -109,24 +97,16 @@ class ChosenRows:
     def __init__(
         self, rows: ParquetRows, group: int, columns: Sequence[str], fetched: SparseFile | None = None
     ) -> None:
-        """Makes a reader; nothing is read yet.
-
-        Args:
-            rows: The file.
-            group: The row group.
-            columns: Dotted names.
-            fetched: The file with these columns fetched; by default they are when the first row is asked for.
-        """
         self._rows = rows
         self.group = group
         self._columns = columns
         self._files = [fetched] if fetched is not None else []
         self._dense: _InOrder | None = None
         self._sparse: _ByPage | None = None
-        self._swells = False
+        self._may_be_large = False
 
     def take(self, start: int, keep: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        """Reads rows from one on: those that are chosen."""
+        """Reads the chosen ones of the rows from `start` on."""
         if keep.sum() <= len(keep) * _SPARSE and (sparse := self._by_page()) is not None:
             yield sparse.take(start, keep)
         else:
@@ -134,11 +114,11 @@ class ChosenRows:
             yield from self._dense.take(start, keep)
 
     def _by_page(self) -> _ByPage | None:
-        """Reads by page; None where rows may take much room, for by page those of a strip come in one batch."""
-        if self._sparse is None and not self._swells:
+        """Reads by page; None where rows may take much memory, for by page those of a strip come in one batch."""
+        if self._sparse is None and not self._may_be_large:
             file = self._file()
-            self._swells = self._rows.swells(self.group, self._columns, file)
-            if not self._swells:
+            self._may_be_large = self._rows.may_be_large(self.group, self._columns, file)
+            if not self._may_be_large:
                 self._sparse = _ByPage(self._rows, self.group, self._columns, file)
         return self._sparse
 
@@ -165,7 +145,7 @@ class ChosenRows:
 
 
 class _InOrder:
-    """Chosen rows of a stream of batches, which is gone through once."""
+    """Chosen rows of a stream of batches."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches

@@ -25,19 +25,12 @@ _SMALLEST_READ = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A large range to be read bit by bit.
-
-    Attributes:
-        start: Where it begins.
-        end: Where it ends.
-        first: How much of it is fetched at once in the beginning.
-        width: How much later on.
-    """
+    """A large range to be read bit by bit."""
 
     start: int
     end: int
-    first: int
-    width: int
+    first: int  # bytes that are fetched in the beginning
+    width: int  # bytes that are fetched at once later on
 
 
 class SparseFile:
@@ -63,37 +56,26 @@ class SparseFile:
         return bool(self._windows)
 
     def hand_over(self) -> None:
-        """Goes on with the work that is running now: what it reads later counts among its trips."""
+        """Counts what is read later among the trips of the work that is running now."""
         clock = current_clock()
         clock.join(self._clock)
         self._clock = clock
 
     def load(self, ranges: Sequence[Range], windows: Sequence[Window] = ()) -> None:
-        """Fetches ranges, and the beginnings of large ones, together.
-
-        Args:
-            ranges: To be held whole.
-            windows: To be read through windows that move along.
-        """
-        whole = [wanted for wanted in ranges if not self._has(*wanted)]
-        wanted = whole + [(window.start, window.start + window.first) for window in windows]
-        parts = run_in(self._clock, lambda: self._store.get_ranges(self.path, wanted)) if wanted else []
+        """Fetches ranges, to be held whole, and the beginnings of windows together."""
+        whole = [needed for needed in ranges if self._find(*needed) is None]
+        missing = whole + [(window.start, window.start + window.first) for window in windows]
+        parts = run_in(self._clock, lambda: self._store.get_ranges(self.path, missing)) if missing else []
         for (start, _), data in zip(whole, parts, strict=False):
             self.keep(start, data)
         for window, data in zip(windows, parts[len(whole) :], strict=True):
             self._windows.append(_Window(window, data))
 
     def keep(self, start: int, data: Bytes) -> None:
-        """Takes bytes that are already here."""
+        """Holds bytes that are already here."""
         with self._lock:
             insort(self._loaded, (start, data), key=_start)
             self._longest = max(self._longest, len(data))
-
-    def release(self) -> None:
-        """Forgets everything that was loaded."""
-        with self._lock:
-            self._loaded.clear()
-            self._windows.clear()
 
     def read(self, length: int = -1) -> bytes:
         """Reads from the current position."""
@@ -126,7 +108,9 @@ class SparseFile:
 
     def close(self) -> None:
         """Forgets everything that was loaded."""
-        self.release()
+        with self._lock:
+            self._loaded.clear()
+            self._windows.clear()
         self.closed = True
 
     def readable(self) -> bool:
@@ -143,9 +127,6 @@ class SparseFile:
 
     def flush(self) -> None:
         """There is nothing to write."""
-
-    def _has(self, start: int, end: int) -> bool:
-        return self._find(start, end) is not None
 
     def _find(self, start: int, end: int) -> Bytes | None:
         index = bisect_right(self._loaded, start, key=_start) - 1
