@@ -95,8 +95,8 @@ def test_looking_up_partition_values() -> None:
     assert lookup(column, "a").texts.to_pylist() == ["1", None, None, "3"]
     assert lookup(column, "b").texts.to_pylist() == [None, None, None, "2"]
     assert lookup(column.slice(1), "a").texts.to_pylist() == [None, None, "3"]
-    assert lookup(column, "b").told.tolist() == [True, False, False, True], "a null under the name is told"
-    assert lookup(column.slice(3), "b").told.tolist() == [True]
+    assert lookup(column, "b").known.tolist() == [True, False, False, True], "a null under the name is known"
+    assert lookup(column.slice(3), "b").known.tolist() == [True]
 
 
 @PATIENTLY

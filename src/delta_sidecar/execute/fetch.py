@@ -212,7 +212,7 @@ class Pending:
         return self._kept is not None
 
     def let_go(self) -> None:
-        """Forgets the file: whoever took it has it now."""
+        """Forgets the file, which was taken."""
         self._future = None
 
     def cancel(self) -> None:

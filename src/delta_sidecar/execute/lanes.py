@@ -193,7 +193,7 @@ class Lane(Generic[T]):
                 if not self._offer(item):
                     break
                 del item
-        except BaseException as error:  # noqa: BLE001 - handed to the consumer, whatever it is
+        except BaseException as error:  # noqa: BLE001 - handed to the consumer
             self._error = error
         finally:
             with self._scale.changed:
@@ -235,7 +235,7 @@ def in_fed_lanes(
 ) -> Generator[T, None, None]:
     """Runs streams in threads and gives their items, stream after stream, while more streams are being found.
 
-    A consumer that stops waits for nobody: whatever is under way ends by itself, at its next item or request.
+    A consumer that stops waits for nobody: what is under way ends by itself, at its next item or request.
 
     Args:
         workers: How many streams run at once.
@@ -303,7 +303,7 @@ class _Feed(Generic[T]):
             with self._makers as makers:
                 while self._has_room() and (maker := next(makers, None)) is not None:
                     self._add(_FedLane(maker, self._scale, self._weigh, self._start.fork()))
-        except BaseException as error:  # noqa: BLE001 - handed to the consumer, whatever it is
+        except BaseException as error:  # noqa: BLE001 - handed to the consumer
             self._error = error
         finally:
             with self._scale.changed:

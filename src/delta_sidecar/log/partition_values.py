@@ -21,7 +21,7 @@ class PartitionTexts:
     """Raw values of one partition column, a row a file."""
 
     texts: pa.StringArray  # null for the value null, and for a value that the log does not have
-    told: NDArray[np.bool_]  # the rows whose value the log has
+    known: NDArray[np.bool_]  # the rows whose value the log has
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def read_known_values(texts: PartitionTexts, type: pa.DataType) -> tuple[Partiti
         pa.concat_arrays([*values, pa.nulls(0, type)]).take(encoded.indices),
         pa.concat_arrays(zoneless).take(encoded.indices) if with_zones else None,
     )
-    return PartitionTexts(texts.texts, texts.told & ~bits_of(is_odd)), typed
+    return PartitionTexts(texts.texts, texts.known & ~bits_of(is_odd)), typed
 
 
 def lookup(values: pa.MapArray, name: str) -> PartitionTexts:

@@ -88,7 +88,7 @@ class PieceGroup:
 
 
 class Chunk(Protocol):
-    """One column of a piece: the bytes from `start` up to `end` of the piece, and their digest where it is told."""
+    """One column of a piece: the bytes from `start` up to `end` of the piece, and their digest where it is known."""
 
     @property
     def start(self) -> int:
@@ -156,8 +156,7 @@ class ScanJson:
         files: The files.
         schema: What to read of each line; the rest is passed over.
         lines_with: Rows of a block that holds one of these texts come with their own text. Empty: none do.
-        only_with: Blocks that hold none of these texts need not be read: whoever reads them later checks them. Empty:
-            all are read.
+        only_with: Blocks that hold none of these texts need not be read now: a later plan does. Empty: all are read.
         keep: Whether a later plan reads the same files again, so that what was fetched is worth keeping.
         all_needed: Whether most likely all files are read, so that many may be asked for at once.
         kept_only: Whether only the first files are read, as long as they were kept whole: nothing is asked for.
@@ -196,7 +195,7 @@ class FileSummary:
     Attributes:
         path: The file.
         rows: How many rows it has.
-        values: In how many of them a leaf column has a value, None where that is not told; only columns that it has.
+        values: In how many of them a leaf column has a value, None where that is not known; only columns that it has.
     """
 
     path: str
@@ -310,7 +309,7 @@ class ReadFooters:
 
     A file gives one row for itself, with `column` null and the number of its row groups as `group`; then one for each
     chosen column that it has and each of its row groups: in how many rows there is a value, the smallest and the
-    largest as texts. Null is what is not told.
+    largest as texts. Null is what is not known.
 
     Attributes:
         files: The files.

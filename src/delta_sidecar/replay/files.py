@@ -105,13 +105,13 @@ def partition_texts(add: Mapping[str, pa.Array], physical: str, rows: int) -> Pa
     have as a typed column.
     """
     texts = _texts(add.get("partitionValues"), physical, rows)
-    if texts.told.all():
+    if texts.known.all():
         return texts
     typed = _typed_texts(add.get("partitionValues_parsed"), physical)
     if typed is None:
         return texts
-    both = pc.if_else(booleans(texts.told), texts.texts, typed)
-    return PartitionTexts(both, texts.told | valid_mask(typed))
+    both = pc.if_else(booleans(texts.known), texts.texts, typed)
+    return PartitionTexts(both, texts.known | valid_mask(typed))
 
 
 def _texts(values: pa.Array | None, physical: str, rows: int) -> PartitionTexts:

@@ -151,11 +151,11 @@ class _FileBounds(Bounds):
     def may_match(self, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which files may match, right for some of them."""
         kept = bits_of(may_match(self.pruning.predicate, self))
-        untold = {path: among & ~texts.told for path, (texts, _) in self.partitions.items()}
+        untold = {path: among & ~texts.known for path, (texts, _) in self.partitions.items()}
         partial = {path: rows for path, rows in untold.items() if rows.any()}
         if not partial:
             return kept
-        # Where a value is not told, null would be taken for it: those files are tested without such columns.
+        # Where a value is not known, null would be taken for it: those files are tested without such columns.
         known = {path: entry for path, entry in self.partitions.items() if path not in partial}
         without = replace(self, partitions=known)
         return np.where(np.logical_or.reduce(list(partial.values())), without.may_match(among), kept)

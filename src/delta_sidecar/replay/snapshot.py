@@ -59,7 +59,7 @@ class Snapshot:
         metadata: The metadata in force.
         columns: The table's columns, under logical and physical names.
         choice: The part of the log that makes it up, and the bases to replay it from.
-        counted: A version, and how many files were live at it, where a checksum file told.
+        counted: A version, and how many files were live at it, by a checksum file.
     """
 
     table: str

@@ -124,7 +124,7 @@ class LazyScanConfig:
 
         Args:
             properties: The table's properties; None before they are known.
-            ignored: Is told of a property whose value is not valid, and why.
+            ignored: Is called with a property whose value is not valid, and why.
 
         Raises:
             OptionError: A value in the environment is not valid.

@@ -250,7 +250,7 @@ def expect(
         size = _bytes_at_most(base, at_once, in_order=in_order)
         requests = _requests(base, at_once)
     elif base.segments:
-        # Where the pieces are is told by the segments; those of one segment are read before the next one.
+        # The segments have the places of the pieces; those of one segment are read before the next one.
         batches = _batches(groups, at_once)
         size = base.bytes + base.segment_bytes + batches * CLOSE
         requests, trips = base.segments + 2 * batches, 2 * base.segments
@@ -282,7 +282,7 @@ def _bytes_at_most(base: BaseSummary, at_once: int, *, in_order: bool) -> int:
             size += _batches(len(index), at_once) * CLOSE if statistics and between <= CLOSE else 0
         else:
             size += (len(index) + len(statistics) - 1) * CLOSE
-    # Whatever is fetched together is no more than the files have.
+    # What is fetched together is no more than the files have.
     return min(size, (_batches(len(base.index), at_once) if in_order else len(base.index)) * base.bytes)
 
 

@@ -99,8 +99,8 @@ class ScanMetrics:
         requests: Requests by kind, bytes and dependent round trips.
         trips_to_first_file: Round trips, one after another, until the first file; None before it. Requests that only
             read ahead do not count.
-        files_emitted: Files given out.
-        batches_emitted: Batches given out.
+        files_emitted: Files emitted.
+        batches_emitted: Batches emitted.
         commits_read: Commits of which something was read.
         row_groups_read: Row groups of the base of which rows were used.
         row_groups_skipped: Row groups of the base that were passed over.

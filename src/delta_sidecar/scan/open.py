@@ -40,21 +40,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TableOpener:
-    """Opens a table for a scan.
+    """Opens a table for a scan."""
 
-    Attributes:
-        table: Its address, without secrets.
-        config: What is asked for.
-        events: Is told what happens.
-        opened: Is given the table as soon as it is open, whatever becomes of the scan.
-        segment: The log as it was listed earlier, cut at the version that the configuration names; None to list it.
-    """
-
-    table: str
+    table: str  # its address, without secrets
     config: LazyScanConfig
     events: Events
-    opened: Callable[[Snapshot], None]
-    segment: LogSegment | None = None
+    opened: Callable[[Snapshot], None]  # is called as soon as the table is open, even where the scan then fails
+    segment: LogSegment | None = None  # as it was listed earlier, cut at the version that the configuration names
 
     def pin(self, executor: Executor) -> LogSegment:
         """Lists the log up to the version that is asked for; nothing of the table is read.

@@ -2,7 +2,7 @@
 
 A token holds neither the table's address nor any credentials: the version, which base (by name and a digest of its
 files' e_tags), the strategy and order, a digest of the predicate, and the place: a file of the log, which part of it,
-and how many files of that were given out.
+and how many files of that were emitted.
 """
 
 from __future__ import annotations

@@ -176,5 +176,5 @@ def _files(snapshot: Snapshot, base_files: int | None) -> tuple[int, int]:
 
 
 def _is_named(column: str, name: str) -> bool:
-    # Delta's column names are told apart by more than their case.
+    # Delta's column names differ by more than their case.
     return column.casefold() == name.casefold()

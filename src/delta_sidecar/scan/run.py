@@ -70,7 +70,7 @@ class ScanRun:
     Args:
         store: Where the table is.
         config: What is asked for.
-        listeners: Are told what happens.
+        listeners: Get the events.
         snapshot: The table, where it is open already; the configuration then names its version.
         segment: Its log, where that is listed already; likewise.
         recent_if_cheap: Whether the newest files are wanted first, where the base has them in order of time.
@@ -190,7 +190,7 @@ class ScanRun:
             self.progress.settle()
 
     def take(self, files: int = 1) -> None:
-        """So many more files of the batch that was given last are given out."""
+        """The user has so many more files of the last batch."""
         if self._cursor is not None:
             self._cursor.take(files)
 

@@ -117,7 +117,7 @@ _ASYNCHRONOUS_SHARED = (
 class AsyncStream(AsyncIterator[T]):
     """Gives the items of a scan to one task at a time.
 
-    A task that is cancelled while it awaits an item ends at once, whatever the store does, and so does the scan: no
+    A task that is cancelled while it awaits an item ends at once, and so does the scan: no
     request follows. The same happens with `aclose`, at the end of an `async with` block, and when the iterator is
     dropped. A scan that failed or was stopped before its end says so however often it is asked.
     """
@@ -133,7 +133,7 @@ class AsyncStream(AsyncIterator[T]):
         Args:
             stream: The batches of the scan.
             items_of: What a batch has to give; it runs in the scan's thread.
-            given: Is told of each item that is given out: one that a cancelled task waited for is not.
+            given: Is called with each item that the task gets: one that a cancelled task waited for is not.
         """
         self._given = given
         self._stream = stream
@@ -179,7 +179,7 @@ class AsyncStream(AsyncIterator[T]):
         self._is_awaited = True
         try:
             found = await taking
-        except Exception as error:  # noqa: BLE001 - raised to whoever asks, now and later
+        except Exception as error:  # noqa: BLE001 - raised each time it is asked, now and later
             self._stop(error)
         except BaseException:
             self._stop(ScanClosedError(_STOPPED))

@@ -102,7 +102,7 @@ def read_statistics(texts: pa.StringArray, kinds: Kinds) -> FileStatistics:
 def _lists_of_untold(partitions: Mapping[str, PartitionTexts], rows: int) -> pa.StringArray:
     """The partition values that the log does not give: a JSON list of physical names; null where it gives all."""
     string = pa.string()
-    untold = {physical: ~found.told for physical, found in partitions.items() if not found.told.all()}
+    untold = {physical: ~found.known for physical, found in partitions.items() if not found.known.all()}
     if not untold:
         return pa.nulls(rows, string)
     nothing = scalar("", string)

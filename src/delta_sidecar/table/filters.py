@@ -234,6 +234,6 @@ def _typed(name: str, raw: PartitionTexts, kind: pa.DataType, zone: str) -> pa.A
     if column is not None:
         return in_zone(column, zone)
     known, _ = read_known_values(raw, kind)
-    invalid = texts.filter(booleans(raw.told & ~known.told))
+    invalid = texts.filter(booleans(raw.known & ~known.known))
     msg = f"the log has {invalid[0].as_py()!r} as a value of partition column {name}, which is no {kind}"
     raise LogCorruptionError(msg)

@@ -99,7 +99,7 @@ class Base(ABC):
 
     @abstractmethod
     def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[Base]:
-        """Finds out whether every file of it is there and whole, as far as can be told before its first row.
+        """Finds out whether every file of it is there and whole, as far as is known before its first row.
 
         Args:
             with_table: Whether protocol and metadata are needed too.

@@ -230,7 +230,7 @@ class CheckpointBase(Base):
         for row in column.drop_null().to_pylist():
             if row.get("path") is None:
                 continue
-            # The protocol keeps these files in one folder, so that only the name counts, whatever else is in front.
+            # The protocol keeps these files in one folder, so that only the name counts.
             name = unquote(row["path"]).rpartition("/")[2]
             listed = self.sidecars.get(name)
             size, e_tag = (row.get("sizeInBytes"), None) if listed is None else (listed.size, listed.e_tag)

@@ -65,9 +65,9 @@ def _may_have(file: FileSummary, leaves: Iterable[str]) -> bool:
 def _check_without_add(file: FileSummary) -> None:
     if not file.values:
         _refuse(file, "it has none of the columns of a checkpoint")
-    told = sum(max(file.values.get(leaf) or 0 for leaf in leaves) for leaves in _OTHERS.values())
-    if told < file.rows:
-        _refuse(file, f"it has no column {_ADD}, and {file.rows - told} of its rows are no other action")
+    known = sum(max(file.values.get(leaf) or 0 for leaf in leaves) for leaves in _OTHERS.values())
+    if known < file.rows:
+        _refuse(file, f"it has no column {_ADD}, and {file.rows - known} of its rows are no other action")
 
 
 def _refuse(file: FileSummary, why: str) -> None:

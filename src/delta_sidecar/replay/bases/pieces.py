@@ -239,16 +239,16 @@ class _GroupBounds(Bounds):
         return None if kind is None or self.layout.order.summaries.get(path) != kind else self._summary(path, kind)
 
     def _buckets(self, kind: pa.DataType) -> ColumnBounds | None:
-        told = np.array(self.groups.odd_buckets, dtype=np.int64) == 0
-        if told.all():
+        known = np.array(self.groups.odd_buckets, dtype=np.int64) == 0
+        if known.all():
             lower, upper = self.groups.event_hour_min, self.groups.event_hour_max
         else:
             # With a text among them that is no value nobody can tell what its file holds.
             lower, upper = (
-                [text if is_told else None for text, is_told in zip(texts, told.tolist(), strict=True)]
+                [text if is_known else None for text, is_known in zip(texts, known.tolist(), strict=True)]
                 for texts in (self.groups.event_hour_min, self.groups.event_hour_max)
             )
-        counts = nullable_int64s(np.array(self.groups.null_buckets, dtype=np.int64), told)
+        counts = nullable_int64s(np.array(self.groups.null_buckets, dtype=np.int64), known)
         return _between(lower, upper, kind, counts, self._rows())
 
     def _sorted_by(self, kind: pa.DataType) -> ColumnBounds | None:
