@@ -1,4 +1,8 @@
-"""How plans run: threads, Arrow and the store."""
+"""How plans run: threads, Arrow and the store.
+
+Read in this order: `local` (the executor), `work` (what its parts share), `fetch` (small files, ahead of need), `json`,
+`lanes` (streams made by threads, taken in order), `parquet/`, `piece_scan` (row groups out of byte ranges).
+"""
 
 from delta_sidecar.execute.local import LocalExecutor, open_executor
 

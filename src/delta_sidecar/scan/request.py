@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from delta_sidecar.predicate import And, Comparison, In, Not, Or, Predicate
-from delta_sidecar.predicate.tree import NEGATED
+from delta_sidecar.predicate import Comparison, In
+from delta_sidecar.predicate.tree import NEGATED, fold
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.scan.config import ScanStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.predicate.tree import Constant, Leaf
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
     from delta_sidecar.scan.pages import PageToken
@@ -98,27 +100,14 @@ def bind_request(
 
 def bounds_from_below(predicate: Predicate, times: frozenset[tuple[str, ...]]) -> bool:
     """Whether every row that matches has a time that is not before some value of the predicate."""
-    if isinstance(predicate, And):
-        return any(bounds_from_below(term, times) for term in predicate.terms)
-    if isinstance(predicate, Or):
-        return all(bounds_from_below(term, times) for term in predicate.terms)
-    if isinstance(predicate, Not):
-        opposite = _opposite(predicate.term)
-        return opposite is not None and bounds_from_below(opposite, times)
-    if isinstance(predicate, Comparison):
-        return predicate.column.path in times and predicate.op in ("=", ">", ">=")
-    return isinstance(predicate, In) and predicate.column.path in times
 
+    def leaf(term: Leaf | Constant, negated: bool) -> bool:  # noqa: FBT001 - as fold calls it
+        if isinstance(term, Comparison):
+            operator = NEGATED[term.op] if negated else term.op
+            return term.column.path in times and operator in ("=", ">", ">=")
+        return isinstance(term, In) and not negated and term.column.path in times
 
-def _opposite(term: Predicate) -> Predicate | None:
-    """The same as NOT a term, without the NOT; None where there is no such thing."""
-    if isinstance(term, Comparison):
-        return Comparison(NEGATED[term.op], term.column, term.value)
-    if isinstance(term, And):
-        return Or(tuple(Not(inner) for inner in term.terms))
-    if isinstance(term, Or):
-        return And(tuple(Not(inner) for inner in term.terms))
-    return term.term if isinstance(term, Not) else None
+    return fold(predicate, leaf, lambda is_and, bounds: any(bounds) if is_and else all(bounds))
 
 
 def time_columns(snapshot: Snapshot, bucket_column: str) -> frozenset[tuple[str, ...]]:
