@@ -94,8 +94,9 @@ class BrokenLog:
             bad = [UnreadableFileError("torn", f"{name}.{group}", group) for group in range(torn, len(whole))]
             self._groups[name] = [*whole[:torn], *bad]
         tail = {version: actions(version, said) for version, said in enumerate(history)}
-        files = {} if checkpoint is None else at[checkpoint]
-        self._others = answers(tail, [checkpoint_batch(path, size=size) for path, size in files.items()])
+        # In another order than those of the bases, so that what they emitted lies before and after any place.
+        files = [] if checkpoint is None else sorted(at[checkpoint].items(), reverse=True)
+        self._others = answers(tail, [checkpoint_batch(path, size=size) for path, size in files])
         self.executor = CannedExecutor(self._answer)
         listed = [SIDECAR_FOLDER + name for name in self.bases]
         snapshot = snapshot_of(range(len(history)), checkpoint, others=listed)
@@ -229,7 +230,7 @@ def answer_without(log: BrokenLog, path: str) -> Callable[[Plan], Any]:
 
 def test_forward_gives_the_rest_before_the_tail() -> None:
     found, _, _ = scanned(HISTORY, [(2, 1)], 1, forward=True)
-    assert found == [("b", 2), ("d", 0), ("e", 0), ("f", 1), ("a", 3), ("g", 3)]
+    assert found == [("b", 2), ("d", 0), ("f", 1), ("e", 0), ("a", 3), ("g", 3)]
 
 
 @DIRECTIONS
