@@ -69,6 +69,7 @@ class LocalExecutor:
             file_parallelism: How many small files are fetched at once, unless a plan says otherwise.
             row_groups_ahead: How many row groups may be under way at once, likewise.
         """
+        self._file_parallelism = file_parallelism
         pool = _threads(file_parallelism)
         self._pools = [pool]
         queue = TripQueue(_most_requests(file_parallelism))
@@ -120,9 +121,7 @@ class LocalExecutor:
             case ReadFiles():
                 return self._read_files(plan, ahead)
             case ScanJson():
-                self._ask_ahead(ahead)
-                self._use(plan.at_once)
-                return scan_json(self._work, self._fetcher, plan)
+                return self._scan_json(plan, ahead)
             case ScanParquet():
                 return self._parquet.run(plan)
             case ScanPieces():
@@ -134,9 +133,15 @@ class LocalExecutor:
             case ReadRanges():
                 return self._read_ranges(plan)
 
-    def _use(self, file_parallelism: int | None) -> None:
+    def _scan_json(self, plan: ScanJson, ahead: Ahead) -> Batches:
+        self._ask_ahead(ahead)
+        self._use(plan.at_once or self._file_parallelism)
+        with closing(scan_json(self._work, self._fetcher, plan)) as batches:
+            yield from batches
+
+    def _use(self, file_parallelism: int) -> None:
         """Sets how many files are fetched at once from now on; what is under way or was kept stays."""
-        if file_parallelism is None or file_parallelism == self._work.file_parallelism:
+        if file_parallelism == self._work.file_parallelism:
             return
         pool = _threads(file_parallelism)
         self._pools.append(pool)

@@ -159,7 +159,9 @@ class StateMachinePhase(Generic[T]):
     def step(self) -> Consume | PartialResult | Terminus[T]:
         """What comes next. A flow that was not begun yet is, and reads nothing by that."""
         if self._step is None and self._flow is not None:
-            self._step = _advance(self._flow.__next__)
+            flow, self._flow = self._flow, None
+            self._step = _advance(flow.__next__)
+            self._flow = flow
         if self._step is None:
             raise RuntimeError(_GONE_ON)
         return self._step
@@ -203,9 +205,10 @@ class StateMachinePhase(Generic[T]):
         return StateMachineIterator(self, executor).run_to_terminal()
 
     def close(self) -> None:
-        """Gives the flow up."""
-        if self._flow is not None:
-            self._flow.close()
+        """Gives the flow up: it cannot go on any more."""
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            flow.close()
 
     def _suspended(self) -> Flow[T]:
         if isinstance(self.step, Terminus) or self._flow is None:
@@ -274,14 +277,15 @@ class StateMachineIterator(Generic[T]):
                     if isinstance(step, PartialResult):
                         with closing(self._execute(step)) as batches:
                             yield from batches
-                        phase = phase.next()
+                        following = phase.next()
                     else:
                         with closing(self._executor.execute(step.plan, step.ahead)) as batches:
-                            phase = phase.next(batches)
+                            following = phase.next(batches)
                 except Exception as error:
                     if not phase.is_suspended:
                         raise
-                    phase = phase.fail(error)
+                    following = phase.fail(error)
+                phase = following
             self._end = step
         finally:
             phase.close()

@@ -130,7 +130,6 @@ class _Replay:
 
     def _remember(self, commits: Tail) -> Flow[None]:
         """Remembers the keys of commits, so that the base can go first, or that a scan can go on after them."""
-        lowest = commits.base
         while commits:
             plan = self._strict.watch(tail_keys_plan(commits, self._request.files_at_once))
             try:
@@ -142,7 +141,6 @@ class _Replay:
                 raise_commit_failure(self._request.table, error)
                 raise
             commits = commits.rest()
-        yield from self._count_emitted(lowest + 1)
 
     def _count_emitted(self, reach: int) -> Flow[None]:
         """Counts what failed bases emitted as seen, of those whose tail ended above a version."""

@@ -2,7 +2,7 @@
 
 A base holds the state of a table at one version. It must be trusted before its first row is used, which takes reading;
 only then does it give its live files. Both are flows. Nothing here knows what a base is made of: a new kind is a new
-class, and a line in `snapshot.bases_of`.
+class, and a line in `choice.bases_of`.
 """
 
 from __future__ import annotations
