@@ -127,6 +127,27 @@ def test_a_listing_pickles_in_the_middle() -> None:
     assert listing.segment(2).checkpoints[0].version == 1
 
 
+def test_a_listing_counts_what_it_shows() -> None:
+    listing = LogListing()
+    gone = f"{LOG_FOLDER}{0:020}.{3:020}.compacted.json"
+    paths = [*commits(7, 2, 3, 7), checksum_path(4), checksum_path(3), checksum_path(4), gone, "_delta_log/x"]
+    for number, path in enumerate(paths):
+        listing.add(ListedFile(path, 10 + number, 100 - number))
+    assert (listing.files, listing.nbytes, listing.newest_time, listing.compacted) == (9, 126, 100, 1)
+    assert listing.commits.versions.tolist() == [2, 3, 7]
+    assert listing.checksums.tolist() == [3, 4]
+    assert [found.tolist() for found in listing.commits.sizes(2, 7)] == [[3, 7], [12, 13]]
+    assert listing.commits.missing(1, 7, 2) == [4, 5]
+
+
+def test_every_file_of_a_checkpoint_is_kept() -> None:
+    paths = [classic(1), v2(2), part(3, 1, 2), part(4, 2, 3), part(4, 9, 3)]
+    listing = built(*paths, *commits(0), "_delta_log/_sidecars/x.parquet")
+    assert list(listing.checkpoint_files) == paths
+    assert listing.incomplete == [(4, 3, 2), (3, 2, 1)]
+    assert [checkpoint.version for checkpoint in listing.checkpoints(9)] == [2, 1]
+
+
 NAMES = st.one_of(
     st.integers(0, 9).map(commit_path),
     st.integers(0, 9).map(checksum_path),

@@ -86,7 +86,7 @@ def inspect_table(
         storage_options: Credentials and settings, as object_store names them.
         credential: For Azure, an object that gives tokens, such as one of azure-identity's.
         store: A store to use instead of the one that the address names.
-        listeners: Each is told what happens, as the events of `delta_sidecar.events`.
+        listeners: Each gets the events of `delta_sidecar.events`.
 
     Raises:
         TableNotFoundError: There is no Delta table.
@@ -266,7 +266,7 @@ def _without_sidecars(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, choice=BaseChoice.of(snapshot.choice.segment, sidecars=False))
 
 
-# What the listing shows.
+# Reports on the listing.
 
 
 def _log_report(listing: LogListing, hint: tuple[bool, int | None]) -> LogReport:
