@@ -8,7 +8,7 @@ import pytest
 from tests.maintain.cleaning import clean, deleted, pair, reason, unknown
 from tests.maintain.vacuum_tables import SidecarTable, age
 
-from delta_sidecar.maintain import evidence as vacuum_inventory
+from delta_sidecar.maintain import vacuum
 from delta_sidecar.maintain.vacuum import vacuum_sidecars
 
 
@@ -135,8 +135,8 @@ def test_a_young_manifest_that_cannot_be_read_keeps_its_version(made: SidecarTab
     assert deleted(clean(made)) == pair(3)
 
 
-def test_many_other_files_are_counted_and_not_remembered(made: SidecarTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vacuum_inventory, "MOST_STRANGERS", 5)
+def test_many_other_files_are_counted_and_not_named(made: SidecarTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vacuum, "MOST_UNKNOWN", 5)
     for number in range(9):
         made.put(f"notes-{number}.txt")
     summary = vacuum_sidecars(made.root)

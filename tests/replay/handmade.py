@@ -14,7 +14,7 @@ from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import Metadata, Protocol, commit_schema
 from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.log.schema import read_schema
-from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
+from delta_sidecar.log.segment import ListedFile, LogListing, LogSegment
 from delta_sidecar.plan import FILE_LABEL, LINE, ScanJson, ScanParquet
 from delta_sidecar.replay.bases.choice import BaseChoice
 from delta_sidecar.replay.open import Opening
@@ -50,9 +50,9 @@ def commits(first: int, last: int) -> list[tuple[str, int]]:
 
 
 def segment_of(entries: list[tuple[str, int]], version: int, *, complete: bool = True) -> LogSegment:
-    builder = LogSegmentBuilder(complete=complete)
-    builder.add_all(ListedFile(path, size) for path, size in entries)
-    return builder.build(version)
+    listing = LogListing(complete=complete)
+    listing.add_all(ListedFile(path, size) for path, size in entries)
+    return listing.segment(version)
 
 
 def snapshot_of(

@@ -13,7 +13,7 @@ from tests.scan.reading import STRATEGIES, scan, scanner
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log import segment as tail
 from delta_sidecar.log.names import commit_path
-from delta_sidecar.log.segment import ListedFile, LogSegmentBuilder
+from delta_sidecar.log.segment import ListedFile, LogListing
 from delta_sidecar.plan import NOTHING_AHEAD, Ahead, Filter, FilterOrdered, Plan, ScanJson
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ def test_protocol_and_metadata_are_looked_for_in_every_window(tmp_path: Path) ->
 @pytest.mark.full
 def test_listed_commits_are_numbers() -> None:
     tracemalloc.start()
-    builder = LogSegmentBuilder()
+    listing = LogListing()
     for version in range(200_000):
-        builder.add(ListedFile(commit_path(version), version, 5))
-    segment = builder.build(199_999)
+        listing.add(ListedFile(commit_path(version), version, 5))
+    segment = listing.segment(199_999)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used < 200_000 * 100, "less than a hundred bytes for each"

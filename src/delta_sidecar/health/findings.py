@@ -1,26 +1,16 @@
-"""The rules: what of a table's log is worth to know, how grave it is, and what to do about it."""
+"""The rules of an inspection: findings about a table's log, how grave each is, and what to do about it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta_sidecar.health.report import SEVERITIES, Finding
 from delta_sidecar.replay.open import MOST_TAIL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
-    from delta_sidecar.health.report import (
-        BaseReport,
-        IncompleteCheckpoint,
-        LogReport,
-        MetadataReport,
-        Severity,
-        SidecarReport,
-        SidecarsReport,
-        TailReport,
-    )
+    from delta_sidecar.health.report import BaseReport, SidecarReport, SidecarsReport, TableReport
     from delta_sidecar.scan.estimate import ScanEstimate
 
 
@@ -40,73 +30,58 @@ MANY_OLD_COMMITS = 5_000
 _CHECKPOINT = "Let the table's writer make a checkpoint (Delta's do so every delta.checkpointInterval commits)."
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the rules look at.
+def findings_of(
+    report: TableReport, torn: Mapping[str, str], ignored: Mapping[str, str], bucket: str
+) -> tuple[Finding, ...]:
+    """The findings about a table, gravest first.
 
-    Attributes:
-        log: What the listing shows.
-        incomplete: Checkpoints with missing parts.
-        base: The newest checkpoint that can be used; None where there is none.
-        tail: The commits after it.
-        metadata: The table itself; None where that could not be read.
-        estimate: Files, rows and bytes; None where the table is not scanned.
-        latest: The newest version.
-        unsupported: Reader features that this library lacks.
-        refusal: Why the table is not scanned; None where it is.
+    Args:
+        report: The table.
         torn: Checkpoints that cannot be used, by name, and why.
         ignored: Properties that do not count, by name, and why.
         bucket: Name of the column that would hold the time bucket.
-        sidecars: The metadata sidecars; None where the table could not be opened.
     """
-
-    log: LogReport
-    incomplete: tuple[IncompleteCheckpoint, ...]
-    base: BaseReport | None
-    tail: TailReport
-    metadata: MetadataReport | None
-    estimate: ScanEstimate | None
-    latest: int
-    unsupported: tuple[str, ...]
-    refusal: str | None
-    torn: tuple[tuple[str, str], ...]
-    ignored: tuple[tuple[str, str], ...]
-    bucket: str
-    sidecars: SidecarsReport | None = None
-
-    @property
-    def sidecar(self) -> SidecarReport | None:
-        """The metadata sidecar that scans end on; None where they end on a checkpoint."""
-        return None if self.sidecars is None else self.sidecars.base
-
-
-def findings_of(facts: Facts) -> tuple[Finding, ...]:
-    """What is to be said, gravest first."""
-    rules = (_refused, _gaps, _torn, _tail, _sidecars, _hint, _checksums, _footers, _files, _listing, _properties)
-    found = [finding for rule in rules for finding in rule(facts)]
+    found = [
+        *_refused(report),
+        *_gaps(report),
+        *_torn(report, torn),
+        *_tail(report),
+        *_sidecars(report),
+        *_hint(report),
+        *_checksums(report),
+        *_footers(report),
+        *_files(report, bucket),
+        *_listing(report),
+        *_properties(ignored),
+    ]
     return tuple(sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity)))
 
 
-def _refused(facts: Facts) -> Iterator[Finding]:
-    if facts.unsupported:
-        names = ", ".join(facts.unsupported)
+def _sidecar_base(report: TableReport) -> SidecarReport | None:
+    """The metadata sidecar that scans end on; None where they end on a checkpoint."""
+    return None if report.metadata_sidecars is None else report.metadata_sidecars.base
+
+
+def _refused(report: TableReport) -> Iterator[Finding]:
+    if report.protocol is not None and report.protocol.unsupported:
+        names = ", ".join(report.protocol.unsupported)
         yield Finding(
             "unsupported-feature",
             "problem",
             f"The table uses reader features that this version does not support: {names}.",
             "It is not scanned, for the answer might be wrong. Upgrade delta-sidecar, or read it with its own writer.",
         )
-    elif facts.refusal is not None:
+    elif report.refusal is not None:
         yield Finding(
             "not-readable",
             "problem",
-            _sentence(f"The table cannot be scanned: {facts.refusal}"),
+            _sentence(f"The table cannot be scanned: {report.refusal}"),
             "Repair what it names.",
         )
 
 
-def _gaps(facts: Facts) -> Iterator[Finding]:
-    log = facts.log
+def _gaps(report: TableReport) -> Iterator[Finding]:
+    log = report.log
     if not log.missing_count:
         return
     shown = ", ".join(map(str, log.missing_commits))
@@ -115,7 +90,7 @@ def _gaps(facts: Facts) -> Iterator[Finding]:
         if len(log.missing_commits) < log.missing_count
         else ""
     )
-    is_covered = (facts.base is not None or facts.sidecar is not None) and facts.refusal is None
+    is_covered = (report.base is not None or _sidecar_base(report) is not None) and report.refusal is None
     yield Finding(
         "missing-commits",
         "warning" if is_covered else "problem",
@@ -126,15 +101,15 @@ def _gaps(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _torn(facts: Facts) -> Iterator[Finding]:
-    for name, reason in facts.torn:
+def _torn(report: TableReport, torn: Mapping[str, str]) -> Iterator[Finding]:
+    for name, reason in torn.items():
         yield Finding(
             "torn-checkpoint",
             "warning",
             _sentence(f"Checkpoint {name} cannot be used: {reason}"),
             "Readers go back to an older base and read more commits. Let the table's writer make a new checkpoint.",
         )
-    for checkpoint in facts.incomplete:
+    for checkpoint in report.incomplete_checkpoints:
         yield Finding(
             "incomplete-checkpoint",
             "warning",
@@ -143,9 +118,9 @@ def _torn(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _tail(facts: Facts) -> Iterator[Finding]:
-    tail, base = facts.tail, facts.base
-    readers = "every reader" if facts.sidecar is None else "every reader that knows no metadata sidecars"
+def _tail(report: TableReport) -> Iterator[Finding]:
+    tail, base = report.tail, report.base
+    readers = "every reader" if _sidecar_base(report) is None else "every reader that knows no metadata sidecars"
     if base is None and tail.commits > LONG_TAIL:
         yield Finding(
             "no-checkpoint",
@@ -176,12 +151,8 @@ def _tail(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _sidecars(facts: Facts) -> Iterable[Finding]:
-    return () if facts.sidecars is None else sidecar_findings(facts.sidecars, facts.base, facts.estimate)
-
-
-def _hint(facts: Facts) -> Iterator[Finding]:
-    hint, there = facts.log.last_checkpoint, facts.log.checkpoints
+def _hint(report: TableReport) -> Iterator[Finding]:
+    hint, there = report.log.last_checkpoint, report.log.checkpoints
     if not there and hint.state in {"missing", "current"}:
         return
     words = {
@@ -199,10 +170,10 @@ def _hint(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _checksums(facts: Facts) -> Iterator[Finding]:
-    base, newest = facts.base, facts.log.newest_checksum
+def _checksums(report: TableReport) -> Iterator[Finding]:
+    base, newest = report.base, report.log.newest_checksum
     # A metadata sidecar tells of protocol and metadata too.
-    if base is not None and facts.sidecar is None and (newest is None or newest < base.version):
+    if base is not None and _sidecar_base(report) is None and (newest is None or newest < base.version):
         yield Finding(
             "no-checksums",
             "info",
@@ -212,8 +183,8 @@ def _checksums(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _footers(facts: Facts) -> Iterator[Finding]:
-    base = facts.base
+def _footers(report: TableReport) -> Iterator[Finding]:
+    base = report.base
     if base is None:
         return
     if base.largest_row_group > LARGE_ROW_GROUP_ROWS:
@@ -237,7 +208,7 @@ def _footers(facts: Facts) -> Iterator[Finding]:
             f"The checkpoint has {base.files:,} parts; a reader asks for the footer of each.",
             "Raise spark.databricks.delta.checkpoint.partSize, or unset it.",
         )
-    if base.in_time_order is False and facts.sidecar is None:
+    if base.in_time_order is False and _sidecar_base(report) is None:
         yield Finding(
             "not-in-time-order",
             "info",
@@ -246,13 +217,13 @@ def _footers(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _files(facts: Facts) -> Iterator[Finding]:
-    metadata, estimate = facts.metadata, facts.estimate
+def _files(report: TableReport, bucket: str) -> Iterator[Finding]:
+    metadata, estimate = report.metadata, report.estimate
     if metadata is not None and metadata.bucket_column is None:
         yield Finding(
             "no-time-bucket",
             "info",
-            f"The table is not partitioned by a time bucket ({facts.bucket}): a query for a time goes by statistics.",
+            f"The table is not partitioned by a time bucket ({bucket}): a query for a time goes by statistics.",
             "Where the bucket has another name, set deltaSidecar.bucket.column or DELTA_BUCKET_COLUMN.",
         )
     if estimate is None or estimate.bytes.upper is None or estimate.files.lower <= MANY_FILES:
@@ -267,9 +238,9 @@ def _files(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _listing(facts: Facts) -> Iterator[Finding]:
-    log, base = facts.log, facts.base
-    old = log.commits - facts.tail.commits
+def _listing(report: TableReport) -> Iterator[Finding]:
+    log, base = report.log, report.base
+    old = log.commits - report.tail.commits
     if base is not None and old > MANY_OLD_COMMITS:
         yield Finding(
             "old-commits",
@@ -286,21 +257,17 @@ def _listing(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _properties(facts: Facts) -> Iterable[Finding]:
-    severity: Severity = "warning"
-    return [
-        Finding(
-            "property-ignored", severity, _sentence(f"Property {name} does not count: {reason}"), "Correct or unset it."
-        )
-        for name, reason in facts.ignored
-    ]
+def _properties(ignored: Mapping[str, str]) -> Iterator[Finding]:
+    for name, reason in ignored.items():
+        message = _sentence(f"Property {name} does not count: {reason}")
+        yield Finding("property-ignored", "warning", message, "Correct or unset it.")
 
 
 def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-# The rules about metadata sidecars: whether there is one, whether scans end on it, and what it lacks.
+# The rules about metadata sidecars.
 
 
 LARGE_TABLE_FILES = 100_000
@@ -319,20 +286,14 @@ _ADVICE = {
 }
 
 
-def sidecar_findings(
-    sidecars: SidecarsReport, checkpoint: BaseReport | None, estimate: ScanEstimate | None
-) -> Iterator[Finding]:
-    """What is to be said of the metadata sidecars of a log.
-
-    Args:
-        sidecars: The metadata sidecars.
-        checkpoint: The newest checkpoint that can be used; None where there is none.
-        estimate: Files, rows and bytes; None where the table is not scanned.
-    """
+def _sidecars(report: TableReport) -> Iterator[Finding]:
+    sidecars = report.metadata_sidecars
+    if sidecars is None:
+        return
     yield from _unusable(sidecars)
-    yield from _unused(sidecars, estimate)
+    yield from _unused(sidecars, report.estimate)
     if sidecars.base is not None:
-        yield from _behind(sidecars.base, checkpoint)
+        yield from _behind(sidecars.base, report.base)
         yield from _lacking(sidecars.base, sidecars.reason)
     if sidecars.leftover_files:
         count = sidecars.leftover_files

@@ -1,4 +1,4 @@
-"""What an inspection found, as values; `TableReport.as_dict` is its JSON."""
+"""The report of an inspection, as values; `TableReport.as_dict` is its JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolReport:
-    """What the table asks of its readers and writers; `unsupported` are the reader features that this one lacks."""
+    """The demands on readers and writers; `unsupported` are the reader features that this one lacks."""
 
     min_reader_version: int
     min_writer_version: int
@@ -141,7 +141,7 @@ class HintReport:
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """What a listing of the whole log shows.
+    """The whole log, by its listing.
 
     Attributes:
         files: Files of the log, of any kind.
@@ -176,7 +176,7 @@ class LogReport:
 
 @dataclass(frozen=True, slots=True)
 class RequestReport:
-    """What the inspection itself asked of the store."""
+    """The requests of the inspection itself."""
 
     requests: int
     bytes: int
@@ -195,15 +195,15 @@ class TableReport:
         refusal: Why this library does not scan the table; None where it does.
         protocol: Protocol; None where it could not be read.
         metadata: Metadata; None where it could not be read.
-        log: What the listing shows.
+        log: The log, by its listing.
         checkpoints: The newest complete checkpoints, newest first.
         incomplete_checkpoints: Those with missing parts, newest first.
         base: The newest checkpoint that can be used; None where there is none.
         tail: The commits after it.
         metadata_sidecars: The metadata sidecars; None where the table could not be opened.
         estimate: Files, rows and bytes; None where the table is not scanned.
-        findings: What is worth to know, gravest first.
-        requests: What it took.
+        findings: The findings, gravest first.
+        requests: The requests of the inspection.
     """
 
     table: str
@@ -232,7 +232,7 @@ class TableReport:
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any field of a report
     if isinstance(value, Range):
         return {"lower": value.lower, "upper": value.upper, "is_exact": value.is_exact}
     if is_dataclass(value):
@@ -242,7 +242,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds
     return dict(value) if isinstance(value, dict) else value
 
 
-# What an inspection found of metadata sidecars, as values.
+# Metadata sidecars.
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class SidecarReport:
         data_files: Files that it is made of, its manifest not counted.
         bytes: Their size.
         commits: Commits after it.
-        sorted_by: What its rows are sorted by: columns, or nothing for their paths.
+        sorted_by: Columns that its rows are sorted by; none where they are sorted by path.
         time_column: The column whose bounds are kept beside the paths; None without one.
         statistics: How many columns it has statistics of.
         missing_columns: Columns that the table has statistics of and this has not.

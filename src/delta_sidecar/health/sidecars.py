@@ -1,8 +1,7 @@
-"""What a log has of metadata sidecars: the one that scans end on, those that cannot be used, and leftovers."""
+"""The metadata sidecars of a log: the one that scans end on, those that cannot be used, and leftovers."""
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from delta_sidecar.replay.bases.base import Torn
 from delta_sidecar.replay.bases.choice import passed_over
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.sidecar.layout import collected_columns
-from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
+from delta_sidecar.sidecar.names import TEMPORARY_NAME, SidecarFileKind, manifest_name, parse_sidecar_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
     from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
 
 _MOST_VERSIONS = 20
-# What a clean-up keeps unless it is told otherwise.
+# The defaults of a clean-up.
 _KEPT = 2
 _RETENTION = 7 * 24 * 3600 * 1000
-_TEMPORARY = re.compile(r"v([0-9]{1,19})\.[a-z0-9.-]+\.tmp-[0-9a-f]{1,64}")
 
 
 def trusted_sidecar(table: str, choice: BaseChoice, events: Events) -> Flow[BaseChoice]:
@@ -45,13 +43,7 @@ def trusted_sidecar(table: str, choice: BaseChoice, events: Events) -> Flow[Base
 
 
 def sidecars_of(snapshot: Snapshot, bucket: str, unusable: Sequence[UnusableSidecar]) -> SidecarsReport:
-    """What a log has of metadata sidecars.
-
-    Args:
-        snapshot: The table.
-        bucket: Name of the column that would hold the time bucket.
-        unusable: Those that proved unusable when it was opened.
-    """
+    """The metadata sidecars of a log; `unusable` are those that proved to be when the table was opened."""
     listed, choice = snapshot.choice.segment.sidecars, snapshot.choice
     ours = {name: version for name in listed if (version := _version(name)) is not None}
     there = sorted({ours[name] for name in ours if _is_first(name) and ours[name] <= snapshot.version}, reverse=True)
@@ -118,7 +110,7 @@ def _leftovers(
     left = []
     for name, version in ours.items():
         is_loose = manifest is not None and version == manifest.version and name not in used
-        is_needed = version in newest and not is_loose and not _TEMPORARY.fullmatch(name)
+        is_needed = version in newest and not is_loose and not TEMPORARY_NAME.fullmatch(name)
         if name not in used and not is_needed and listed[name].last_modified < before:
             left.append(listed[name])
     return left
@@ -134,8 +126,8 @@ def _version(name: str) -> int | None:
     parsed = parse_sidecar_name(name)
     if parsed is not None:
         return parsed.version
-    temporary = _TEMPORARY.fullmatch(name)
-    return None if temporary is None else int(temporary[1])
+    temporary = TEMPORARY_NAME.fullmatch(name)
+    return None if temporary is None else int(temporary["version"])
 
 
 def _is_first(name: str) -> bool:

@@ -1,7 +1,7 @@
-"""The part of a log that makes up one version: a base and the commits after it.
+"""A listing of a log, and the part of the log that makes up one version: a base and the commits after it.
 
-`LogSegmentBuilder` collects a listing, in any order and page by page, and keeps numbers only: the versions with a
-commit, a checksum, a complete checkpoint. A log may have millions of commits.
+`LogListing` takes the listed files, in any order and page by page. Replay cuts it at a version (`LogSegment`),
+inspections and clean-ups report on it. There may be millions of commits: only numbers are kept of each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, commit_path, parse_log_name
+from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, LogFileName, commit_path, parse_log_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +28,8 @@ WINDOW = 1_000
 
 Commit = tuple[int, str, int]
 """Version, path and size."""
+
+_HIGHEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,9 @@ class ListedCommits:
         self._sorted = None
 
     @property
-    def highest(self) -> int:
-        """The highest version; -1 without any."""
-        versions, _ = self._in_order()
-        return int(versions[-1]) if len(versions) else -1
+    def versions(self) -> NDArray[np.int64]:
+        """The versions in order, each once."""
+        return self._in_order()[0]
 
     def time(self, version: int) -> int | None:
         """The time at which the store wrote a commit; None if it was not listed."""
@@ -123,19 +124,23 @@ class ListedCommits:
         return self._times[rows[at]] if at < len(versions) and versions[at] == version else None
 
     def missing(self, base: int, version: int, most: int) -> list[int]:
-        """The first unlisted versions above a base and up to a version, at most `most`."""
-        versions, _ = self._in_order()
-        listed = versions[(versions > base) & (versions <= version)]
+        """The first versions above a base and up to a version that were not listed."""
+        listed = self.versions
+        listed = listed[(listed > base) & (listed <= version)]
+        edges = np.concatenate(([base], listed, [min(version, _HIGHEST - 1) + 1]))
         absent: list[int] = []
-        if len(listed) == version - base:
-            return absent
-        expected = base + 1
-        for at in chain(listed.tolist(), [version + 1]):
-            absent += range(expected, min(at, expected + most - len(absent)))
+        for gap in np.flatnonzero(edges[:-1] < edges[1:] - 1).tolist():
+            first, end = int(edges[gap]) + 1, int(edges[gap + 1])
+            absent += range(first, min(end, first + most - len(absent)))
             if len(absent) == most:
                 break
-            expected = at + 1
         return absent
+
+    def sizes(self, base: int, version: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The listed versions above a base and up to a version, and the size of each."""
+        versions, rows = self._in_order()
+        chosen = (versions > base) & (versions <= version)
+        return versions[chosen], np.array(self._sizes, dtype=np.int64)[rows[chosen]]
 
     def up_to(self, version: int) -> CommitRange:
         """The commits up to a version, down to the first gap."""
@@ -162,9 +167,6 @@ class ListedCommits:
 
 def _taken(values: array[int], rows: NDArray[np.int64]) -> array[int]:
     return array("q", np.array(values, dtype=np.int64)[rows].tobytes())
-
-
-_HIGHEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,17 +234,35 @@ class LogSegment:
 
 
 @dataclass(slots=True)
-class LogSegmentBuilder:
-    """Collects a listing and cuts it at a version."""
+class LogListing:
+    """The files of a log, as a listing shows them.
 
-    complete: bool = True  # the whole log is listed, not only its end
-    excluded: frozenset[str] = frozenset()  # names of checkpoints that proved unusable
-    wanted: int | None = None  # the version to be read; None for the newest
-    _commits: ListedCommits = field(default_factory=ListedCommits)
+    Attributes:
+        complete: Whether the whole log is listed, not only its end.
+        excluded: Names of checkpoints that turned out to be unusable.
+        version: The version that is to be read; None for the newest.
+        files: How many files there are, of any kind.
+        nbytes: Their size together.
+        newest_time: When the newest of them was written, by the store.
+        commits: The commits.
+        compacted: How many compacted commits there are.
+        checkpoint_files: Every file of a checkpoint, those of incomplete ones too, by path.
+        sidecars: The files of the `_sidecars` folder, by name.
+    """
+
+    complete: bool = True
+    excluded: frozenset[str] = frozenset()
+    version: int | None = None
+    files: int = 0
+    nbytes: int = 0
+    newest_time: int = 0
+    commits: ListedCommits = field(default_factory=ListedCommits)
+    compacted: int = 0
+    checkpoint_files: dict[str, ListedFile] = field(default_factory=dict)
+    sidecars: dict[str, ListedFile] = field(default_factory=dict)
     _checksums: array[int] = field(default_factory=lambda: array("q"))
     _checkpoints: dict[int, list[CheckpointFiles]] = field(default_factory=lambda: defaultdict(list))
     _parts: dict[tuple[int, int], dict[int, ListedFile]] = field(default_factory=lambda: defaultdict(dict))
-    _sidecars: dict[str, ListedFile] = field(default_factory=dict)
     _tagged: tuple[int, str | None] = (-1, None)
 
     def add_all(self, listed: Iterable[ListedFile]) -> None:
@@ -256,47 +276,68 @@ class LogSegmentBuilder:
         self.add_all(starmap(ListedFile, zip(*columns, strict=True)))
 
     def add(self, file: ListedFile) -> None:
-        """Adds one listed file."""
+        """Takes one listed file."""
+        self.files += 1
+        self.nbytes += file.size
+        self.newest_time = max(self.newest_time, file.last_modified)
         if file.path.startswith(SIDECAR_FOLDER):
-            self._sidecars[file.path[len(SIDECAR_FOLDER) :]] = file
+            self.sidecars[file.path[len(SIDECAR_FOLDER) :]] = file
             return
         name = parse_log_name(file.path)
         if name is None or name.version > _HIGHEST:
             return
         if name.kind is LogFileKind.COMMIT:
-            self._commits.add(name.version, file.size, file.last_modified)
-            if name.version >= self._tagged[0] and (self.wanted is None or name.version == self.wanted):
+            self.commits.add(name.version, file.size, file.last_modified)
+            if name.version >= self._tagged[0] and (self.version is None or name.version == self.version):
                 self._tagged = (name.version, file.e_tag)
         elif name.kind is LogFileKind.CHECKSUM:
             self._checksums.append(name.version)
-        elif name.kind in (LogFileKind.CHECKPOINT, LogFileKind.V2_CHECKPOINT):
-            self._add_checkpoint(CheckpointFiles(name.version, (file,)))
-        elif name.kind is LogFileKind.CHECKPOINT_PART and 1 <= name.part <= name.parts:
+        elif name.kind is LogFileKind.COMPACTED:
+            self.compacted += 1
+        else:
+            self._add_checkpoint(file, name)
+
+    def _add_checkpoint(self, file: ListedFile, name: LogFileName) -> None:
+        self.checkpoint_files[file.path] = file
+        files: tuple[ListedFile, ...] = (file,)
+        if name.kind is LogFileKind.CHECKPOINT_PART:
+            if not 1 <= name.part <= name.parts:
+                return
             parts = self._parts[name.version, name.parts]
             parts[name.part] = file
-            if len(parts) == name.parts:
-                files = tuple(parts[number] for number in range(1, name.parts + 1))
-                self._add_checkpoint(CheckpointFiles(name.version, files))
-
-    def _add_checkpoint(self, found: CheckpointFiles) -> None:
+            if len(parts) < name.parts:
+                return
+            files = tuple(parts[number] for number in range(1, name.parts + 1))
+        found = CheckpointFiles(name.version, files)
         # One that is listed twice counts once.
         others = [other for other in self._checkpoints[found.version] if other.name != found.name]
         self._checkpoints[found.version] = [*others, found]
 
     @property
     def is_empty(self) -> bool:
-        """True if no commit and no complete checkpoint was listed."""
-        return not len(self._commits) and not self._checkpoints
+        """Whether no commit and no complete checkpoint was listed."""
+        return self.latest < 0
 
     @property
     def latest(self) -> int:
         """The highest version with a commit or a complete checkpoint; -1 without any."""
-        return max(self._commits.highest, max(self._checkpoints, default=-1))
+        return max(int(self.commits.versions[-1]) if len(self.commits) else -1, max(self._checkpoints, default=-1))
 
     @property
-    def sidecars(self) -> Mapping[str, ListedFile]:
-        """The files of the `_sidecars` folder, by name."""
-        return self._sidecars
+    def checksums(self) -> NDArray[np.int64]:
+        """Versions with a checksum file, in order, each once."""
+        listed = np.sort(np.array(self._checksums, dtype=np.int64))
+        return listed[np.diff(listed, prepend=-1) > 0]
+
+    @property
+    def incomplete(self) -> list[tuple[int, int, int]]:
+        """The checkpoints with missing parts, newest first: version, number of parts, how many are missing."""
+        found = [
+            (version, parts, parts - len(there))
+            for (version, parts), there in self._parts.items()
+            if len(there) < parts
+        ]
+        return sorted(found, key=lambda checkpoint: -checkpoint[0])
 
     def checkpoints(self, version: int) -> list[CheckpointFiles]:
         """The complete, usable checkpoints up to a version, newest first."""
@@ -315,11 +356,11 @@ class LogSegmentBuilder:
         """
         checkpoints = self.checkpoints(version)
         base = max(other_base, checkpoints[0].version if checkpoints else -1)
-        return self._commits.missing(base, version, most)
+        return self.commits.missing(base, version, most)
 
-    def build(self, version: int) -> LogSegment:
-        """Cuts the listing at a version. Only bases with every commit after them are kept."""
-        commits = self._commits.up_to(version)
+    def segment(self, version: int) -> LogSegment:
+        """The listing, cut at a version. Only bases with every commit after them are kept."""
+        commits = self.commits.up_to(version)
         reachable = commits.first - 1
         checkpoints = tuple(found for found in self.checkpoints(version) if found.version >= reachable)
         return LogSegment(
@@ -329,20 +370,17 @@ class LogSegmentBuilder:
             checkpoints=checkpoints,
             checksums=self._useful_checksums(version, {found.version for found in checkpoints}),
             from_start=reachable == -1,
-            sidecars=self._sidecars,
+            sidecars=self.sidecars,
             complete=self.complete,
             e_tag=self._tagged[1] if self._tagged[0] == version else None,
-            superseded=self._commits.time(version + 1),
+            superseded=self.commits.time(version + 1),
         )
 
     def _useful_checksums(self, version: int, checkpoints: set[int]) -> frozenset[int]:
-        listed = np.sort(np.frombuffer(self._checksums, dtype=np.int64)) if self._checksums else _NO_VERSIONS
+        listed = self.checksums
         listed = listed[listed <= version]
         of_bases = (at for at in listed[:-WINDOW].tolist() if at in checkpoints)
         return frozenset(chain(listed[-WINDOW:].tolist(), of_bases))
-
-
-_NO_VERSIONS = np.zeros(0, dtype=np.int64)
 
 
 def _preference(checkpoint: CheckpointFiles) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""What keeps a table's metadata sidecars in order: `vacuum` removes those that nobody needs, by `evidence`."""
+"""Maintenance of metadata sidecars: `vacuum` deletes those that no reader needs, by `evidence`."""
 
 from delta_sidecar.maintain.vacuum import VacuumSummary, vacuum_sidecars
 

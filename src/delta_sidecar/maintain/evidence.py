@@ -1,11 +1,8 @@
-"""What is known of files of `_delta_log/_sidecars/` beyond their names: by manifests, footers and a reader's trust."""
+"""Evidence about the files of `_delta_log/_sidecars/` beyond their names: manifests, footers, references, trust."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from delta_sidecar._arrow import valid_mask
+from delta_sidecar.build.live_rows import in_threads
 from delta_sidecar.errors import (
     ObjectNotFoundError,
     ObjectTruncatedError,
@@ -23,7 +21,7 @@ from delta_sidecar.errors import (
     UnreadableFileError,
 )
 from delta_sidecar.execute.parquet.footer import read_footer_within
-from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, LogFileKind, parse_log_name
+from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.plan import FILE_LABEL, FileRef, ScanJson, ScanParquet
 from delta_sidecar.replay.bases.checkpoint import is_torn
 from delta_sidecar.replay.bases.choice import distrust
@@ -32,75 +30,113 @@ from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.open import ListedSidecar
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, LARGEST_DOCUMENT, decode_manifest
-from delta_sidecar.sidecar.names import HIGHEST_VERSION, SidecarFileKind, parse_sidecar_name
+from delta_sidecar.sidecar.names import HIGHEST_VERSION, TEMPORARY_NAME, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.store import TripClock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from delta_sidecar.log.segment import ListedFile, LogSegment
     from delta_sidecar.plan import Executor
-    from delta_sidecar.replay.snapshot import Snapshot
-    from delta_sidecar.store import ObjectMeta, Store
+    from delta_sidecar.store import Store
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AT_ONCE = 4
+"""Requests that are under way at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFile:
+    """A file of `_delta_log/_sidecars/` whose name is one of ours. That does not prove that it is ours."""
+
+    name: str
+    kind: SidecarFileKind | None  # None for a temporary file
+    version: int
+    build: str | None
+    size: int
+    last_modified: int
+
+    @property
+    def path(self) -> str:
+        """Relative to the table."""
+        return SIDECAR_FOLDER + self.name
+
+    @property
+    def is_data(self) -> bool:
+        """Whether a checkpoint could refer to a file of such a name: it is no JSON."""
+        return self.kind not in {SidecarFileKind.MANIFEST, SidecarFileKind.SEGMENTS}
+
+
+def our_files(listed: Mapping[str, ListedFile]) -> dict[str, FolderFile]:
+    """The files of the folder that have names of ours, by name."""
+    found = (_folder_file(name, file) for name, file in listed.items())
+    return {file.name: file for file in found if file is not None}
+
+
+def of_kind(files: Mapping[str, FolderFile], kind: SidecarFileKind) -> list[FolderFile]:
+    """The files of a kind, those of the newest version first."""
+    return sorted((file for file in files.values() if file.kind is kind), key=lambda file: (-file.version, file.name))
+
+
+def _folder_file(name: str, listed: ListedFile) -> FolderFile | None:
+    found = parse_sidecar_name(name)
+    if found is not None:
+        return FolderFile(name, found.kind, found.version, found.build, listed.size, listed.last_modified)
+    temporary = TEMPORARY_NAME.fullmatch(name)
+    if temporary is None or int(temporary["version"]) > HIGHEST_VERSION:
+        return None
+    target = parse_sidecar_name(temporary["target"])
+    build = None if target is None else target.build
+    return FolderFile(name, None, int(temporary["version"]), build, listed.size, listed.last_modified)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadManifest:
-    """What a manifest says, as far as it can be read.
-
-    Attributes:
-        file: The manifest.
-        files: Sizes of the files that it names, by name; None where it cannot be read.
-        reason: Why it cannot be read; empty where it can.
-        is_foreign: Whether one that cannot be read may be of use to others, such as a newer version of this library.
-    """
+    """The contents of a manifest, as far as it can be read."""
 
     file: FolderFile
-    files: Mapping[str, int] | None
-    reason: str = ""
-    is_foreign: bool = False
+    files: Mapping[str, int] | None  # sizes of the files that it names, by name; None where it cannot be read
+    reason: str = ""  # why it cannot be read
+    is_foreign: bool = False  # it cannot be read, and may be of use to others, such as a newer version of this library
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Asks the store.
-
-    Attributes:
-        store: The table's store.
-        requests: Threads that wait for it.
-        executor: Runs what a reader does.
-        snapshot: The table as it is now.
-    """
+    """Asks the store, with a few requests at once."""
 
     store: Store
-    requests: Requests
     executor: Executor
-    snapshot: Snapshot
+    segment: LogSegment  # the newest version of the table
+    clock: TripClock = field(default_factory=TripClock)
 
-    def manifests(self, files: Iterable[FolderFile]) -> Iterator[ReadManifest]:
-        """Reads manifests, in order; those that are gone are left out."""
-        return (found for found in self.requests.each(self._manifest, files) if found is not None)
+    def each(self, ask: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Asks for each item, in order. After a failure nothing more is asked for, and nothing is under way."""
 
-    def not_ours(self, files: Iterable[FolderFile]) -> Iterator[str | None]:
-        """Why each of these data files does not prove to be ours by its footer; None where it does."""
-        return self.requests.each(self._not_ours, files)
+        def timed(item: T) -> tuple[TripClock, R]:
+            clock = self.clock.fork()
+            return clock, run_in(clock, partial(ask, item))
+
+        with closing(in_threads(timed, items, AT_ONCE, "vacuum")) as answers:
+            for clock, answer in answers:
+                self.clock.join(clock)
+                yield answer
 
     def distrust(self, version: int, *, by_footer: bool = False) -> str | None:
-        """Why a reader of the table does not trust the metadata sidecar of a version; None where it does.
+        """Why a reader does not trust the listed metadata sidecar of a version; None where it does.
 
         Args:
             version: The version.
             by_footer: Whether the one file is judged by its footer, as if there were no manifest.
         """
-        if version > self.snapshot.version:
+        if version > self.segment.version:
             return f"the table has no version {version}"
-        segment = self.snapshot.choice.segment
-        base = SidecarBase.of(ListedSidecar(version, 2 if by_footer else 1), segment)
-        if base.name not in segment.sidecars:
-            return "it is gone"
-        return distrust(base, self.executor)
+        return distrust(SidecarBase.of(ListedSidecar(version, 2 if by_footer else 1), self.segment), self.executor)
 
-    def _manifest(self, file: FolderFile) -> ReadManifest | None:
+    def manifest(self, file: FolderFile) -> ReadManifest | None:
+        """Reads a manifest; None where it is gone."""
         if file.size > LARGEST_DOCUMENT:
             return ReadManifest(file, None, f"it has {file.size} bytes, more than a manifest may have", is_foreign=True)
         try:
@@ -116,7 +152,8 @@ class Evidence:
         named = [*manifest.files, *([manifest.segments_file] if manifest.segments_file is not None else [])]
         return ReadManifest(file, {found.name: found.size for found in named})
 
-    def _not_ours(self, file: FolderFile) -> str | None:
+    def not_ours(self, file: FolderFile) -> str | None:
+        """Why a data file does not prove to be ours by its footer; None where it does."""
         try:
             footer = read_footer_within(self.store, file.path, file.size, None)
         except (ObjectNotFoundError, ObjectTruncatedError):
@@ -138,114 +175,7 @@ def _is_of_a_newer_format(data: bytes) -> bool:
     return isinstance(found, int) and not isinstance(found, bool) and found > FORMAT_VERSION
 
 
-# What a listing of a log shows of metadata sidecars, and of what could need a file beside them.
-
-
-MOST_STRANGERS = 10_000
-"""Names of other files of the folder that are remembered; more are counted."""
-
-_TEMPORARY = re.compile(r"(?P<target>v(?P<version>0|[1-9][0-9]{0,18})\.[a-z0-9.-]+)\.tmp-[0-9a-f]{1,64}")
-_CHECKPOINTS = (LogFileKind.CHECKPOINT, LogFileKind.CHECKPOINT_PART, LogFileKind.V2_CHECKPOINT)
-
-
-@dataclass(frozen=True, slots=True)
-class FolderFile:
-    """A file of `_delta_log/_sidecars/` whose name is one of ours. That does not prove that it is ours.
-
-    Attributes:
-        name: Its name.
-        kind: What it is, by its name; None for a temporary file.
-        version: The version in its name.
-        build: The build in its name; None where there is none.
-        size: In bytes.
-        last_modified: When it was written, by the store, in milliseconds since the epoch.
-    """
-
-    name: str
-    kind: SidecarFileKind | None
-    version: int
-    build: str | None
-    size: int
-    last_modified: int
-
-    @property
-    def path(self) -> str:
-        """Where it is, relative to the table."""
-        return SIDECAR_FOLDER + self.name
-
-    @property
-    def is_data(self) -> bool:
-        """Whether a checkpoint could refer to a file of such a name: it is no JSON."""
-        return self.kind not in {SidecarFileKind.MANIFEST, SidecarFileKind.SEGMENTS}
-
-
-@dataclass(slots=True)
-class LogInventory:
-    """Collects a listing of a log, page by page. Of commits only numbers are kept.
-
-    Attributes:
-        ours: The files with names of ours, by name.
-        strangers: Sizes of the first other files of the folder, by name.
-        more_strangers: How many there are beyond those.
-        checkpoints: Every file of a checkpoint.
-        latest: The newest version with a commit or a file of a checkpoint; -1 without any.
-        newest_time: When the newest file of the log was written, by the store.
-    """
-
-    ours: dict[str, FolderFile] = field(default_factory=dict)
-    strangers: dict[str, int] = field(default_factory=dict)
-    more_strangers: int = 0
-    checkpoints: list[FileRef] = field(default_factory=list)
-    latest: int = -1
-    newest_time: int = 0
-
-    def add_all(self, page: Iterable[ObjectMeta]) -> None:
-        """Takes a page of the listing."""
-        for meta in page:
-            self.newest_time = max(self.newest_time, meta.last_modified)
-            if meta.path.startswith(SIDECAR_FOLDER):
-                self._add_to_folder(meta)
-            elif meta.path.startswith(LOG_FOLDER):
-                self._add_to_log(meta)
-
-    def of_kind(self, kind: SidecarFileKind) -> Iterator[FolderFile]:
-        """The files of a kind, those of the newest version first."""
-        found = (file for file in self.ours.values() if file.kind is kind)
-        return iter(sorted(found, key=lambda file: (-file.version, file.name)))
-
-    def _add_to_log(self, meta: ObjectMeta) -> None:
-        name = parse_log_name(meta.path)
-        if name is None or name.version > HIGHEST_VERSION:
-            return
-        if name.kind in _CHECKPOINTS:
-            self.checkpoints.append(FileRef(meta.path, meta.size, len(self.checkpoints), meta.e_tag))
-        if name.kind is LogFileKind.COMMIT or name.kind in _CHECKPOINTS:
-            self.latest = max(self.latest, name.version)
-
-    def _add_to_folder(self, meta: ObjectMeta) -> None:
-        name = meta.path.removeprefix(SIDECAR_FOLDER)
-        file = _folder_file(name, meta)
-        if file is not None:
-            self.ours[name] = file
-        elif len(self.strangers) < MOST_STRANGERS:
-            self.strangers[name] = meta.size
-        else:
-            self.more_strangers += 1
-
-
-def _folder_file(name: str, meta: ObjectMeta) -> FolderFile | None:
-    found = parse_sidecar_name(name)
-    if found is not None:
-        return FolderFile(name, found.kind, found.version, found.build, meta.size, meta.last_modified)
-    temporary = _TEMPORARY.fullmatch(name)
-    if temporary is None or int(temporary["version"]) > HIGHEST_VERSION:
-        return None
-    target = parse_sidecar_name(temporary["target"])
-    build = None if target is None else target.build
-    return FolderFile(name, None, int(temporary["version"]), build, meta.size, meta.last_modified)
-
-
-# Which files of `_delta_log/_sidecars/` the checkpoints of a log refer to: their V2-checkpoint sidecars.
+# The files of the folder that checkpoints refer to: their V2-checkpoint sidecars.
 
 
 _TOP = pa.schema(
@@ -258,38 +188,30 @@ _TOP = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What checkpoints refer to.
-
-    Attributes:
-        names: Names of files; only those that were asked for.
-        unreadable: The first checkpoint that cannot be read, and why: it may refer to anything. None where all can.
-    """
+    """The files that checkpoints refer to."""
 
     names: frozenset[str] = frozenset()
-    unreadable: tuple[str, str] | None = None
+    unreadable: tuple[str, str] | None = None  # the first checkpoint that cannot be read, and why; it may refer to any
 
 
-def read_references(
-    executor: Executor, checkpoints: Sequence[FileRef], is_asked_for: Callable[[str], bool]
-) -> References:
+def read_references(executor: Executor, checkpoints: Iterable[ListedFile], names: Iterable[str]) -> References:
     """Reads the `sidecar` actions of checkpoints: footers, and of their rows only those that have one.
 
     Args:
         executor: Runs the reading.
-        checkpoints: The files of all checkpoints, each with its place in this sequence as its label.
-        is_asked_for: Tells whether it matters that a file is referred to.
+        checkpoints: The files of all checkpoints.
+        names: The files of the folder that it matters for.
 
     Raises:
         StorageError: The store is out of reach.
     """
-    found: set[str] = set()
-    left = list(checkpoints)
+    matters, found = frozenset(names), set[str]()
+    left = [FileRef(file.path, file.size, label, file.e_tag) for label, file in enumerate(checkpoints)]
     while True:
         try:
             for path in _paths(executor, left):
                 # The protocol keeps these files in one folder, so that only the name counts.
-                names = {text.rpartition("/")[2] for text in (path, unquote(path))}
-                found |= {name for name in names if is_asked_for(name)}
+                found |= matters.intersection(text.rpartition("/")[2] for text in (path, unquote(path)))
         except UnreadableFileError as error:
             if isinstance(error.__cause__, ObjectNotFoundError):
                 # The log is being cleaned up: what is gone refers to nothing.
@@ -312,21 +234,16 @@ def _paths(executor: Executor, checkpoints: Sequence[FileRef]) -> Iterator[str]:
             for batch in batches:
                 yield from _sidecar_paths(batch, executor)
     if texts:
-        yield from _paths_in_texts(executor, texts)
-
-
-def _paths_in_texts(executor: Executor, texts: tuple[FileRef, ...]) -> Iterator[str]:
-    whole: set[int] = set()
-    with closing(executor.execute(ScanJson(texts, _TOP))) as batches:
-        for batch in batches:
-            told = [valid_mask(found) for found in struct_fields(batch.column("metaData")).values()]
-            if any(mask.any() for mask in told):
-                whole.add(batch.column(FILE_LABEL)[0].as_py())
-            yield from _sidecar_paths(batch, executor)
-    for ref in texts:
-        if ref.label not in whole:
-            msg = f"{ref.path}: it has no metaData"
-            raise UnreadableFileError(msg, ref.path, ref.label)
+        whole: set[int] = set()
+        with closing(executor.execute(ScanJson(texts, _TOP))) as batches:
+            for batch in batches:
+                if any(valid_mask(found).any() for found in struct_fields(batch.column("metaData")).values()):
+                    whole.add(batch.column(FILE_LABEL)[0].as_py())
+                yield from _sidecar_paths(batch, executor)
+        for ref in texts:
+            if ref.label not in whole:
+                msg = f"{ref.path}: it has no metaData"
+                raise UnreadableFileError(msg, ref.path, ref.label)
 
 
 def _sidecar_paths(batch: pa.RecordBatch, executor: Executor) -> Iterator[str]:
@@ -341,58 +258,3 @@ def _sidecar_paths(batch: pa.RecordBatch, executor: Executor) -> Iterator[str]:
         msg = f"{place}: the paths of its sidecar actions are no texts"
         raise UnreadableFileError(msg, place)
     yield from paths.drop_null().to_pylist()
-
-
-# Requests of a clean-up: several at once, a bounded number ahead, their answers in order.
-
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-AT_ONCE = 4
-"""Requests that are under way at the same time."""
-
-
-class Requests:
-    """Threads that wait for the store, so that an interrupt reaches the caller. `close` ends them."""
-
-    def __init__(self, at_once: int = AT_ONCE) -> None:
-        self._at_once = at_once
-        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="delta-sidecar-vacuum")
-        self._clock = TripClock()
-
-    def each(self, ask: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Asks for each item. After a failure, or where the caller stops, nothing more is asked for.
-
-        Args:
-            ask: Makes the requests for one item, in a thread.
-            items: The items; they are taken as they are needed.
-        """
-        waiting: deque[tuple[TripClock, Future[R]]] = deque()
-        remaining = iter(items)
-        try:
-            while True:
-                while len(waiting) < self._at_once:
-                    try:
-                        item = next(remaining)
-                    except StopIteration:
-                        break
-                    clock = self._clock.fork()
-                    waiting.append((clock, self._pool.submit(run_in, clock, partial(ask, item))))
-                if not waiting:
-                    return
-                clock, future = waiting.popleft()
-                answer = future.result()
-                self._clock.join(clock)
-                yield answer
-        except Exception:
-            # What is under way comes to its end, so that nothing changes any more once the failure is told.
-            wait([future for _, future in waiting if not future.cancel()])
-            raise
-        finally:
-            for _, future in waiting:
-                future.cancel()
-
-    def close(self) -> None:
-        """Ends the threads. What is under way is not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)

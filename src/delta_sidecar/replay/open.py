@@ -22,7 +22,7 @@ from delta_sidecar.log.names import (
     last_checkpoint_version,
     listing_start,
 )
-from delta_sidecar.log.segment import ListedFile, LogSegment, LogSegmentBuilder
+from delta_sidecar.log.segment import ListedFile, LogListing, LogSegment
 from delta_sidecar.plan import NOTHING_AHEAD, Ahead, Consume, FileRef, ListFiles, ReadFiles
 from delta_sidecar.sidecar.names import (
     HIGHEST_VERSION,
@@ -133,9 +133,9 @@ def list_log(
 
 def read_listing(
     opening: Opening, hint: int | None = None, excluded: frozenset[str] = frozenset(), *, speculate: bool = False
-) -> Flow[LogSegmentBuilder]:
+) -> Flow[LogListing]:
     """Lists a log, from a version on or all of it."""
-    listing = LogSegmentBuilder(complete=hint is None, excluded=excluded, wanted=opening.version)
+    listing = LogListing(complete=hint is None, excluded=excluded, version=opening.version)
     after = None if hint is None else listing_start(hint)
     ahead = _likely_next(opening, hint) if speculate and hint is not None else NOTHING_AHEAD
     for batch in (yield Consume(ListFiles(LOG_FOLDER, after), ahead)):
@@ -145,7 +145,7 @@ def read_listing(
 
 def cut(
     opening: Opening,
-    listing: LogSegmentBuilder,
+    listing: LogListing,
     *,
     excluded: frozenset[str] = frozenset(),
     otherwise: Exception | None = None,
@@ -168,7 +168,7 @@ def cut(
         for absent in missing:
             if commit_path(absent) not in found:
                 raise otherwise or _absent(opening, version, absent)
-    return listing.build(version)
+    return listing.segment(version)
 
 
 def _likely_next(opening: Opening, hint: int) -> Ahead:
@@ -182,7 +182,7 @@ def _likely_next(opening: Opening, hint: int) -> Ahead:
     return Ahead(tuple(map(FileRef, (SIDECAR_FOLDER + manifest_name(hint), *paths))), heads=(commit_path(hint),))
 
 
-def _newest_sidecar(opening: Opening, listing: LogSegmentBuilder, version: int, excluded: frozenset[str]) -> int:
+def _newest_sidecar(opening: Opening, listing: LogListing, version: int, excluded: frozenset[str]) -> int:
     found = listed_sidecars(listing.sidecars, version, excluded) if opening.sidecars else []
     return found[0].version if found else -1
 

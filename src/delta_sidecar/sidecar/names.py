@@ -20,6 +20,9 @@ ColumnPath = tuple[str, ...]
 
 HIGHEST_VERSION = 2**63 - 1
 
+TEMPORARY_NAME = re.compile(r"(?P<target>v(?P<version>0|[1-9][0-9]{0,18})\.[a-z0-9.-]+)\.tmp-[0-9a-f]{1,64}")
+"""A draft of a file, which some stores write first."""
+
 
 class SidecarFileKind(Enum):
     """The kinds of files of a metadata sidecar."""

@@ -33,7 +33,7 @@ from delta_sidecar.errors import DeltaSidecarError, ObjectNotFoundError, OptionE
 from delta_sidecar.events import CheckpointTriggered, Events
 from delta_sidecar.execute import open_executor
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_path, last_checkpoint_version, listing_start
-from delta_sidecar.log.segment import ListedFile, LogSegmentBuilder
+from delta_sidecar.log.segment import ListedFile, LogListing
 from delta_sidecar.replay.bases.choice import bases_of, distrust
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.build.driver import build_sidecar
@@ -356,17 +356,17 @@ def due_state(store: Store, version: int) -> DueState:
 
 
 def _listed(store: Store, version: int) -> LogSegment:
-    builder = LogSegmentBuilder(complete=False)
+    listing = LogListing(complete=False)
     for after in (listing_start(version), None):
         for page in store.list(LOG_FOLDER, after=after):
-            builder.add_all(map(_file, page))
-        segment = builder.build(builder.latest)
+            listing.add_all(map(_file, page))
+        segment = listing.segment(listing.latest)
         if version in segment.commits:
             return segment
-    for missing in builder.missing(max(builder.latest, version), _MOST_PROBED, version - 1):
+    for missing in listing.missing(max(listing.latest, version), _MOST_PROBED, version - 1):
         with suppress(ObjectNotFoundError):
-            builder.add(_file(store.head(commit_path(missing))))
-    return builder.build(builder.latest)
+            listing.add(_file(store.head(commit_path(missing))))
+    return listing.segment(listing.latest)
 
 
 def _file(found: ObjectMeta) -> ListedFile:
