@@ -48,6 +48,7 @@ class SeenSet:
         self._seen = _Layer()
         self._later = _Layer()
         self._whole: list[pa.BinaryArray] | None = []
+        self._whole_bytes = 0
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -55,7 +56,7 @@ class SeenSet:
     @property
     def nbytes(self) -> int:
         """The memory it holds."""
-        return self._seen.nbytes + self._later.nbytes + self._whole_bytes()
+        return self._seen.nbytes + self._later.nbytes + self._whole_bytes
 
     @property
     def tier(self) -> Tier:
@@ -121,19 +122,17 @@ class SeenSet:
         new = batch.in_first_order(fresh)
         if self._whole is not None:
             self._whole.append(keys.filter(booleans(new)))
+            self._whole_bytes += self._whole[-1].nbytes
         self._keep_to_limit()
         return new
 
     def _keep_to_limit(self) -> None:
         if self._whole is not None and self.nbytes > self._limit // 3:
-            self._whole = None
+            self._whole, self._whole_bytes = None, 0
         # Merging makes a copy.
         for layer in sorted((self._seen, self._later), key=lambda layer: layer.in_memory, reverse=True):
             if self._seen.in_memory + self._later.in_memory > self._limit // 2:
                 layer.spill()
-
-    def _whole_bytes(self) -> int:
-        return sum(keys.nbytes for keys in self._whole or ())
 
 
 class _Layer:
