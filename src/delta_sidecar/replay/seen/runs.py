@@ -125,6 +125,8 @@ def find(fingerprints: Fingerprints, digests_at: Callable[[Rows], Digests], keys
 def merged(runs: Sequence[Run]) -> Run:
     """One run of all that is in runs, made block by block: beside it there is little more than the runs."""
     count = sum(map(len, runs))
+    if count <= BLOCK_KEYS:
+        return _sorted(_joined(runs))
     fingerprints, digests = _words(count), _words(2 * count).reshape(-1, 2)
     end = 0
     for block in in_order([run.blocks() for run in runs]):
@@ -147,15 +149,18 @@ def in_order(streams: Sequence[Iterator[Run]]) -> Iterator[Run]:
             if rest is not None:
                 left.append((rest, stream))
         heads = left
-        both = _joined(pieces)
-        order = np.argsort(both.fingerprints, kind="stable")
-        yield Run(both.fingerprints[order], both.digests[order])
+        yield _sorted(_joined(pieces))
 
 
 def _joined(parts: Sequence[Run]) -> Run:
     if len(parts) == 1:
         return parts[0]
     return Run(np.concatenate([part.fingerprints for part in parts]), np.concatenate([part.digests for part in parts]))
+
+
+def _sorted(run: Run) -> Run:
+    order = np.argsort(run.fingerprints, kind="stable")
+    return Run(run.fingerprints[order], run.digests[order])
 
 
 def _words(count: int) -> NDArray[np.uint64]:
