@@ -158,12 +158,10 @@ class StateMachinePhase(Generic[T]):
     @property
     def step(self) -> Consume | PartialResult | Terminus[T]:
         """What comes next. A flow that was not begun yet is, and reads nothing by that."""
-        if self._step is None and self._flow is not None:
-            flow, self._flow = self._flow, None
-            self._step = _advance(flow.__next__)
-            self._flow = flow
         if self._step is None:
-            raise RuntimeError(_GONE_ON)
+            flow = self._take_flow()
+            self._step = _advance(flow.send, None)
+            self._flow = flow
         return self._step
 
     @property
@@ -193,12 +191,12 @@ class StateMachinePhase(Generic[T]):
             batches: Its batches, where the step is a `Consume`: the flow takes as many as it needs.
         """
         flow = self._suspended()
-        return StateMachinePhase(flow, _advance(lambda: flow.send(batches)))
+        return StateMachinePhase(flow, _advance(flow.send, batches))
 
     def fail(self, error: Exception) -> StateMachinePhase[T]:
         """Goes on where the plan failed; raises the error, or a clearer one, where the flow cannot."""
         flow = self._suspended()
-        return StateMachinePhase(flow, _advance(lambda: flow.throw(error)))
+        return StateMachinePhase(flow, _advance(flow.throw, error))
 
     def run_to_terminal(self, executor: Executor) -> T:
         """Runs the flow to its end, passing over its batches, and gives its value."""
@@ -211,7 +209,12 @@ class StateMachinePhase(Generic[T]):
             flow.close()
 
     def _suspended(self) -> Flow[T]:
-        if isinstance(self.step, Terminus) or self._flow is None:
+        if isinstance(self.step, Terminus):
+            raise RuntimeError(_GONE_ON)
+        return self._take_flow()
+
+    def _take_flow(self) -> Flow[T]:
+        if self._flow is None:
             raise RuntimeError(_GONE_ON)
         flow, self._flow = self._flow, None
         return flow
@@ -220,9 +223,9 @@ class StateMachinePhase(Generic[T]):
 _GONE_ON = "this phase has gone on already, or is the last: take the one that followed it"
 
 
-def _advance(go_on: Callable[[], Consume | PartialResult]) -> Consume | PartialResult | Terminus[Any]:
+def _advance(resume: Callable[[Any], Any], value: object) -> Consume | PartialResult | Terminus[Any]:
     try:
-        return go_on()
+        return resume(value)  # type: ignore[no-any-return]
     except StopIteration as end:
         return Terminus(end.value)
 
@@ -241,10 +244,10 @@ class StateMachineIterator(Generic[T]):
     def __init__(self, start: Flow[T] | StateMachinePhase[T], executor: Executor) -> None:
         self._executor = executor
         self._end: Terminus[T] | None = None
-        self._batches = self._run(start if isinstance(start, StateMachinePhase) else StateMachinePhase(start))
+        self._batches = self._run(start)
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
+    def __iter__(self) -> Batches:
+        return self._batches
 
     def __next__(self) -> pa.RecordBatch:
         return next(self._batches)
@@ -266,29 +269,34 @@ class StateMachineIterator(Generic[T]):
 
     def run_to_terminal(self) -> T:
         """Runs to the end, passing over the batches, and gives the flow's value."""
-        for _ in self._batches:
-            pass
+        with closing(self):
+            for _ in self:
+                pass
         return self.into_terminal()
 
-    def _run(self, phase: StateMachinePhase[T]) -> Batches:
+    def _run(self, start: Flow[T] | StateMachinePhase[T]) -> Batches:
+        step: Consume | PartialResult | Terminus[T]
+        if isinstance(start, StateMachinePhase):
+            step, flow = start.step, start._take_flow()  # noqa: SLF001 - the phase is handed over
+        else:
+            step, flow = _advance(start.send, None), start
         try:
-            while not isinstance(step := phase.step, Terminus):
+            while not isinstance(step, Terminus):
                 try:
-                    if isinstance(step, PartialResult):
-                        with closing(self._execute(step)) as batches:
-                            yield from batches
-                        following = phase.next()
+                    if isinstance(step, Consume):
+                        batches = self._executor.execute(step.plan, step.ahead)
                     else:
-                        with closing(self._executor.execute(step.plan, step.ahead)) as batches:
-                            following = phase.next(batches)
-                except Exception as error:
-                    if not phase.is_suspended:
-                        raise
-                    following = phase.fail(error)
-                phase = following
+                        run = self._executor.execute_parallel if step.parallel else self._executor.execute
+                        with closing(run(step.plan)) as batches:
+                            yield from batches
+                except Exception as error:  # noqa: BLE001 - raised in the flow, which knows what it means
+                    step = _advance(flow.throw, error)
+                    continue
+                if isinstance(step, Consume):
+                    with closing(batches):
+                        step = _advance(flow.send, batches)
+                else:
+                    step = _advance(flow.send, None)
             self._end = step
         finally:
-            phase.close()
-
-    def _execute(self, step: PartialResult) -> Batches:
-        return self._executor.execute_parallel(step.plan) if step.parallel else self._executor.execute(step.plan)
+            flow.close()
