@@ -147,15 +147,5 @@ def _epoch(value: object, type: pa.TimestampType) -> int:  # noqa: A002
 DIGEST_LENGTH = 32
 """Characters of a digest."""
 
-
-def xxh3_128(data: bytes | memoryview) -> str:
-    """The XXH3 digest of 128 bits, in small hexadecimal digits."""
-    return xxhash.xxh3_128_hexdigest(data)
-
-
-def xxh3_128_of(pieces: Iterable[bytes | memoryview]) -> str:
-    """The same of pieces one after another."""
-    digest = xxhash.xxh3_128()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()
+xxh3_128 = xxhash.xxh3_128_hexdigest
+"""The XXH3 digest of 128 bits, in small hexadecimal digits."""

@@ -48,7 +48,7 @@ def test_primitive_types(name: str) -> None:
         schema = schema_of(struct(field("c", name, nullable=nullable)))
         assert schema.logical == schema.physical == pa.schema([pa.field("c", TYPES[name], nullable=nullable)])
     assert schema.physical_names == {("c",): ("c",)}
-    assert schema.bounded_types() == ({("c",): TYPES[name]})
+    assert schema.bounded_types == ({("c",): TYPES[name]})
 
 
 def test_nested_types() -> None:
@@ -61,13 +61,13 @@ def test_nested_types() -> None:
     assert schema.logical.field("a").type == pa.list_(pa.field("element", arrow, nullable=False))
     assert schema.logical.field("m").type.item_type == schema.logical.field("a").type
     assert schema.physical_names.keys() == {("s",), ("s", "x"), ("s", "y.z"), ("s", "y.z", "deep"), ("a",), ("m",)}
-    assert schema.bounded_types() == {("s", "x"): pa.int64(), ("s", "y.z", "deep"): pa.date32()}
+    assert schema.bounded_types == {("s", "x"): pa.int64(), ("s", "y.z", "deep"): pa.date32()}
 
 
 def test_a_variant_is_a_struct_without_columns_of_its_own() -> None:
     schema = schema_of(struct(field("v", "variant")))
     assert pa.types.is_struct(schema.logical.field("v").type)
-    assert schema.bounded_types() == {}
+    assert schema.bounded_types == {}
 
 
 @pytest.mark.parametrize("nullable", [True, False])
@@ -93,7 +93,7 @@ def test_column_mapping(mode: str, protocol: Protocol) -> None:
     assert schema.physical_names[("s", "x")] == ("col-2", "col-3")
     assert (schema.partition_columns, schema.physical_partition_columns) == (("a b",), ("col-1",))
     assert schema.physical.field("col-1").metadata[b"PARQUET:field_id"] == b"1"
-    assert schema.bounded_types() == {("col-1",): pa.string(), ("col-2", "col-3"): pa.int64()}
+    assert schema.bounded_types == {("col-1",): pa.string(), ("col-2", "col-3"): pa.int64()}
 
 
 @pytest.mark.parametrize("protocol", [Protocol(1, 2), Protocol(3, 7, ("deletionVectors",)), Protocol(3, 7)])
@@ -114,7 +114,7 @@ def test_columns_whose_bounds_cannot_be_compared() -> None:
     root = struct(field("w", "long", **changed), field("c", "string", **collated), field("k", "long"))
     schema = schema_of(root)
     assert schema.incomparable == {("w",), ("c",)}
-    assert schema.bounded_types() == {("k",): pa.int64()}
+    assert schema.bounded_types == {("k",): pa.int64()}
 
 
 def test_partition_columns_are_found_whatever_their_case() -> None:

@@ -97,18 +97,18 @@ def test_a_base_with_a_gap_after_it_is_none() -> None:
     segment = built(*commits(0, 1, 3, 4, 5), classic(1), classic(4), classic(2)).segment(5)
     assert [checkpoint.version for checkpoint in segment.checkpoints] == [4, 2]
     assert not segment.from_start
-    assert tuple(segment.tail(4)) == ((5, commit_path(5), len(commit_path(5))),)
+    assert next(segment.tail(4).windows()) == ((5, commit_path(5), len(commit_path(5))),)
 
 
 def test_the_log_without_a_checkpoint_starts_at_zero() -> None:
     segment = built(*commits(0, 1, 2), checksum_path(1), checksum_path(9)).segment(1)
     assert (segment.version, segment.checkpoints, segment.from_start, segment.checksums) == (1, (), True, {1})
-    assert [version for version, _, _ in segment.tail(-1)] == [1, 0]
+    assert [version for version, _, _ in next(segment.tail(-1).windows())] == [1, 0]
 
 
 def test_a_checkpoint_may_stand_alone() -> None:
     segment = built(classic(7)).segment(7)
-    assert (segment.version, segment.from_start, tuple(segment.tail(7))) == (7, False, ())
+    assert (segment.version, segment.from_start, tuple(segment.tail(7).windows())) == (7, False, ())
     assert [checkpoint.version for checkpoint in segment.checkpoints] == [7]
 
 
@@ -175,5 +175,6 @@ def test_the_order_of_a_listing_does_not_matter(names: set[str], random: object,
 def test_every_base_has_every_commit_after_it(names: set[str], version: int) -> None:
     segment = built(*names).segment(version)
     for base in [checkpoint.version for checkpoint in segment.checkpoints] + [-1] * segment.from_start:
-        assert [at for at, _, _ in segment.tail(base)] == list(range(version, base, -1))
-        assert {path for _, path, _ in segment.tail(base)} <= names
+        (commits,) = list(segment.tail(base).windows()) or [()]
+        assert [at for at, _, _ in commits] == list(range(version, base, -1))
+        assert {path for _, path, _ in commits} <= names

@@ -122,8 +122,11 @@ class BrokenLog:
         return found
 
     def _in_place_of_sidecars(self) -> AbstractContextManager[Any]:
-        found = SimpleNamespace(of=lambda listed, _: self.bases[listed.name])
+        found = SimpleNamespace(of=self._of)
         return mock.patch.object(replays, "SidecarBase", found)
+
+    def _of(self, _segment: object, version: int, tier: int) -> Any:  # noqa: ANN401
+        return self.bases[manifest_name(version) if tier == 1 else sidecar_name(version)]
 
     def _answer(self, plan: Plan) -> Any:  # noqa: ANN401
         first = plan.paths[0] if isinstance(plan, ReadFiles) else plan.files[0].path

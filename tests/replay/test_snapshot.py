@@ -38,7 +38,7 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.log.actions import TABLE_SCHEMA
 from delta_sidecar.log.names import LAST_CHECKPOINT, checksum_path, commit_path
-from delta_sidecar.plan import Ahead, Consume, FileRef, ListFiles, Piece, ReadFiles, ScanJson, StateMachinePhase
+from delta_sidecar.plan import Ahead, Consume, FileRef, ListFiles, ReadFiles, ScanJson, StateMachinePhase
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
 
@@ -147,15 +147,14 @@ def test_commits_are_looked_through_newest_first_and_kept() -> None:
 
 def test_along_with_commits_the_base_is_asked_for_where_it_will_be_read() -> None:
     entries = [*commits(4, 7), (checkpoint_path(4), 9), (checksum_path(6), 1)]
-    piece = Piece("f", 0, 9, "d")
-    wholly = replace(OPENING, whole_base=True, pieces=lambda base: (piece,) if base.version == 4 else ())
+    wholly = replace(OPENING, whole_base=True)
     footers = (FileRef(checkpoint_path(4), 9),)
     phase = opened(entries, opening=wholly)
     assert looks_at(phase) == "read 6.crc"
-    assert (ahead(phase).footers, ahead(phase).pieces) == (footers, (piece,))
+    assert ahead(phase).footers == footers
     phase = phase.next(iter([]))
     assert looks_at(phase) == "table in 7 6 5"
-    assert ahead(phase) == Ahead(footers=footers, pieces=(piece,))
+    assert ahead(phase) == Ahead(footers=footers)
     assert ahead(opened(entries).next(iter([]))) == Ahead()
 
 

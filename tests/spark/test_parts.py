@@ -21,9 +21,9 @@ from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.actions import ADD_SCHEMA
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.plan import StateMachineIterator
+from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.replay.witnesses import VersionProof
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.spark.build.parts import PartWriter, actions_of, joined_records
 from delta_sidecar.spark.spark_errors import build_failure, build_failures
@@ -57,7 +57,7 @@ def written(root: Path, count: int = 10) -> tuple[PartWriter, Manifest, pa.Recor
     opening = Opening(store.url, None, whole_tail=True, whole_base=True, sidecars=False)
     snapshot = StateMachineIterator(open_snapshot(opening), LocalExecutor(store)).run_to_terminal()
     layout = lay_out(snapshot, bucket="hour")
-    maker = RowMaker(layout, snapshot.columns.instants(), "spark")
+    maker = RowMaker(layout, snapshot.columns.instants, "spark")
     rows = [{**each["add"], "partitionValues": list(each["add"]["partitionValues"].items())} for each in actions]
     rows = [{**row, "tags": list(row["tags"].items())} for row in rows]
     writer = PartWriter(store, maker, 0, "abc", rows_per_group=2)

@@ -137,7 +137,7 @@ class _LocalBuilder(SidecarBuilder):
         Rows that prove too large to be sorted are read again, and sorted without their statistics.
         """
         options, snapshot = self._options, plan.snapshot
-        maker = RowMaker(plan.layout, snapshot.columns.instants(), sample.stats_format)
+        maker = RowMaker(plan.layout, snapshot.columns.instants, sample.stats_format)
         threads = sort_threads(sample.row_bytes, len(maker.schema), options.memory, options.threads)
         write = partial(self._written, plan, expected_files(self._store, snapshot))
         if threads:

@@ -25,9 +25,9 @@ from delta_sidecar.log.names import checksum_path, read_checksum
 from delta_sidecar.options import SCAN_OPTIONS, resolve, size, whole_number
 from delta_sidecar.plan import ReadFiles, run_flow
 from delta_sidecar.predicate.tree import written
+from delta_sidecar.replay.bases.sidecar import ProofFiles, VersionProof, by_path
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.replay.witnesses import ProofFiles, VersionProof, by_path
 from delta_sidecar.sidecar.manifest import Manifest, SidecarFile, SortColumn
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 from delta_sidecar.sidecar.schema import type_name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, SidecarError
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.replay.witnesses import VersionProof
+from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.sidecar.groups import RowGroups
 from delta_sidecar.sidecar.manifest import LARGEST_DOCUMENT, Manifest, decode_manifest, decode_segment
 from delta_sidecar.sidecar.names import manifest_name

@@ -298,7 +298,7 @@ def sampled(snapshot: Snapshot, layout: PlannedLayout, executor: Executor) -> Sa
     actions = _first_actions(snapshot, layout, executor)
     if actions is None:
         return Sample(DEFAULT_STATS_FORMAT, 0)
-    instants, statistics = snapshot.columns.instants(), layout.schema.statistics
+    instants, statistics = snapshot.columns.instants, layout.schema.statistics
     _, texts = RowMaker(layout, instants, DEFAULT_STATS_FORMAT).without_statistics(actions)
     texts = texts.drop_null()
     stats_format = DEFAULT_STATS_FORMAT

@@ -40,6 +40,9 @@ class TableSchema:
         incomparable: Logical paths of columns whose bounds in the log cannot be compared with a value of the column:
             those with a collation (another order than that of bytes), and those whose type has changed (the bounds
             of older files were rounded as the old type).
+        physical_partition_columns: Names of the partition columns as the log has them.
+        bounded_types: Arrow type of every column that may have comparable bounds in the log, by its physical path.
+        instants: Physical paths of the columns of type `timestamp`, which are in UTC (`timestamp_ntz` is not).
         unknown_changes: Changes of types, under type widening, that this reader does not know.
     """
 
@@ -49,27 +52,10 @@ class TableSchema:
     partition_columns: tuple[str, ...]
     column_mapping: str
     incomparable: frozenset[ColumnPath]
+    physical_partition_columns: tuple[str, ...]
+    bounded_types: Mapping[ColumnPath, pa.DataType]
+    instants: frozenset[ColumnPath]
     unknown_changes: tuple[TypeChange, ...] = ()
-
-    @property
-    def physical_partition_columns(self) -> tuple[str, ...]:
-        """Names of the partition columns as the log has them."""
-        return tuple(self.physical_names[(name,)][0] for name in self.partition_columns)
-
-    def instants(self) -> frozenset[ColumnPath]:
-        """Physical paths of the columns of type `timestamp`, which are in UTC (`timestamp_ntz` is not)."""
-        moment = pa.timestamp("us", "UTC")
-        paths = self.physical_names.items()
-        return frozenset(physical for logical, physical in paths if type_at(self.logical, logical) == moment)
-
-    def bounded_types(self) -> dict[ColumnPath, pa.DataType]:
-        """Arrow type of every column that may have comparable bounds in the log, by its physical path."""
-        types: dict[ColumnPath, pa.DataType] = {}
-        for logical, physical in self.physical_names.items():
-            kind = type_at(self.logical, logical)
-            if not pa.types.is_nested(kind) and logical not in self.incomparable:
-                types[physical] = kind
-        return types
 
 
 def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSchema:
@@ -90,6 +76,8 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
     if mode == "none":
         # The log has partition values under the names in metaData, even if their case in the schema differs.
         walk.names |= {(name,): (raw,) for name, raw in zip(partition_columns, metadata.partition_columns, strict=True)}
+    types = {physical: walk.types[path] for path, physical in walk.names.items()}
+    incomparable = {walk.names[path] for path in walk.incomparable}
     return TableSchema(
         logical=pa.schema(list(logical)),
         physical=pa.schema(list(physical)),
@@ -97,6 +85,11 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
         partition_columns=partition_columns,
         column_mapping=mode,
         incomparable=frozenset(walk.incomparable),
+        physical_partition_columns=tuple(walk.names[(name,)][0] for name in partition_columns),
+        bounded_types={
+            path: kind for path, kind in types.items() if path not in incomparable and not pa.types.is_nested(kind)
+        },
+        instants=frozenset(path for path, kind in types.items() if kind == _PRIMITIVES["timestamp"]),
         unknown_changes=tuple(change for change in walk.changes if not change.is_known),
     )
 
@@ -124,6 +117,7 @@ class _Walk:
         self.mapped = mode != "none"
         self.by_id = mode == "id"
         self.names: dict[ColumnPath, ColumnPath] = {}
+        self.types: dict[ColumnPath, pa.DataType] = {}
         self.incomparable: set[ColumnPath] = set()
         self.changes: list[TypeChange] = []
 
@@ -149,6 +143,8 @@ class _Walk:
                 self.incomparable.add(inner_logical)
         self.changes.extend(type_changes(".".join(inner_logical or (name,)), metadata))
         kind, kind_physical, extra = self._type(node["type"], inner_logical, inner_physical)
+        if inner_logical is not None:
+            self.types[inner_logical] = kind
         kept = {str(key): json.dumps(value) for key, value in metadata.items()}
         if self.by_id or (self.mapped and "delta.columnMapping.id" in metadata):
             kept["PARQUET:field_id"] = str(metadata["delta.columnMapping.id"])

@@ -66,22 +66,18 @@ class Tail:
     def __len__(self) -> int:
         return max(0, self.newest - self.base)
 
-    def __iter__(self) -> Iterator[Commit]:
-        return self._commits(self.newest, self.base)
-
     @property
     def nbytes(self) -> int:
         """Total size of the commits."""
         first = self.commits.first
         return sum(self.commits.sizes[self.base + 1 - first : self.newest + 1 - first]) if self else 0
 
-    def window(self) -> tuple[Commit, ...]:
-        """The newest commits, at most `WINDOW`."""
-        return tuple(self._commits(self.newest, max(self.base, self.newest - WINDOW)))
-
-    def rest(self) -> Tail:
-        """The tail below the window."""
-        return self.up_to(self.newest - WINDOW)
+    def windows(self) -> Iterator[tuple[Commit, ...]]:
+        """The commits, at most `WINDOW` at a time."""
+        first, sizes = self.commits.first, self.commits.sizes
+        for newest in range(self.newest, self.base, -WINDOW):
+            versions = range(newest, max(self.base, newest - WINDOW), -1)
+            yield tuple((version, commit_path(version), sizes[version - first]) for version in versions)
 
     def up_to(self, version: int) -> Tail:
         """The tail up to a version."""
@@ -90,9 +86,6 @@ class Tail:
     def above(self, version: int) -> Tail:
         """The tail above a version."""
         return replace(self, base=max(self.base, version))
-
-    def _commits(self, newest: int, base: int) -> Iterator[Commit]:
-        return ((version, commit_path(version), self.commits.size(version)) for version in range(newest, base, -1))
 
 
 class ListedCommits:
@@ -265,15 +258,15 @@ class LogListing:
     _parts: dict[tuple[int, int], dict[int, ListedFile]] = field(default_factory=lambda: defaultdict(dict))
     _tagged: tuple[int, str | None] = (-1, None)
 
-    def add_all(self, listed: Iterable[ListedFile]) -> None:
-        """Adds a page of the listing."""
-        for file in listed:
-            self.add(file)
-
     def add_page(self, page: pa.RecordBatch) -> None:
         """Takes a page of the listing, as a plan gives it."""
         columns = (page.column(name).to_pylist() for name in ("path", "size", "last_modified", "e_tag"))
         self.add_all(starmap(ListedFile, zip(*columns, strict=True)))
+
+    def add_all(self, listed: Iterable[ListedFile]) -> None:
+        """Takes listed files."""
+        for file in listed:
+            self.add(file)
 
     def add(self, file: ListedFile) -> None:
         """Takes one listed file."""

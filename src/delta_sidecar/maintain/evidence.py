@@ -28,7 +28,6 @@ from delta_sidecar.replay.bases.choice import distrust
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.files import struct_fields
-from delta_sidecar.replay.open import ListedSidecar
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, LARGEST_DOCUMENT, decode_manifest
 from delta_sidecar.sidecar.names import HIGHEST_VERSION, TEMPORARY_NAME, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
@@ -133,7 +132,7 @@ class Evidence:
         """
         if version > self.segment.version:
             return f"the table has no version {version}"
-        return distrust(SidecarBase.of(ListedSidecar(version, 2 if by_footer else 1), self.segment), self.executor)
+        return distrust(SidecarBase.of(self.segment, version, 2 if by_footer else 1), self.executor)
 
     def manifest(self, file: FolderFile) -> ReadManifest | None:
         """Reads a manifest; None where it is gone."""

@@ -210,7 +210,7 @@ class StateMachinePhase(Generic[T]):
 
     def _suspended(self) -> Flow[T]:
         if isinstance(self.step, Terminus):
-            raise RuntimeError(_GONE_ON)
+            raise RuntimeError(_GONE_ON)  # noqa: TRY004 - a state, not a type
         return self._take_flow()
 
     def _take_flow(self) -> Flow[T]:

@@ -208,8 +208,8 @@ class _TailCounter:
     def count(self, commits: Tail, *, kept_only: bool = True) -> Flow[Tail]:
         """Counts commits, as far as they were kept or all of them; gives those that are left."""
         live = LiveAdds(self.seen, self.request.columns, self.request.pruning)
-        while commits:
-            plan = replace(live_adds_plan(commits, self.request.columns), keep=True, kept_only=kept_only)
+        for window in commits.windows():
+            plan = replace(live_adds_plan(window, self.request.columns), keep=True, kept_only=kept_only)
             before = len(self.versions)
             try:
                 for batch in (yield Consume(plan)):
@@ -220,12 +220,11 @@ class _TailCounter:
                 raise_commit_failure(self.request.table, error)
                 raise
             live.flush()
-            if len(self.versions) - before < len(commits.window()):
+            if len(self.versions) - before < len(window):
                 self.reach = min(self.versions, default=commits.newest + 1) - 1
                 return commits.up_to(self.reach)
-            commits = commits.rest()
         self.reach = commits.base
-        return commits
+        return commits.up_to(commits.base)
 
     def over(self, state: _State) -> Counts:
         """The commits together with the state before them."""
@@ -337,7 +336,7 @@ def _cost(base: object) -> int | None:
 
 
 def _is_small(commits: Tail) -> bool:
-    return all(size <= _ONE_REQUEST for _, _, size in commits.window())
+    return all(size <= _ONE_REQUEST for _, _, size in next(commits.windows(), ()))
 
 
 def _counts_of(files: pa.RecordBatch) -> Counts:

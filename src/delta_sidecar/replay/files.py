@@ -53,7 +53,7 @@ class FileColumns:
     def of(cls, schema: TableSchema, columns: Iterable[str] = FILE_SCHEMA.names) -> Self:
         """Makes batches with some columns, and those that tell files apart, of the files of a table."""
         partitions = zip(schema.partition_columns, schema.physical_partition_columns, strict=True)
-        return cls(tuple(partitions), schema.instants(), REQUIRED_COLUMNS | frozenset(columns))
+        return cls(tuple(partitions), schema.instants, REQUIRED_COLUMNS | frozenset(columns))
 
     def fields(self) -> tuple[str, ...]:
         """Fields of the action that a batch is made of."""

@@ -24,25 +24,26 @@ from delta_sidecar.log.names import (
 )
 from delta_sidecar.log.segment import ListedFile, LogListing, LogSegment
 from delta_sidecar.plan import NOTHING_AHEAD, Ahead, Consume, FileRef, ListFiles, ReadFiles
-from delta_sidecar.sidecar.names import (
-    HIGHEST_VERSION,
-    SidecarFileKind,
-    manifest_name,
-    parse_sidecar_name,
-    sidecar_name,
-)
+from delta_sidecar.sidecar.names import HIGHEST_VERSION, listed_sidecars, manifest_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from delta_sidecar.plan import Flow, Piece
-    from delta_sidecar.replay.bases.base import Base
+    from delta_sidecar.plan import Flow
+    from delta_sidecar.predicate import Predicate
 
 _HINT_BYTES = 1 << 20
 _PROBED_AT_ONCE = 10
 
 NO_HINT = -1
 """Lists the whole log without asking `_last_checkpoint`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a scan asks for, not yet bound to a table."""
+
+    predicate: Predicate | None
+    columns: tuple[str, ...]
+    sidecar_groups_at_once: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Opening:
         refuse: Whether a table that asks its readers for more than this library can do is refused; else it is opened
             all the same, to be looked at and not to be scanned.
         sidecars: Whether metadata sidecars count as bases.
-        pieces: Tells which pieces of a trusted base will be read, where all that matches in it will be.
+        question: What a scan will ask a trusted base for, where all that matches in it will be read; None: unknown.
         segment: The log, where it is listed already, cut at the version to read; None to list it.
         events: Listeners.
     """
@@ -72,7 +73,7 @@ class Opening:
     hint: int | None = None
     refuse: bool = True
     sidecars: bool = True
-    pieces: Callable[[Base], tuple[Piece, ...]] | None = field(default=None, repr=False)
+    question: Question | None = field(default=None, repr=False)
     segment: LogSegment | None = field(default=None, repr=False)
     events: Events = field(default_factory=Events, repr=False, compare=False)
 
@@ -120,7 +121,8 @@ def list_log(
     while True:
         listing = yield from read_listing(opening, hint, excluded, speculate=speculate)
         version = listing.latest if opening.version is None else opening.version
-        sidecar = _newest_sidecar(opening, listing, version, excluded)
+        sidecars = listed_sidecars(listing.sidecars, version, excluded) if opening.sidecars else []
+        sidecar = sidecars[0][0] if sidecars else -1
         if hint is not None and sidecar < hint and not listing.checkpoints(version):
             hint = None
         elif hint is not None and 0 <= sidecar < hint:
@@ -128,7 +130,7 @@ def list_log(
             hint = sidecar
         else:
             break
-    return (yield from cut(opening, listing, excluded=excluded, otherwise=otherwise))
+    return (yield from cut(opening, listing, otherwise=otherwise))
 
 
 def read_listing(
@@ -136,20 +138,25 @@ def read_listing(
 ) -> Flow[LogListing]:
     """Lists a log, from a version on or all of it."""
     listing = LogListing(complete=hint is None, excluded=excluded, version=opening.version)
-    after = None if hint is None else listing_start(hint)
-    ahead = _likely_next(opening, hint) if speculate and hint is not None else NOTHING_AHEAD
+    after, ahead = None, NOTHING_AHEAD
+    if hint is not None:
+        after = listing_start(hint)
+        if speculate:
+            last = hint + opening.speculation
+            last = last if opening.version is None else min(last, opening.version)
+            paths = [checksum_path(hint), *map(commit_path, range(hint + 1, last + 1))]
+            heads: tuple[str, ...] = ()
+            if opening.sidecars and hint <= HIGHEST_VERSION:
+                # A metadata sidecar is mostly written along with a checkpoint.
+                paths.insert(0, SIDECAR_FOLDER + manifest_name(hint))
+                heads = (commit_path(hint),)
+            ahead = Ahead(tuple(map(FileRef, paths)), heads=heads)
     for batch in (yield Consume(ListFiles(LOG_FOLDER, after), ahead)):
         listing.add_page(batch)
     return listing
 
 
-def cut(
-    opening: Opening,
-    listing: LogListing,
-    *,
-    excluded: frozenset[str] = frozenset(),
-    otherwise: Exception | None = None,
-) -> Flow[LogSegment]:
+def cut(opening: Opening, listing: LogListing, *, otherwise: Exception | None = None) -> Flow[LogSegment]:
     """Cuts a listing at the version to read. Commits that it skipped are asked for by name: it may be stale."""
     table, version = opening.table, listing.latest if opening.version is None else opening.version
     if listing.is_empty:
@@ -158,8 +165,8 @@ def cut(
     if version > listing.latest or version < 0:
         msg = f"{table} has no version {version}; its newest is {listing.latest}"
         raise VersionNotFoundError(msg)
-    sidecar = _newest_sidecar(opening, listing, version, excluded)
-    while missing := listing.missing(version, _PROBED_AT_ONCE, sidecar):
+    sidecars = listed_sidecars(listing.sidecars, version, listing.excluded) if opening.sidecars else []
+    while missing := listing.missing(version, _PROBED_AT_ONCE, sidecars[0][0] if sidecars else -1):
         found: set[str] = set()
         for batch in (yield Consume(ReadFiles(tuple(map(commit_path, missing))))):
             path, size = batch.column("path")[0].as_py(), batch.column("size")[0].as_py()
@@ -169,22 +176,6 @@ def cut(
             if commit_path(absent) not in found:
                 raise otherwise or _absent(opening, version, absent)
     return listing.segment(version)
-
-
-def _likely_next(opening: Opening, hint: int) -> Ahead:
-    last = hint + opening.speculation
-    if opening.version is not None:
-        last = min(last, opening.version)
-    paths = [checksum_path(hint), *map(commit_path, range(hint + 1, last + 1))]
-    if not opening.sidecars or hint > HIGHEST_VERSION:
-        return Ahead(tuple(map(FileRef, paths)))
-    # A metadata sidecar is mostly written along with a checkpoint.
-    return Ahead(tuple(map(FileRef, (SIDECAR_FOLDER + manifest_name(hint), *paths))), heads=(commit_path(hint),))
-
-
-def _newest_sidecar(opening: Opening, listing: LogListing, version: int, excluded: frozenset[str]) -> int:
-    found = listed_sidecars(listing.sidecars, version, excluded) if opening.sidecars else []
-    return found[0].version if found else -1
 
 
 def _absent(opening: Opening, version: int, missing: int) -> Exception:
@@ -200,43 +191,3 @@ def _absent(opening: Opening, version: int, missing: int) -> Exception:
         f"covers it. Restore the file, or read an older version."
     )
     return MissingCommitError(msg, missing)
-
-
-MOST_TAIL = 1_000
-"""A metadata sidecar with more commits after it is no base: a checkpoint is closer."""
-
-_MOST_TRIED = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ListedSidecar:
-    """A metadata sidecar, as a listing shows it.
-
-    Attributes:
-        version: The version whose state it holds.
-        tier: 1 for one with a manifest, 2 for one file that is read by its footer.
-    """
-
-    version: int
-    tier: int
-
-    @property
-    def name(self) -> str:
-        """Name of the file that is read first."""
-        return manifest_name(self.version) if self.tier == 1 else sidecar_name(self.version)
-
-
-def listed_sidecars(names: Iterable[str], version: int, excluded: frozenset[str] = frozenset()) -> list[ListedSidecar]:
-    """The metadata sidecars that can be a base of a version, the best one first: not too many, not too old."""
-    found = set()
-    for name in names:
-        parsed = parse_sidecar_name(name)
-        if parsed is None or name in excluded or not version - MOST_TAIL <= parsed.version <= version:
-            continue
-        if parsed.kind is SidecarFileKind.MANIFEST:
-            found.add(ListedSidecar(parsed.version, 1))
-        elif parsed.kind is SidecarFileKind.DATA:
-            found.add(ListedSidecar(parsed.version, 2))
-    newest = sorted({sidecar.version for sidecar in found}, reverse=True)[:_MOST_TRIED]
-    ordered = sorted(found, key=lambda sidecar: (-sidecar.version, sidecar.tier))
-    return [sidecar for sidecar in ordered if sidecar.version in newest]

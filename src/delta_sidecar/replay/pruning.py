@@ -76,7 +76,7 @@ def bind_predicate(columns: TableSchema, predicate: Predicate | None) -> Pruning
     if predicate is None:
         return None
     physical = to_physical(bind(predicate, columns.logical), columns.physical_names)
-    types = columns.bounded_types()
+    types = columns.bounded_types
     partitions = {(name,) for name in columns.physical_partition_columns}
     return pruning_for(physical, types, frozenset(partitions & types.keys()))
 

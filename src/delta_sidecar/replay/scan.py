@@ -22,7 +22,6 @@ from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.choice import passed_over
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import raise_commit_failure
-from delta_sidecar.replay.open import ListedSidecar
 from delta_sidecar.replay.seen.seen import SeenSet
 from delta_sidecar.replay.tail import LiveAdds, StrictMode, TailKeys, live_adds_plan, tail_keys_plan
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
@@ -113,34 +112,33 @@ class _Replay:
     def _replay_window(self, commits: Tail) -> Flow[None]:
         request = self._request
         live = LiveAdds(self._seen, request.columns, request.pruning, self._progress)
-        while commits:
-            plan = self._strict.watch(live_adds_plan(commits, request.columns, request.files_at_once))
+        for window in commits.windows():
+            plan = live_adds_plan(window, request.columns, request.files_at_once)
             try:
-                yield PartialResult(FilterOrdered(plan, live))
+                yield PartialResult(FilterOrdered(self._strict.watch(plan) if self._strict.armed else plan, live))
             except StrictModeError as error:
                 # It is read again, unwatched. What was emitted before is remembered, and does not come again.
                 self._relax(error)
-                commits = commits.up_to(error.version)
-                continue
+                yield from self._replay_window(commits.up_to(error.version))
+                return
             except UnreadableFileError as error:
                 raise_commit_failure(request.table, error)
                 raise
             live.flush()
-            commits = commits.rest()
 
     def _remember(self, commits: Tail) -> Flow[None]:
         """Remembers the keys of commits, so that the base can go first, or that a scan can go on after them."""
-        while commits:
-            plan = self._strict.watch(tail_keys_plan(commits, self._request.files_at_once))
+        for window in commits.windows():
+            plan = tail_keys_plan(window, self._request.files_at_once)
             try:
-                TailKeys(self._seen).take((yield Consume(plan)))
-            except StrictModeError as error:
-                self._relax(error)
-                continue
+                try:
+                    TailKeys(self._seen).take((yield Consume(self._strict.watch(plan) if self._strict.armed else plan)))
+                except StrictModeError as error:
+                    self._relax(error)
+                    TailKeys(self._seen).take((yield Consume(plan)))
             except UnreadableFileError as error:
                 raise_commit_failure(self._request.table, error)
                 raise
-            commits = commits.rest()
 
     def _count_emitted(self, reach: int) -> Flow[None]:
         """Counts what failed bases emitted as seen, of those whose tail ended above a version."""
@@ -158,7 +156,7 @@ class _Replay:
         tiers = {manifest_name(emitted.version): 1, sidecar_name(emitted.version): 2}
         if emitted.base not in tiers or emitted.base not in self._choice.segment.sidecars:
             raise self._gone(emitted, "it is gone")
-        base = SidecarBase.of(ListedSidecar(emitted.version, tiers[emitted.base]), self._choice.segment)
+        base = SidecarBase.of(self._choice.segment, emitted.version, tiers[emitted.base])
         if emitted.identity not in base.identity.values():
             raise self._gone(emitted, "it was replaced")
         try:

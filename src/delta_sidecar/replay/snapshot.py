@@ -9,6 +9,7 @@ asks for more than this library can do is refused here.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from delta_sidecar._arrow import valid_mask
 from delta_sidecar.errors import (
+    DeltaSidecarError,
     InvalidMetadataError,
     MissingMetadataError,
     MissingProtocolError,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.log.segment import Tail
-    from delta_sidecar.plan import FileRef, Flow
+    from delta_sidecar.plan import FileRef, Flow, Piece
     from delta_sidecar.predicate import Predicate
 
 CHECKSUM_BYTES = 4 << 20
@@ -300,15 +302,21 @@ def _next_commits(opening: Opening, choice: BaseChoice, up_to: int | None = None
     begun = choice.base_version
     if not opening.whole_tail:
         begun = max(begun, choice.segment.version - opening.speculation)
-    return files_of(choice.segment.tail(begun if up_to is None else min(up_to, begun)))
+    commits = choice.segment.tail(begun if up_to is None else min(up_to, begun))
+    return files_of(next(commits.windows(), ()))
 
 
 def _ahead(opening: Opening, choice: BaseChoice, files: tuple[FileRef, ...] = ()) -> Ahead:
     """What is worth asking for beside commits: footers and pieces of the base, where it will be read."""
     if not choice.bases:
         return Ahead(files)
-    base = choice.bases[0]
-    pieces = () if opening.pieces is None else opening.pieces(base)
+    base, question = choice.bases[0], opening.question
+    pieces: tuple[Piece, ...] = ()
+    if question is not None and base.columns is not None:
+        # The columns may have changed since: the scan itself says so.
+        with suppress(DeltaSidecarError):
+            request = ScanRequest.bind(opening.table, base.columns, question.predicate, question.columns)
+            pieces = base.pieces(replace(request, sidecar_groups_at_once=question.sidecar_groups_at_once))
     return Ahead(files, footers=base.footers() if opening.whole_base else (), pieces=pieces)
 
 
@@ -337,9 +345,9 @@ def _in_commits(
     opening: Opening, choice: BaseChoice, commits: Tail, known: _Known, names: frozenset[str]
 ) -> Flow[None]:
     """Looks for the newest actions of some names in commits, newest first; they override what is known."""
-    while commits and names:
+    for window in commits.windows():
         plan = ScanJson(
-            files_of(commits),
+            files_of(window),
             TABLE_SCHEMA,
             lines_with=(b"",),
             # A scan reads all of them again, and finds out whether they are whole.
@@ -368,7 +376,9 @@ def _in_commits(
                 known.protocol = Protocol.from_action(action, source)
             else:
                 known.metadata = Metadata.from_action(action, source)
-        commits, names = commits.rest(), names - found.keys()
+        names -= found.keys()
+        if not names:
+            return
 
 
 def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:

@@ -19,11 +19,11 @@ from delta_sidecar.replay.files import struct_fields, tags_in_lines
 from delta_sidecar.replay.request import ReplayProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from delta_sidecar.log.segment import Tail
+    from delta_sidecar.log.segment import Commit
     from delta_sidecar.plan import Plan
     from delta_sidecar.replay.files import FileColumns
     from delta_sidecar.replay.pruning import Pruning
@@ -94,20 +94,20 @@ class TailKeys:
                     self.seen.insert(keys)
 
 
-def live_adds_plan(commits: Tail, columns: FileColumns, at_once: int | None = None) -> ScanJson:
-    """Reads the actions of the next window of commits."""
+def live_adds_plan(commits: Sequence[Commit], columns: FileColumns, at_once: int | None = None) -> ScanJson:
+    """Reads the actions of commits."""
     physical = tuple(name for _, name in columns.partition_columns)
     return ScanJson(files_of(commits), commit_schema(physical), lines_with=(b'"tags"',), at_once=at_once)
 
 
-def tail_keys_plan(commits: Tail, at_once: int | None = None) -> ScanJson:
-    """Reads what keys are made of in the next window of commits; a replay reads them again."""
+def tail_keys_plan(commits: Sequence[Commit], at_once: int | None = None) -> ScanJson:
+    """Reads what keys are made of in commits; a replay reads them again."""
     return ScanJson(files_of(commits), KEYS_SCHEMA, keep=True, all_needed=True, at_once=at_once)
 
 
-def files_of(commits: Tail) -> tuple[FileRef, ...]:
-    """The files of the next window of commits."""
-    return tuple(FileRef(path, size, version) for version, path, size in commits.window())
+def files_of(commits: Iterable[Commit]) -> tuple[FileRef, ...]:
+    """The files of commits."""
+    return tuple(FileRef(path, size, version) for version, path, size in commits)
 
 
 def select(
@@ -195,9 +195,7 @@ class StrictMode:
     fallback: bool
 
     def watch(self, plan: ScanJson) -> Plan:
-        """A plan of commits with the wire in it, while it is armed."""
-        if not self.armed:
-            return plan
+        """A plan of commits with the wire in it."""
         others = (name for name in (*ALLOWED, *_KNOWN) if name not in plan.schema.names)
         schema = pa.schema([*plan.schema, *(pa.field(name, _PRESENT) for name in others)])
         return Filter(replace(plan, schema=schema), FeatureTripwire())

@@ -19,8 +19,7 @@ from delta_sidecar.errors import (
 from delta_sidecar.events import Events, PropertyIgnored, SnapshotOpened
 from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.replay.open import Opening, pin_version
-from delta_sidecar.replay.request import ScanRequest
+from delta_sidecar.replay.open import Opening, Question, pin_version
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.replay.versions import milliseconds, version_at
 from delta_sidecar.scan.config import LazyScanConfig, ScanOptions, ScanStrategy
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from delta_sidecar.log.segment import LogSegment
-    from delta_sidecar.plan import Executor, Piece
-    from delta_sidecar.replay.bases.base import Base
+    from delta_sidecar.plan import Executor
     from delta_sidecar.replay.snapshot import Snapshot
 
 
@@ -106,17 +104,7 @@ class TableOpener:
         # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
         whole_tail = scanning and (is_forward or is_likely_forward or config.predicate is not None)
         whole_base = whole_tail and config.limit is None
-
-        def pieces(base: Base) -> tuple[Piece, ...]:
-            if base.columns is None:
-                return ()
-            try:
-                request = ScanRequest.bind(self.table, base.columns, config.parsed_predicate, columns)
-            except DeltaSidecarError:
-                # The columns may have changed since.
-                return ()
-            return base.pieces(replace(request, sidecar_groups_at_once=options.sidecar_row_groups_per_batch))
-
+        question = Question(config.parsed_predicate, tuple(columns), options.sidecar_row_groups_per_batch)
         opening = Opening(
             self.table,
             config.version,
@@ -124,7 +112,7 @@ class TableOpener:
             whole_tail=whole_tail,
             whole_base=whole_base,
             sidecars=options.sidecar_enabled,
-            pieces=pieces if whole_base and config.page_token is None else None,
+            question=question if whole_base and config.page_token is None else None,
             segment=self.segment,
             events=self.events,
         )

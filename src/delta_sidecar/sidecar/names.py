@@ -15,6 +15,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
 
 ColumnPath = tuple[str, ...]
 
@@ -86,6 +90,28 @@ def parse_sidecar_name(name: str) -> SidecarName | None:
     if match["segments"] is not None:
         return SidecarName(SidecarFileKind.SEGMENTS, version, match["segments_build"])
     return SidecarName(SidecarFileKind.MANIFEST if match["manifest"] else SidecarFileKind.DATA, version)
+
+
+MOST_TAIL = 1_000
+"""A metadata sidecar with more commits after it is no base: a checkpoint is closer."""
+
+_MOST_TRIED = 4
+
+
+def listed_sidecars(names: Iterable[str], version: int, excluded: Collection[str] = ()) -> list[tuple[int, int]]:
+    """The metadata sidecars that can be a base of a version, as versions and tiers; the newest few, newest first.
+
+    Tier 1 has a manifest; tier 2 is one file that is read by its footer.
+    """
+    tiers = {SidecarFileKind.MANIFEST: 1, SidecarFileKind.DATA: 2}
+    found = set()
+    for name in names:
+        parsed = parse_sidecar_name(name)
+        if parsed is not None and parsed.kind in tiers and name not in excluded:
+            found.add((-parsed.version, tiers[parsed.kind]))
+    near = [(-negative, tier) for negative, tier in sorted(found) if version - MOST_TAIL <= -negative <= version]
+    newest = sorted({at for at, _ in near}, reverse=True)[:_MOST_TRIED]
+    return [each for each in near if each[0] in newest]
 
 
 def column_name(path: ColumnPath) -> str:

@@ -262,7 +262,7 @@ def named_columns(table: TableSchema, names: Sequence[str] | None = None) -> tup
 
 def _leaves(table: TableSchema) -> dict[ColumnPath, NamedColumn]:
     """The columns without fields of their own, by logical path. A list, a map and a variant are one column each."""
-    bounded = table.bounded_types()
+    bounded = table.bounded_types
     structs = {path[:-1] for path in table.physical_names}
     partitions = frozenset(table.partition_columns)
     leaves = {}

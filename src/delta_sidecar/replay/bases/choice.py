@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.events import BasePassedOver
+from delta_sidecar.log.segment import Tail
 from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Base, Torn
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import no_base_left
-from delta_sidecar.replay.open import Opening, list_log, listed_sidecars
+from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.request import BaseMark
+from delta_sidecar.sidecar.names import listed_sidecars
 
 if TYPE_CHECKING:
     from delta_sidecar.events import Events
-    from delta_sidecar.log.segment import LogSegment, Tail
+    from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.plan import Executor, Flow
 
 
@@ -38,7 +40,7 @@ def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
     checkpoints = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
     reachable = segment.commits.first - 1
     listed = listed_sidecars(segment.sidecars, segment.version) if sidecars else []
-    found = (SidecarBase.of(sidecar, segment) for sidecar in listed if sidecar.version >= reachable)
+    found = (SidecarBase.of(segment, version, tier) for version, tier in listed if version >= reachable)
     return (*found, *checkpoints)
 
 
@@ -106,8 +108,8 @@ class BaseChoice:
 
     def tail(self, up_to: int | None = None) -> Tail:
         """The commits after the first base, newest first; only those up to a version where one is given."""
-        commits = self.segment.tail(self.tail_base)
-        return commits if up_to is None else commits.up_to(up_to)
+        newest = self.segment.version
+        return Tail(self.segment.commits, newest if up_to is None else min(newest, up_to), self.tail_base)
 
     def learned(self, base: Base) -> BaseChoice:
         """Keeps what was learned of the first base."""

@@ -167,7 +167,7 @@ class _SparkBuilder(SidecarBuilder):
         total = max(state.checksum_files() or 0, 0) or state.num_files()
         if not total:
             return self._make_empty(plan)
-        maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), _stats_format(plan))
+        maker = RowMaker(plan.layout, plan.snapshot.columns.instants, _stats_format(plan))
         group_rows = self._options.group_rows(plan.layout)
         writer = PartWriter(self._travelling_store, maker, plan.snapshot.version, token_hex(8), group_rows)
         self._progress(BuildProgress("writing", 0, total))
@@ -193,7 +193,7 @@ class _SparkBuilder(SidecarBuilder):
 
     def _make_empty(self, plan: BuildPlan) -> BuiltSidecar:
         """Makes the sidecar of a table without files: one file, as the local build makes it."""
-        maker = RowMaker(plan.layout, plan.snapshot.columns.instants(), DEFAULT_STATS_FORMAT)
+        maker = RowMaker(plan.layout, plan.snapshot.columns.instants, DEFAULT_STATS_FORMAT)
         facts = replace(plan.facts, totals=NO_FILES, stats_format=DEFAULT_STATS_FORMAT)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             pieces = write_pieces((), maker, plan.layout, Path(folder))
