@@ -2,30 +2,36 @@ from __future__ import annotations
 
 import threading
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from delta_sidecar.errors import ObjectNotFoundError, StorageError
 from delta_sidecar.execute import fetch as module
-from delta_sidecar.execute.fetch import Fetcher
-from delta_sidecar.store import RequestLog, TripClock, TripQueue, open_store
+from delta_sidecar.execute.fetch import Fetcher, Work
+from delta_sidecar.store import RequestLog, open_store
 from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from delta_sidecar.store import Store
     from delta_sidecar.store.testing import Attempt
+
+    WorkWith = Callable[..., Work]
 
 PATIENCE = 60
 
 
 @pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(3) as threads:
-        yield threads
+def work_with() -> Iterator[WorkWith]:
+    with ExitStack() as stack:
+
+        def made(store: Store, threads: int = 8) -> Work:
+            return stack.enter_context(closing(Work(store, threads, other_requests=0)))
+
+        yield made
 
 
 @pytest.fixture
@@ -41,16 +47,16 @@ def store(inner: Store) -> RecordingStore:
     return RecordingStore(inner)
 
 
-def test_a_file_is_asked_for_once_ahead_and_taken(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
-    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
+def test_a_file_is_asked_for_once_ahead_and_taken(store: RecordingStore, work_with: WorkWith) -> None:
+    fetcher = Fetcher(work_with(store))
     fetcher.ahead("a")
     fetcher.ahead("a")
     assert bytes(fetcher.take(fetcher.start("a")).data) == b"a" * 100
     assert store.paths("get") == ["a"]
 
 
-def test_what_is_kept_is_not_asked_for_again(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
-    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
+def test_what_is_kept_is_not_asked_for_again(store: RecordingStore, work_with: WorkWith) -> None:
+    fetcher = Fetcher(work_with(store))
     for _ in range(3):
         assert fetcher.take(fetcher.start("a"), keep=True).size == 100
     fetcher.ahead("a")
@@ -60,9 +66,9 @@ def test_what_is_kept_is_not_asked_for_again(store: RecordingStore, pool: Thread
     assert store.paths("get") == ["a", "a"], "the last one that took it did not want it kept"
 
 
-def test_only_so_much_is_kept(store: RecordingStore, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_much_is_kept(store: RecordingStore, monkeypatch: pytest.MonkeyPatch, work_with: WorkWith) -> None:
     monkeypatch.setattr(module, "KEPT_BYTES", 250)
-    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
+    fetcher = Fetcher(work_with(store))
     for name in "abc":
         fetcher.take(fetcher.start(name), keep=True)
     for name in "abc":
@@ -74,17 +80,17 @@ def test_only_so_much_is_kept(store: RecordingStore, pool: ThreadPoolExecutor, m
     assert store.paths("get")[4:] == ["c"], "room that was given back is used"
 
 
-def test_a_file_that_was_not_there_ahead_is_asked_for_again(inner: Store, pool: ThreadPoolExecutor) -> None:
+def test_a_file_that_was_not_there_ahead_is_asked_for_again(inner: Store, work_with: WorkWith) -> None:
     missing = Fail("a", "get", ObjectNotFoundError("not yet"), times=1)
     store = RecordingStore(FaultStore(inner, missing))
-    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
+    fetcher = Fetcher(work_with(store))
     fetcher.ahead("a")
     assert fetcher.take(fetcher.start("a")).size == 100
     assert store.paths("get") == ["a", "a"]
 
 
-def test_a_file_that_is_not_there_is_an_error(store: RecordingStore, pool: ThreadPoolExecutor) -> None:
-    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
+def test_a_file_that_is_not_there_is_an_error(store: RecordingStore, work_with: WorkWith) -> None:
+    fetcher = Fetcher(work_with(store))
     with pytest.raises(ObjectNotFoundError):
         fetcher.take(fetcher.start("x"))
     assert store.paths("get") == ["x"]
@@ -93,51 +99,53 @@ def test_a_file_that_is_not_there_is_an_error(store: RecordingStore, pool: Threa
         fetcher.take(fetcher.start("y"))
 
 
-def test_other_errors_are_not_hidden(inner: Store, pool: ThreadPoolExecutor) -> None:
-    fetcher = Fetcher(FaultStore(inner, Fail("a")), pool, TripClock(), TripQueue(8))
+def test_other_errors_are_not_hidden(inner: Store, work_with: WorkWith) -> None:
+    fetcher = Fetcher(work_with(FaultStore(inner, Fail("a"))))
     with pytest.raises(StorageError, match="injected"):
         fetcher.take(fetcher.start("a"))
 
 
-def test_files_asked_for_side_by_side_are_one_trip(inner: Store, pool: ThreadPoolExecutor) -> None:
-    clock = TripClock(4)
+def test_files_asked_for_side_by_side_are_one_trip(inner: Store, work_with: WorkWith) -> None:
     log = RequestLog(record=True)
-    fetcher = Fetcher(inner.bind(log), pool, clock, TripQueue(8))
+    work = work_with(inner.bind(log))
+    work.clock.depth = 4
+    fetcher = Fetcher(work)
     started = [fetcher.start(name) for name in "abc"]
     for pending in started:
         fetcher.take(pending)
-    assert clock.depth == 5
+    assert work.clock.depth == 5
     assert {record.trip for record in log.records} == {5}
     fetcher.take(fetcher.start("a"))
-    assert clock.depth == 6
+    assert work.clock.depth == 6
 
 
 @pytest.mark.parametrize(("threads", "trips"), [(1, 3), (2, 2), (3, 1)])
 def test_files_that_wait_for_a_thread_are_another_trip(
-    inner: Store, pool: ThreadPoolExecutor, threads: int, trips: int
+    inner: Store, threads: int, trips: int, work_with: WorkWith
 ) -> None:
-    clock = TripClock(4)
     log = RequestLog(record=True)
-    fetcher = Fetcher(inner.bind(log), pool, clock, TripQueue(threads))
+    work = work_with(inner.bind(log), threads)
+    work.clock.depth = 4
+    fetcher = Fetcher(work)
     for pending in [fetcher.start(name) for name in "abc"]:
         fetcher.take(pending)
-    assert clock.depth == 4 + trips
+    assert work.clock.depth == 4 + trips
     assert {record.trip for record in log.records} == set(range(5, 5 + trips))
     fetcher.take(fetcher.start("a"))
-    assert clock.depth == 5 + trips
+    assert work.clock.depth == 5 + trips
 
 
-def test_what_was_asked_for_ahead_costs_no_trip_before_it_is_taken(inner: Store, pool: ThreadPoolExecutor) -> None:
-    clock = TripClock()
-    fetcher = Fetcher(inner.bind(RequestLog()), pool, clock, TripQueue(8))
+def test_what_was_asked_for_ahead_costs_no_trip_before_it_is_taken(inner: Store, work_with: WorkWith) -> None:
+    work = work_with(inner.bind(RequestLog()))
+    fetcher = Fetcher(work)
     fetcher.ahead("a")
     fetcher.take(fetcher.start("b"))
-    assert clock.depth == 1
+    assert work.clock.depth == 1
     fetcher.take(fetcher.start("a"))
-    assert clock.depth == 1
+    assert work.clock.depth == 1
 
 
-def test_what_waits_for_its_turn_is_given_up(inner: Store) -> None:
+def test_what_waits_for_its_turn_is_given_up(inner: Store, work_with: WorkWith) -> None:
     hold, begun = threading.Event(), threading.Event()
 
     def wait(_: Attempt) -> None:
@@ -145,12 +153,12 @@ def test_what_waits_for_its_turn_is_given_up(inner: Store) -> None:
         assert hold.wait(PATIENCE)
 
     store = RecordingStore(inner, wait)
-    pool = ThreadPoolExecutor(1)
-    fetcher = Fetcher(store, pool, TripClock(), TripQueue(8))
+    work = work_with(store, 1)
+    fetcher = Fetcher(work)
     for name in "abc":
         fetcher.ahead(name)
     assert begun.wait(PATIENCE)
     fetcher.drop_ahead()
     hold.set()
-    pool.shutdown(wait=True)
+    work.pool.shutdown(wait=True)
     assert store.paths("get") == ["a"]

@@ -21,7 +21,7 @@ from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.events import BasePassedOver, Event
 from delta_sidecar.execute import json as json_lines
 from delta_sidecar.execute import json as json_scan
-from delta_sidecar.execute import piece_scan
+from delta_sidecar.execute import pieces as piece_scan
 from delta_sidecar.execute.parquet import file as parquet_file
 from delta_sidecar.execute.parquet import scan as parquet_scan
 

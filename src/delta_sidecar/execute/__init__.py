@@ -1,7 +1,7 @@
 """How plans run: threads, Arrow and the store.
 
-Read in this order: `local` (the executor), `work` (what its parts share), `fetch` (small files, ahead of need), `json`,
-`lanes` (streams made by threads, taken in order), `parquet/`, `piece_scan` (row groups out of byte ranges).
+Read in this order: `local` (the executor), `fetch` (requests in threads, small files ahead of need), `json`,
+`lanes` (streams made by threads, taken in order), `parquet/`, `pieces` (row groups out of byte ranges).
 """
 
 from delta_sidecar.execute.local import LocalExecutor, open_executor

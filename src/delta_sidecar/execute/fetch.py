@@ -1,83 +1,150 @@
-"""Beginnings of files: fetched once, ahead of need where somebody said so, and shared by the plans of a scan."""
+"""Requests of one scan: made by a few threads, beginnings of small files fetched once and shared by its plans."""
 
 from __future__ import annotations
 
+import errno
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
-from delta_sidecar.errors import ObjectNotFoundError
-from delta_sidecar.plan import HEAD_BYTES
-from delta_sidecar.store import Fetched, Store, TripClock, TripQueue, run_in
+from delta_sidecar.errors import NotEnoughMemoryError, ObjectNotFoundError, UnreadableFileError
+from delta_sidecar.plan import HEAD_BYTES, ExecutionCounts
+from delta_sidecar.store import Fetched, Store, TripClock, run_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from collections.abc import Callable, Iterator
 
+    from delta_sidecar.plan import FileRef, Place
+
+T = TypeVar("T")
 Bytes = bytes | memoryview
 
 FIRST_BYTES = 8 << 20
 AHEAD_BYTES = 4 << 20
 KEPT_BYTES = 64 << 20
+_MOST_DECODERS = 4
+
+
+def decoders() -> int:
+    """How many threads decode at once: one for each core that this process is bound to, but a few at most.
+
+    A share of the cores' time, as containers have it, is not seen.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(_MOST_DECODERS, cores)
+
+
+class Work:
+    """Runs the requests of one scan in threads, and counts what its plans come to.
+
+    Requests that a round trip has no thread left for are part of the next trip. All calls but `count` come from the
+    consumer's thread.
+
+    Attributes:
+        store: The table's store, bound to the account of the scan.
+        file_parallelism: How many small files are fetched at once.
+        clock: The consumer's clock of dependent round trips.
+        counts: What the plans came to so far.
+        place: Where the last batch comes from; None where it is not from a file.
+        dry: Batches in a row of which a filter left nothing.
+    """
+
+    def __init__(self, store: Store, file_parallelism: int, other_requests: int = 4) -> None:
+        self.store = store
+        # Besides the commits, a listing, a checksum file, a manifest and a head are asked for at the same time.
+        self._other_requests = other_requests
+        self.clock = TripClock()
+        self.counts = ExecutionCounts()
+        self.place: Place | None = None
+        self.dry = 0
+        self._lock = threading.Lock()
+        self._pools: list[ThreadPoolExecutor] = []
+        self.resize(file_parallelism)
+
+    @property
+    def pool(self) -> ThreadPoolExecutor:
+        """The threads."""
+        return self._pools[-1]
+
+    def resize(self, file_parallelism: int) -> None:
+        """Sets how many files are fetched at once from now on; what is under way goes on."""
+        self.file_parallelism = file_parallelism
+        self._threads, self._trip, self._in_trip = file_parallelism + self._other_requests, 0, 0
+        self._pools.append(ThreadPoolExecutor(self._threads, thread_name_prefix="delta-sidecar-io"))
+
+    def submit(self, request: Callable[[], T]) -> Asked[T]:
+        """Asks something of the store in a thread."""
+        if self.clock.depth > self._trip or self._in_trip >= self._threads:
+            # A clock never goes back, so every trip between it and the last one that was taken from is full.
+            self._trip, self._in_trip = max(self.clock.depth, self._trip + 1), 0
+        self._in_trip += 1
+        clock = TripClock(self._trip)
+        return Asked(clock, self._pools[-1].submit(run_in, clock, request))
+
+    def take(self, asked: Asked[T]) -> T:
+        """Waits for the answer."""
+        try:
+            return asked.future.result()
+        finally:
+            self.clock.depth = max(self.clock.depth, asked.clock.depth)
+
+    def count(
+        self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0, of_pieces: bool = False
+    ) -> None:
+        """Counts files of JSON lines, row groups that were read or skipped, and batches, from any thread."""
+        with self._lock:
+            so_far = self.counts
+            self.counts = ExecutionCounts(
+                so_far.files_read + files,
+                so_far.row_groups_read + read,
+                so_far.row_groups_skipped + skipped,
+                so_far.piece_groups_read + read * of_pieces,
+                so_far.piece_groups_skipped + skipped * of_pieces,
+                so_far.batches_decoded + batches,
+            )
+
+    def close(self) -> None:
+        """Ends the threads. What is still under way is not waited for."""
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """A request under way."""
+
+    clock: TripClock
+    future: Future[T]
 
 
 class Fetcher:
-    """Fetches the first bytes of files through a pool of threads.
+    """Fetches the first bytes of files, or their heads (`HEAD_BYTES`).
 
     `ahead` asks for a file that may not be there. `start` asks for one that is needed; what `ahead` already brought
     is taken. A file that was absent when asked for ahead is asked for again. All calls come from the consumer's thread.
     """
 
-    def __init__(self, store: Store, pool: ThreadPoolExecutor, clock: TripClock, queue: TripQueue) -> None:
-        self._store = store
-        self._pool = pool
-        self._queue = queue
-        self._clock = clock
-        self._ahead: dict[str, Pending] = {}
-        self._heads: dict[str, Pending] = {}
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._ahead: dict[tuple[str, bool], Pending] = {}
         self._kept: dict[str, _Kept] = {}
         self._kept_bytes = 0
 
-    def use(self, pool: ThreadPoolExecutor, queue: TripQueue) -> None:
-        """Asks through another pool from now on."""
-        self._pool = pool
-        self._queue = queue
-
-    def ahead(self, path: str) -> None:
+    def ahead(self, path: str, *, head: bool = False) -> None:
         """Asks for a file that is likely to be needed."""
-        if path not in self._kept and path not in self._ahead:
-            self._ahead[path] = self._submit(path, AHEAD_BYTES, speculative=True)
+        if path not in self._kept and (path, head) not in self._ahead:
+            first_bytes = HEAD_BYTES if head else AHEAD_BYTES
+            self._ahead[path, head] = self._submit(path, first_bytes, head=head, speculative=True)
 
-    def ahead_head(self, path: str) -> None:
-        """Asks for the head of a file that is likely to be needed."""
-        if path not in self._kept and path not in self._heads:
-            self._heads[path] = self._submit(path, HEAD_BYTES, speculative=True)
-
-    def start_head(self, path: str) -> Pending:
-        """Asks for the head of a file, unless it is on its way."""
-        if (kept := self._kept.get(path)) is not None:
-            return Pending(path, self._clock, kept=kept)
-        return self._heads.pop(path, None) or self._submit(path, HEAD_BYTES)
-
-    def take_head(self, pending: Pending) -> Fetched:
-        """Waits for a head. One that was absent when it was asked for ahead is asked for again.
-
-        Raises:
-            ObjectNotFoundError: It is not there.
-        """
-        try:
-            return pending.result(self._clock)
-        except ObjectNotFoundError:
-            if not pending.speculative:
-                raise
-            return self._submit(pending.path, HEAD_BYTES).result(self._clock)
-
-    def start(self, path: str, first_bytes: int | None = None) -> Pending:
+    def start(self, path: str, first_bytes: int | None = None, *, head: bool = False) -> Pending:
         """Asks for the first bytes of a file, as many as are read at once by default, unless it is on its way."""
-        if (kept := self._kept.get(path)) is not None:
-            return Pending(path, self._clock, kept=kept)
-        return self._ahead.pop(path, None) or self._submit(path, FIRST_BYTES if first_bytes is None else first_bytes)
+        if path in self._kept:
+            return Pending(path, kept=self._kept[path])
+        return self._ahead.pop((path, head), None) or self._submit(path, first_bytes or FIRST_BYTES, head=head)
 
     def take(self, pending: Pending, *, keep: bool = False) -> Fetched:
         """Waits for a file that was started.
@@ -89,24 +156,25 @@ class Fetcher:
         Raises:
             ObjectNotFoundError: It is not there.
         """
+        path = pending.path
         try:
-            fetched = pending.result(self._clock)
+            fetched = self._result(pending)
         except ObjectNotFoundError:
             if not pending.speculative:
                 raise
-            fetched = self._submit(pending.path, FIRST_BYTES).result(self._clock)
-        if keep and pending.path not in self._kept and self._has_room(fetched.data):
-            self._kept[pending.path] = _Kept(fetched.size, fetched.e_tag, [_Packed.of(fetched.data)])
+            again = self._submit(path, HEAD_BYTES if pending.head else FIRST_BYTES, head=pending.head)
+            fetched = self._result(again)
+        if keep and path not in self._kept and self._kept_bytes + len(fetched.data) <= KEPT_BYTES:
+            self._kept[path] = _Kept(fetched.size, fetched.e_tag, [_pack(fetched.data)])
             self._kept_bytes += len(fetched.data)
-        elif not keep and pending.path in self._kept:
-            self._kept_bytes -= self._kept.pop(pending.path).length
-        pending.let_go()
+        elif not keep and path in self._kept:
+            self._kept_bytes -= self._kept.pop(path).length
+        pending.asked = None
         return fetched
 
     def kept_after_first(self, path: str) -> Iterator[Bytes]:
         """What is kept of a file after its first bytes, piece by piece without a gap."""
-        kept = self._kept.get(path)
-        return iter(()) if kept is None else map(_Packed.data, kept.pieces[1:])
+        return map(_unpack, self._kept[path].pieces[1:]) if path in self._kept else iter(())
 
     def keeps_all(self, path: str) -> bool:
         """Whether all of a file is kept."""
@@ -116,106 +184,90 @@ class Fetcher:
     def keep_more(self, path: str, start: int, data: Bytes) -> None:
         """Keeps the next bytes of a file, if all before them are kept and there is room."""
         kept = self._kept.get(path)
-        if kept is not None and kept.length == start and self._has_room(data):
-            kept.pieces.append(_Packed.of(data))
+        if kept is not None and kept.length == start and self._kept_bytes + len(data) <= KEPT_BYTES:
+            kept.pieces.append(_pack(data))
             self._kept_bytes += len(data)
-
-    def _has_room(self, data: Bytes) -> bool:
-        return self._kept_bytes + len(data) <= KEPT_BYTES
 
     def put_back(self, pending: Pending) -> None:
         """Keeps a file that was started and not taken for who asks for it next."""
-        if not pending.was_kept:
-            self._ahead[pending.path] = pending
+        if pending.kept is None:
+            self._ahead[pending.path, pending.head] = pending
 
     def drop_ahead(self) -> None:
         """Forgets what was asked for ahead and not taken."""
         for pending in self._ahead.values():
-            pending.cancel()
-        for pending in self._heads.values():
-            pending.cancel()
+            if pending.asked is not None:
+                pending.asked.future.cancel()
         self._ahead.clear()
-        self._heads.clear()
 
-    def _submit(self, path: str, max_bytes: int, *, speculative: bool = False) -> Pending:
-        clock = self._queue.fork(self._clock)
-        future = self._pool.submit(run_in, clock, lambda: self._store.get(path, max_bytes=max_bytes))
-        return Pending(path, clock, future, speculative=speculative)
+    def _submit(self, path: str, max_bytes: int, *, head: bool, speculative: bool = False) -> Pending:
+        asked = self._work.submit(lambda: self._work.store.get(path, max_bytes=max_bytes))
+        return Pending(path, asked, head=head, speculative=speculative)
 
-
-@dataclass(frozen=True, slots=True)
-class _Packed:
-    """Bytes that take little memory: the text of a log shrinks to a fraction."""
-
-    content: bytes
-    length: int
-
-    @classmethod
-    def of(cls, data: Bytes) -> _Packed:
-        return cls(bytes(_CODEC.compress(data)), len(data))
-
-    def data(self) -> memoryview:
-        return memoryview(_CODEC.decompress(self.content, self.length))
-
-
-_CODEC = pa.Codec("zstd", 1)
+    def _result(self, pending: Pending) -> Fetched:
+        if pending.kept is not None:
+            return Fetched(_unpack(pending.kept.pieces[0]), pending.kept.size, pending.kept.e_tag)
+        if pending.asked is None:
+            raise ObjectNotFoundError(pending.path)
+        return self._work.take(pending.asked)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The beginning of a file, in pieces without a gap."""
+    """The beginning of a file, in pieces without a gap: each compressed, with its length."""
 
     size: int
     e_tag: str | None
-    pieces: list[_Packed]
+    pieces: list[tuple[bytes, int]]
 
     @property
     def length(self) -> int:
-        return sum(piece.length for piece in self.pieces)
-
-    def first(self) -> Fetched:
-        return Fetched(self.pieces[0].data(), self.size, self.e_tag)
+        return sum(length for _, length in self.pieces)
 
 
+@dataclass(slots=True)
 class Pending:
-    """A file on its way."""
+    """A file on its way, or here already.
 
-    def __init__(
-        self,
-        path: str,
-        clock: TripClock,
-        future: Future[Fetched] | None = None,
-        kept: _Kept | None = None,
-        *,
-        speculative: bool = False,
-    ) -> None:
-        self.path = path
-        self.speculative = speculative
-        self._clock = clock
-        self._future = future
-        self._kept = kept
+    Attributes:
+        path: The file.
+        asked: The request; None once its answer was taken.
+        kept: The file, where it is here already.
+        head: Whether only its head was asked for.
+        speculative: Whether it was asked for before it was known to be there.
+    """
 
-    def result(self, clock: TripClock) -> Fetched:
-        """Waits for the file; `clock` is who waits."""
-        if self._kept is not None:
-            return self._kept.first()
-        if self._future is None:
-            raise ObjectNotFoundError(self.path)
-        try:
-            return self._future.result()
-        finally:
-            clock.join(self._clock)
+    path: str
+    asked: Asked[Fetched] | None = None
+    kept: _Kept | None = None
+    head: bool = False
+    speculative: bool = False
 
-    @property
-    def was_kept(self) -> bool:
-        """Whether the file was here already."""
-        return self._kept is not None
 
-    def let_go(self) -> None:
-        """Forgets the file, which was taken."""
-        self._future = None
+# What is kept takes little memory: the text of a log shrinks to a fraction.
+_CODEC = pa.Codec("zstd", 1)
 
-    def cancel(self) -> None:
-        """Gives the file up if it has not been asked for yet."""
-        if self._future is not None:
-            self._future.cancel()
+
+def _pack(data: Bytes) -> tuple[bytes, int]:
+    return bytes(_CODEC.compress(data)), len(data)
+
+
+def _unpack(packed: tuple[bytes, int]) -> memoryview:
+    return memoryview(_CODEC.decompress(*packed))
+
+
+def unreadable(ref: FileRef, error: Exception) -> UnreadableFileError | NotEnoughMemoryError:
+    """The error for a file of a plan that cannot be fetched or decoded."""
+    return out_of_memory(ref.path, error) or UnreadableFileError(f"{ref.path}: {error}", ref.path, ref.label)
+
+
+def out_of_memory(path: str, error: Exception) -> NotEnoughMemoryError | None:
+    """The error for a file whose content does not fit into memory; None where that is not what happened.
+
+    It says nothing of whether the file is whole.
+    """
+    is_no_room = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    if not isinstance(error, MemoryError | pa.ArrowCapacityError) and not is_no_room:
+        return None
+    why = str(error) or "there is none left"
+    return NotEnoughMemoryError(f"{path} takes more memory than there is, or than is allowed: {why}", path)

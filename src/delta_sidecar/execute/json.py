@@ -15,8 +15,7 @@ import pyarrow.json as pj
 
 from delta_sidecar._arrow import int64s, scalar
 from delta_sidecar.errors import ObjectTruncatedError, StorageError
-from delta_sidecar.execute.fetch import FIRST_BYTES, Fetcher, Pending
-from delta_sidecar.execute.work import Asked, Work, unreadable
+from delta_sidecar.execute.fetch import FIRST_BYTES, Asked, Fetcher, Pending, Work, unreadable
 from delta_sidecar.plan import FILE_LABEL, LINE, Place
 
 if TYPE_CHECKING:
@@ -40,15 +39,15 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
 
     def most() -> int:
         # Who has found nothing so far will want many more; each time in vain doubles the look-ahead.
-        return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.output.dry, 16))
+        return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.dry, 16))
 
-    work.output.dry = 0
+    work.dry = 0
     tidiness = _Tidiness()
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
     for ref, pending in _started(fetcher, files, most):
-        work.counts.add(files=not pending.was_kept)
+        work.count(files=pending.kept is None)
         is_empty = True
         try:
             for block in line_blocks(_chunks(work, fetcher, ref, pending, keep=plan.keep)):
@@ -59,8 +58,8 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
                 batch = parse_lines(block, plan.schema, ref.label, lines=lines)
                 if batch is not None:
                     is_empty = False
-                    work.counts.add(batches=1)
-                    work.output.place = Place(ref.path)
+                    work.count(batches=1)
+                    work.place = Place(ref.path)
                     yield batch
                 tidiness.parsed(len(block))
             if is_empty:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,12 +12,11 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import binaries, int64s, strings
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
-from delta_sidecar.execute.fetch import FIRST_BYTES, Fetcher
+from delta_sidecar.execute.fetch import FIRST_BYTES, Fetcher, Work, unreadable
 from delta_sidecar.execute.json import AHEAD_BYTES, scan_json, within
 from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, read_footer
 from delta_sidecar.execute.parquet.scan import ParquetScan
-from delta_sidecar.execute.piece_scan import PieceScan
-from delta_sidecar.execute.work import Work, WorkCounter, unreadable
+from delta_sidecar.execute.pieces import PieceScan
 from delta_sidecar.plan import (
     HEAD_BYTES,
     NOTHING_AHEAD,
@@ -39,14 +36,14 @@ from delta_sidecar.plan import (
     ScanParquet,
     ScanPieces,
 )
-from delta_sidecar.store import Fetched, Store, TripClock, TripQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from delta_sidecar.plan import Executor, FileRef
+    from delta_sidecar.store import Fetched, Page, Store
 
 
 def open_executor(store: Store, *, file_parallelism: int = 10, row_groups_ahead: int = 10) -> Executor:
@@ -70,18 +67,16 @@ class LocalExecutor:
             row_groups_ahead: How many row groups may be under way at once, likewise.
         """
         self._file_parallelism = file_parallelism
-        pool = _threads(file_parallelism)
-        self._pools = [pool]
-        queue = TripQueue(_most_requests(file_parallelism))
-        self._work = Work(store, pool, TripClock(), WorkCounter(), file_parallelism, queue)
-        self._fetcher = Fetcher(store, pool, self._work.clock, queue)
-        self._parquet = ParquetScan(self._work, row_groups_ahead)
+        self._row_groups_ahead = row_groups_ahead
+        self._work = Work(store, file_parallelism)
+        self._fetcher = Fetcher(self._work)
         self._pieces = PieceScan(self._work)
+        self._parquet: ParquetScan | None = None
 
     @property
     def progress(self) -> Progress:
         """How far it is."""
-        return Progress(self._work.output.place, self._work.clock.depth, self._work.counts.counts)
+        return Progress(self._work.place, self._work.clock.depth, self._work.counts)
 
     def execute(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
         """Runs a plan; batches come in the plan's order."""
@@ -102,15 +97,15 @@ class LocalExecutor:
             return self._pieces.run(source, tuple(functions))
         if not isinstance(source, ScanParquet):
             return self._run(plan)
-        return self._parquet.run(source, tuple(functions))
+        return self._parquet_scan().run(source, tuple(functions))
 
     def close(self) -> None:
         """Ends the threads. What is still under way is not waited for."""
         self._fetcher.drop_ahead()
-        self._parquet.close()
+        if self._parquet is not None:
+            self._parquet.close()
         self._pieces.close()
-        for pool in self._pools:
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._work.close()
 
     def _run(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
         match plan:
@@ -123,55 +118,53 @@ class LocalExecutor:
             case ScanJson():
                 return self._scan_json(plan, ahead)
             case ScanParquet():
-                return self._parquet.run(plan)
+                return self._parquet_scan().run(plan)
             case ScanPieces():
                 return self._pieces.run(plan)
             case ReadFooters():
-                return self._parquet.footers(plan)
+                return self._parquet_scan().footers(plan)
             case ReadKeyValue():
                 return self._read_key_value(plan)
             case ReadRanges():
                 return self._read_ranges(plan)
 
+    def _parquet_scan(self) -> ParquetScan:
+        self._parquet = self._parquet or ParquetScan(self._work, self._row_groups_ahead)
+        return self._parquet
+
     def _scan_json(self, plan: ScanJson, ahead: Ahead) -> Batches:
         self._ask_ahead(ahead)
-        self._use(plan.at_once or self._file_parallelism)
+        at_once = plan.at_once or self._file_parallelism
+        if at_once != self._work.file_parallelism:
+            self._work.resize(at_once)
         with closing(scan_json(self._work, self._fetcher, plan)) as batches:
             yield from batches
 
-    def _use(self, file_parallelism: int) -> None:
-        """Sets how many files are fetched at once from now on; what is under way or was kept stays."""
-        if file_parallelism == self._work.file_parallelism:
-            return
-        pool = _threads(file_parallelism)
-        self._pools.append(pool)
-        queue = TripQueue(_most_requests(file_parallelism))
-        self._work = replace(self._work, pool=pool, file_parallelism=file_parallelism, queue=queue)
-        self._fetcher.use(pool, queue)
-        self._parquet.use(self._work)
-        self._pieces.use(self._work)
-
     def _ask_ahead(self, ahead: Ahead) -> None:
-        self._parquet.ahead(ahead.footers)
+        if ahead.footers:
+            self._parquet_scan().ahead(ahead.footers)
         self._pieces.ahead(ahead.pieces)
         for ref in within(ahead.files, AHEAD_BYTES):
             self._fetcher.ahead(ref.path)
         for path in ahead.heads:
-            self._fetcher.ahead_head(path)
+            self._fetcher.ahead(path, head=True)
 
     def _filtered(self, plan: Filter | FilterOrdered) -> Batches:
         with closing(self.execute(plan.source)) as batches:
             for batch in batches:
                 kept = plan.function(batch)
                 if kept is None or not kept.num_rows:
-                    self._work.output.dry += 1
+                    self._work.dry += 1
                     continue
-                self._work.output.dry = 0
+                self._work.dry = 0
                 yield kept
 
     def _list_files(self, plan: ListFiles, ahead: Ahead) -> Batches:
-        pages = self._work.store.list(plan.prefix, after=plan.after)
-        # In a thread of the pool, for an interrupt cannot reach a thread that waits for a store.
+        def listed() -> Iterator[Page]:
+            yield from self._work.store.list(plan.prefix, after=plan.after)
+
+        pages = listed()
+        # In a thread, for an interrupt cannot reach a thread that waits for a store.
         asked = self._work.submit(lambda: next(pages, None))
         self._ask_ahead(ahead)
         while (page := self._work.take(asked)) is not None:
@@ -186,30 +179,24 @@ class LocalExecutor:
     def _read_files(self, plan: ReadFiles, ahead: Ahead) -> Batches:
         first_bytes = min(plan.max_bytes, FIRST_BYTES) if plan.beginning else FIRST_BYTES
         started = [self._fetcher.start(path, first_bytes) for path in plan.paths]
-        heads = [self._fetcher.start_head(path) for path in plan.heads]
+        started += [self._fetcher.start(path, HEAD_BYTES, head=True) for path in plan.heads]
         tails = [(ref, self._work.submit(partial(_tail, self._work.store, ref))) for ref in plan.tails]
         self._ask_ahead(ahead)
-        for pending in started:
+        for number, pending in enumerate(started):
+            # A mere beginning is not kept: who asks for the file next may want all of it.
+            most = HEAD_BYTES if number >= len(plan.paths) else plan.max_bytes if plan.beginning else None
             try:
-                # A mere beginning is not kept: who asks for the file next may want all of it.
-                fetched = self._fetcher.take(pending, keep=(plan.keep and not plan.beginning) or pending.was_kept)
+                keep = (plan.keep and most is None) or pending.kept is not None
+                fetched = self._fetcher.take(pending, keep=keep)
             except ObjectNotFoundError:
                 continue
-            data = bytes(fetched.data[: plan.max_bytes]) if plan.beginning else self._whole(pending.path, fetched, plan)
-            yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
-        for pending in heads:
-            try:
-                fetched = self._fetcher.take_head(pending)
-            except ObjectNotFoundError:
-                continue
-            data = bytes(fetched.data[:HEAD_BYTES])
-            yield _batch(path=strings([pending.path]), size=int64s(_integers([fetched.size])), data=binaries([data]))
+            data = self._whole(pending.path, fetched, plan) if most is None else bytes(fetched.data[:most])
+            yield _file(pending.path, fetched.size, data)
         for ref, asked in tails:
             try:
-                data = self._work.take(asked)
+                yield _file(ref.path, ref.size or 0, self._work.take(asked))
             except (ObjectNotFoundError, ObjectTruncatedError):
                 continue
-            yield _batch(path=strings([ref.path]), size=int64s(_integers([ref.size or 0])), data=binaries([data]))
 
     def _whole(self, path: str, first: Fetched, plan: ReadFiles) -> bytes | None:
         """All of a file, of which the first bytes are there; None where that is too much."""
@@ -251,13 +238,9 @@ def _tail(store: Store, ref: FileRef) -> bytes:
     return bytes(store.get_range(ref.path, max(0, size - TAIL_BYTES), size))
 
 
-def _threads(file_parallelism: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_most_requests(file_parallelism), thread_name_prefix="delta-sidecar-io")
-
-
-def _most_requests(file_parallelism: int) -> int:
-    # Besides the commits, a listing, a checksum file, a manifest and a head are asked for at the same time.
-    return file_parallelism + 4
+def _file(path: str, size: int, data: bytes | None) -> pa.RecordBatch:
+    columns = [strings([path]), int64s(np.array([size], dtype=np.int64)), binaries([data])]
+    return pa.RecordBatch.from_arrays(columns, names=["path", "size", "data"])
 
 
 def _batch(**columns: pa.Array) -> pa.RecordBatch:

@@ -23,9 +23,9 @@ from delta_sidecar.errors import (
     UnreadableFileError,
     UnsupportedFeatureError,
 )
+from delta_sidecar.execute.fetch import out_of_memory
 from delta_sidecar.execute.parquet.file import BatchSize, ParquetRows
 from delta_sidecar.execute.parquet.footer import Footer, read_footer
-from delta_sidecar.execute.work import out_of_memory
 from delta_sidecar.log.deletion_vectors import deleted_rows, inline_bytes, stored_range
 from delta_sidecar.log.schema import COLLATIONS
 from delta_sidecar.predicate import Predicate, all_of, bind, columns, matches

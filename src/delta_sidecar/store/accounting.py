@@ -151,9 +151,8 @@ class RequestLog:
 #
 # Requests that run side by side cost one round trip together; a request that needs another's answer costs one
 # more, and so does one that has to wait until a thread is free. A clock goes along with the work: `fork` it where
-# parallel work is handed out, `run_in` it there, and `join` it where the result is taken. Work for a few threads is
-# forked by a `TripQueue`. The depth then depends on what waits for what, as if all requests took the same time, and
-# never on how threads happen to run.
+# parallel work is handed out, `run_in` it there, and `join` it where the result is taken. The depth
+# then depends on what waits for what, as if all requests took the same time, and never on how threads happen to run.
 
 
 @dataclass(slots=True)
@@ -169,25 +168,6 @@ class TripClock:
     def join(self, other: TripClock) -> None:
         """Moves on to the depth of other work whose result is used from here on."""
         self.depth = max(self.depth, other.depth)
-
-
-class TripQueue:
-    """Requests that a few threads make, in the order in which they are handed over.
-
-    Those that a trip has no thread left for are part of the next. All calls come from one thread, for one clock.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
-        self._depth = self._taken = 0
-
-    def fork(self, clock: TripClock) -> TripClock:
-        """Returns a clock for a request that is handed over now."""
-        if clock.depth > self._depth or self._taken >= self._threads:
-            # A clock never goes back, so every trip between it and the last one that was taken from is full.
-            self._depth, self._taken = max(clock.depth, self._depth + 1), 0
-        self._taken += 1
-        return TripClock(self._depth)
 
 
 _current: contextvars.ContextVar[TripClock | None] = contextvars.ContextVar("trip_clock", default=None)

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import int64s, nullable_int64s, strings
 from delta_sidecar.errors import StorageError
+from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet.file import ParquetRows
 from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, Footer, read_footer, read_footer_within
 from delta_sidecar.execute.parquet.select import SelectedRows
-from delta_sidecar.execute.work import Asked, Work, decoders, unreadable
 from delta_sidecar.plan import FileSummary, Place
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ParquetScan:
             )
             with closing(decoded):
                 for place, batch in decoded:
-                    self._work.output.place = place
+                    self._work.place = place
                     yield batch
                     del batch
                     # Arrow's allocator keeps what a thread frees, and a batch is freed here.
@@ -106,10 +106,6 @@ class ParquetScan:
                 if len(self._footers) < _MOST_FOOTERS:
                     self._footers[ref.path] = footer
                 yield footer_facts(ref.path, footer.metadata, plan.columns)
-
-    def use(self, work: Work) -> None:
-        """Reads with other means from now on; the footers stay."""
-        self._work = work
 
     def close(self) -> None:
         """Forgets the footers."""
@@ -159,7 +155,7 @@ class ParquetScan:
             if ref is plan.files[0]:
                 groups = [group for group in groups if group >= plan.start]
             if not plan.check:
-                self._work.counts.add(skipped=footer.metadata.num_row_groups - len(groups))
+                self._work.count(skipped=footer.metadata.num_row_groups - len(groups))
             for group in groups:
                 waves.take(rows.most_values(group, plan.non_null))
                 selected = SelectedRows(rows, group, plan, is_first=is_first)
@@ -288,7 +284,7 @@ class _RowGroupTask:
             fetched = self._fetched()
             for batch in self._selected.batches(fetched):
                 found = True
-                self._work.counts.add(batches=1)
+                self._work.count(batches=1)
                 kept: pa.RecordBatch | None = batch
                 del batch
                 for function in self._functions:
@@ -304,7 +300,7 @@ class _RowGroupTask:
             if fetched is not None:
                 fetched.close()
         if self._counted:
-            self._work.counts.add(read=found, skipped=not found)
+            self._work.count(read=found, skipped=not found)
 
     def _fetched(self) -> SparseFile:
         if self._asked is None:

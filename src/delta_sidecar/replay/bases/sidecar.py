@@ -4,8 +4,8 @@
     emit:   (segment ->) row groups that may match, a few at once, from either end
 
 A metadata sidecar is used only if its manifest is whole, is proven to be of the history that is there (see
-`ProofFiles`) and names files that are there. A row group is emitted whole or not at all. Where one cannot be read, or is
-not what its digest says, the keys of those before it are read again, and the next base goes on with the rest.
+`ProofFiles`) and names files that are there. A row group is emitted whole or not at all. Where one cannot be read, or
+is not what its digest says, the keys of those before it are read again, and the next base goes on with the rest.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from delta_sidecar.execute.work import decoders
+from delta_sidecar.execute.fetch import decoders
 
 
 @pytest.mark.parametrize(("allowed", "expected"), [({5}, 1), ({0, 3}, 2), (set(range(64)), 4)])

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError, StorageError
+from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet.pages import DATA_PAGE, read_page_header
-from delta_sidecar.execute.work import Asked, Work, decoders, unreadable
 from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Piece, Place
 from delta_sidecar.store import join
 
@@ -52,10 +52,6 @@ class PieceScan:
         self._work = work
         self._ahead: dict[Piece, Asked[Mapping[Piece, Buffer]]] = {}
 
-    def use(self, work: Work) -> None:
-        """Reads with other means from now on."""
-        self._work = work
-
     def ahead(self, pieces: Sequence[Piece]) -> None:
         """Asks for pieces that are needed soon."""
         self._ahead |= self._ask([piece for piece in pieces if piece not in self._ahead])
@@ -74,7 +70,7 @@ class PieceScan:
         Raises:
             UnreadableFileError: A row group cannot be fetched, or is not what it should be.
         """
-        self._work.counts.add(skipped=plan.skipped, of_pieces=True)
+        self._work.count(skipped=plan.skipped, of_pieces=True)
         given = 0
 
         def ahead() -> int:
@@ -92,7 +88,7 @@ class PieceScan:
         with closing(decoded):
             for place, batch in decoded:
                 given += 1
-                self._work.output.place = place
+                self._work.place = place
                 yield batch
 
     def _ask(self, pieces: Sequence[Piece]) -> dict[Piece, Asked[Mapping[Piece, Buffer]]]:
@@ -138,7 +134,7 @@ class _GroupTask:
         path = group.pieces[0].path
         try:
             batch: pa.RecordBatch | None = self._decoded()
-            self.work.counts.add(read=1, batches=1, of_pieces=True)
+            self.work.count(read=1, batches=1, of_pieces=True)
             for function in self.functions:
                 batch = function(batch) if batch is not None and batch.num_rows else None
         except (pa.ArrowException, MemoryError, SidecarError, StorageError, OSError) as error:
