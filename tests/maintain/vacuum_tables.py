@@ -102,7 +102,7 @@ class SidecarTable:
             digest=xxh3_128(data),
             first_index=0,
             num_row_groups=len(groups),
-            num_rows=sum(groups.num_rows),
+            num_rows=sum(group.num_rows for group in groups),
             first_key=groups[0].first_key,
             last_key=groups[-1].last_key,
             event_hour_min=None,

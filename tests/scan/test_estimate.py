@@ -54,8 +54,7 @@ def requests_of_the_snapshot(table: TableBuilder, version: int | None = None) ->
     store = RecordingStore(store_of(table))
     with closing(LocalExecutor(store)) as executor:
         run_flow(open_snapshot(Opening(store.url, version, 0)), executor)
-        for pool in executor._pools:
-            pool.shutdown(wait=True)
+        executor._work.pool.shutdown(wait=True)
     return len(store.attempts)
 
 

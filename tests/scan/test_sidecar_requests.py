@@ -335,7 +335,7 @@ def test_of_large_statistics_only_the_wanted_columns_are_read(tmp_path: Path) ->
         read = {(a.start, a.end) for a in store.attempts if a.path.endswith(f"v{version}.parquet")}
         used = groups if predicate.startswith("signal_500 >") else groups[1:]
         footers = {
-            (g.stats_offset + g.stats_length - g.stats_footer_length, g.stats_offset + g.stats_length) for g in used
+            (g.stats_offset + g.stats_length - g.stats_footer.length, g.stats_offset + g.stats_length) for g in used
         }
         assert read >= footers | {index_of(group) for group in used}
         chunks = read - footers - {index_of(group) for group in used}

@@ -44,7 +44,7 @@ def test_the_worked_example_is_a_sidecar() -> None:
         index = file.data[group.byte_offset : group.byte_offset + group.byte_length]
         statistics = file.data[group.stats_offset : group.stats_offset + group.stats_length]
         assert (xxh3_128(index), xxh3_128(statistics)) == (group.digest, group.stats_digest)
-        assert xxh3_128(statistics[-group.stats_footer_length :]) == group.stats_footer_digest
+        assert xxh3_128(statistics[-group.stats_footer.length :]) == group.stats_footer.digest
 
 
 def test_what_the_page_says_of_its_bytes() -> None:

@@ -62,11 +62,11 @@ def test_a_manifest_in_two_levels() -> None:
     assert read.num_row_groups == 7
     assert len(read.row_groups) == 0
     assert b'"row_groups"' not in text
-    assert list(read.segments.num_rows) == [30, 30, 10]
-    assert list(read.segments.event_hour_min) == ["2025010100", "2025010103", "2025010106"]
-    assert list(read.segments.null_buckets) == [3, 12, 6]
-    assert list(read.segments.odd_buckets) == [0, 0, 0]
-    assert read.segments.bounds("event_time") == (["a"] * 3, ["b"] * 3)
+    assert [segment.num_rows for segment in read.segments] == [30, 30, 10]
+    assert [segment.event_hour_min for segment in read.segments] == ["2025010100", "2025010103", "2025010106"]
+    assert [segment.null_buckets for segment in read.segments] == [3, 12, 6]
+    assert [segment.odd_buckets for segment in read.segments] == [0, 0, 0]
+    assert [segment.columns["event_time"] for segment in read.segments] == [SummaryBounds("a", "b")] * 3
     found = [group for segment in read.segments for group in decode_segment(part(data, segment), segment, read)]
     assert found == GROUPS
 

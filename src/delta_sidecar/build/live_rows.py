@@ -25,7 +25,7 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.files import FileColumns, partition_texts
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.snapshot import scan
-from delta_sidecar.sidecar.rows import file_columns, partition_columns, read_statistics, statistics_columns
+from delta_sidecar.sidecar.rows import file_columns, read_statistics, statistics_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ class RowMaker:
         # Partition values are taken apart here, by their physical names.
         rest = {name: column for name, column in add.items() if not name.startswith("partitionValues")}
         files = FileColumns((), self.instants).batch(rest, rows)
-        partitions = {physical: partition_texts(add, physical, rows) for physical in partition_columns(schema)}
+        partitions = {physical: partition_texts(add, physical, rows) for physical in schema.partition_columns}
         return file_columns(files, partitions, schema), files.column("stats")
 
     def statistics(self, texts: pa.StringArray) -> dict[str, pa.Array]:

@@ -256,6 +256,6 @@ def _footers(pieces: Pieces, source: BinaryIO) -> Iterator[GroupFooters]:
     for group, length in zip(pieces.groups, pieces.index_footers, strict=True):
         source.seek(group.byte_offset + group.byte_length - length)
         index = source.read(length)
-        source.seek(group.stats_offset + group.stats_length - group.stats_footer_length)
-        statistics = source.read(group.stats_footer_length)
+        source.seek(group.stats_offset + group.stats_length - group.stats_footer.length)
+        statistics = source.read(group.stats_footer.length)
         yield GroupFooters(index, group.byte_offset, statistics, group.stats_offset)

@@ -10,7 +10,7 @@ No I/O. Read `tree` first, then `bind`, and `match` for rows or `bounds` and `pr
 from __future__ import annotations
 
 from delta_sidecar.predicate.bind import bind
-from delta_sidecar.predicate.bounds import Bounds, ColumnBounds
+from delta_sidecar.predicate.bounds import Bounds, ColumnBounds, KnownBounds
 from delta_sidecar.predicate.match import matches
 from delta_sidecar.predicate.prune import may_match
 from delta_sidecar.predicate.read import parse
@@ -46,6 +46,7 @@ __all__ = [
     "Constant",
     "In",
     "IsNull",
+    "KnownBounds",
     "Like",
     "Not",
     "Or",

@@ -14,7 +14,7 @@ from delta_sidecar.predicate import literals as arrays
 from delta_sidecar.predicate.literals import PER_SECOND, Kind, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +49,18 @@ class Bounds(Protocol):
 
     def column(self, path: tuple[str, ...]) -> ColumnBounds | None:
         """Gives the bounds of a column; None if nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBounds:
+    """`Bounds` by column, as they are known."""
+
+    num_rows: int
+    columns: Mapping[tuple[str, ...], ColumnBounds | None]
+
+    def column(self, path: tuple[str, ...]) -> ColumnBounds | None:
+        """The bounds of a column."""
+        return self.columns.get(path)
 
 
 # Bounds made ready to be compared: in one layout per kind, widened once for what their writers leave out.

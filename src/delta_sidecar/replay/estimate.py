@@ -22,8 +22,7 @@ from delta_sidecar.log.stats import parse_num_records
 from delta_sidecar.plan import FILE_LABEL, Consume, FileSummary, ReadFiles, ReadFooters, ScanJson
 from delta_sidecar.replay.bases.checkpoint import BaseRows, CheckpointBase, is_torn
 from delta_sidecar.replay.bases.content import CheckpointContent
-from delta_sidecar.replay.bases.pieces import matching
-from delta_sidecar.replay.bases.sidecar import SidecarBase
+from delta_sidecar.replay.bases.sidecar import SidecarBase, matching_groups
 from delta_sidecar.replay.failures import raise_commit_failure, raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.request import ScanRequest
@@ -272,8 +271,8 @@ def _in_manifest(base: SidecarBase, request: ScanRequest) -> _State | None:
     rows, size = (None, None) if totals is None else (totals.rows, totals.bytes)
     counts = Counts(Range.exactly(manifest.num_files), Range.exactly(rows), Range.exactly(size))
     if request.pruning is not None:
-        groups = manifest.segments or manifest.row_groups
-        files = sum(groups.num_rows[at] for at in matching(base.layout, groups, request.pruning))
+        groups = matching_groups(base.layout, manifest.segments or manifest.row_groups, request)
+        files = sum(group.num_rows for group in groups)
         counts = replace(counts.any_part(), files=Range.exactly(files))
     return _State(counts.tidy(), *((None, None) if totals is None else (totals.largest, totals.most_rows)))
 

@@ -1,4 +1,4 @@
-"""The rows that a scan emits: one live file each, from any part of the log."""
+"""The rows that a scan emits, one live file each, from any part of the log; and which files may match."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import pyarrow.compute as pc
 from delta_sidecar._arrow import bits_of, booleans, int64s, scalar, strings, valid_mask
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.identity import decode_paths
-from delta_sidecar.log.partition_values import PartitionTexts, lookup
+from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
+from delta_sidecar.log.stats import FileStatistics, parse_statistics, struct_leaves, struct_statistics
 from delta_sidecar.log.values import in_four_digits, map_text, struct_text
+from delta_sidecar.predicate import ColumnBounds, KnownBounds, Predicate, bind, columns, may_match, to_physical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Self
 
     from numpy.typing import NDArray
 
-    from delta_sidecar.log.schema import TableSchema
+    from delta_sidecar.log.schema import ColumnPath, TableSchema
 
 _FIELDS = {field.column: field.name for field in ADD_FIELDS}
 
@@ -217,3 +219,103 @@ def _tags(column: pa.Array | None, rows: int) -> pa.StringArray:
     if column is None or column.null_count == rows:
         return pa.nulls(rows, pa.string())
     return map_text(column) if pa.types.is_map(column.type) else column
+
+
+# Which files may match: partition values as they are, statistics out of JSON or structs.
+#
+# This is the only place that knows where in the log a bound comes from; what a bound means is `may_match`'s business.
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """A predicate in physical names, and what it takes to test it on `add` actions.
+
+    Attributes:
+        predicate: What rows must satisfy.
+        partitions: Type of each partition column that it names, by physical path.
+        statistics: Type of each other column that it names and that may have bounds, by physical path.
+    """
+
+    predicate: Predicate
+    partitions: Mapping[ColumnPath, pa.DataType]
+    statistics: Mapping[ColumnPath, pa.DataType]
+
+    @property
+    def struct_columns(self) -> tuple[str, ...]:
+        """Dotted names, below `add`, of the struct statistics that it looks at."""
+        return tuple(".".join(("add", "stats_parsed", *leaf)) for leaf in struct_leaves(self.statistics))
+
+    def by_partition(self, add: Mapping[str, pa.Array], present: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which files may match, by what is known without the statistics' text; `present` says which rows are files."""
+        parsed = add.get("stats_parsed")
+        found = None if parsed is None or not self.statistics else struct_statistics(parsed, self.statistics)
+        return present & self._may_match(add, present, found)
+
+    def by_statistics(self, add: Mapping[str, pa.Array], rows: int) -> NDArray[np.bool_]:
+        """Which files may match, by their partition values and the statistics in their text."""
+        text = add.get("stats")
+        found = None if text is None or not self.statistics else parse_statistics(text, self.statistics)
+        return self.by_values(add, rows, found)
+
+    def by_values(self, add: Mapping[str, pa.Array], rows: int, found: FileStatistics | None) -> NDArray[np.bool_]:
+        """Which files may match, by their partition values and by statistics that were found for them."""
+        return self._may_match(add, np.ones(rows, dtype=np.bool_), found)
+
+    def _may_match(
+        self, add: Mapping[str, pa.Array], present: NDArray[np.bool_], found: FileStatistics | None
+    ) -> NDArray[np.bool_]:
+        """Which files may match, right for those that are there."""
+        rows = len(present)
+        known: dict[ColumnPath, ColumnBounds | None] = {} if found is None else _bounds(found)
+        untold: dict[ColumnPath, NDArray[np.bool_]] = {}
+        for path, kind in self.partitions.items():
+            texts, values = read_known_values(partition_texts(add, path[0], rows), kind)
+            if not (texts.known | ~present).all():
+                untold[path] = present & ~texts.known
+            if values is not None:
+                exact, zoneless = values.values, values.zoneless
+                known[path] = ColumnBounds(exact, exact, None, None, exact=True, zoneless=zoneless)
+        kept = bits_of(may_match(self.predicate, KnownBounds(rows, known)))
+        if not untold:
+            return kept
+        # Where a value is not known, null would be taken for it: those files are tested without such columns.
+        without = {path: bounds for path, bounds in known.items() if path not in untold}
+        kept_without = bits_of(may_match(self.predicate, KnownBounds(rows, without)))
+        return np.where(np.logical_or.reduce(list(untold.values())), kept_without, kept)
+
+
+def bind_predicate(schema: TableSchema, predicate: Predicate | None) -> Pruning | None:
+    """Binds a predicate to a table's columns, in physical names.
+
+    Raises:
+        PredicateError: It names an unknown column, or compares one with a value of another type.
+    """
+    if predicate is None:
+        return None
+    physical = to_physical(bind(predicate, schema.logical), schema.physical_names)
+    return pruning_for(physical, schema.bounded_types, {(name,) for name in schema.physical_partition_columns})
+
+
+def pruning_for(
+    predicate: Predicate, types: Mapping[ColumnPath, pa.DataType], partitions: Collection[ColumnPath]
+) -> Pruning:
+    """Makes a `Pruning` of a predicate in physical names.
+
+    Args:
+        predicate: Bound, in physical names.
+        types: Type of each column that has comparable bounds, by physical path.
+        partitions: The partition columns, by physical path.
+    """
+    named = {path: types[path] for path in columns(predicate) if path in types}
+    return Pruning(
+        predicate,
+        partitions={path: kind for path, kind in named.items() if path in partitions},
+        statistics={path: kind for path, kind in named.items() if path not in partitions},
+    )
+
+
+def _bounds(found: FileStatistics) -> dict[ColumnPath, ColumnBounds | None]:
+    return {
+        path: ColumnBounds(each.lower, each.upper, each.null_count, found.num_records, found.tight)
+        for path, each in found.columns.items()
+    }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from delta_sidecar.events import Events
 from delta_sidecar.log.names import LogFileKind, parse_log_name
-from delta_sidecar.replay.files import FILE_SCHEMA, FileColumns
-from delta_sidecar.replay.pruning import bind_predicate
+from delta_sidecar.replay.files import FILE_SCHEMA, FileColumns, bind_predicate
 from delta_sidecar.replay.seen.seen import MEMORY_LIMIT
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from delta_sidecar.log.schema import TableSchema
     from delta_sidecar.plan import Place
     from delta_sidecar.predicate import Predicate
-    from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.files import Pruning
     from delta_sidecar.replay.seen.seen import SeenSet
 
 
@@ -163,6 +163,7 @@ class EntryCounts:
     base_pruned: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class ReplayProgress:
     """Where one replay is, and what it met, counted from any thread. It pickles empty: it belongs to a process.
 
@@ -171,20 +172,18 @@ class ReplayProgress:
         emitted: What was emitted of bases that failed.
     """
 
-    def __init__(self) -> None:
-        self.base: BaseMark | None = None
-        self.emitted: tuple[Emitted, ...] = ()
-        self._lock = threading.Lock()
-        self._counts = dict.fromkeys((field.name for field in fields(EntryCounts)), 0)
-        self._bases: list[ReplayProgress] = []
-        self._seen: SeenSet | None = None
-        self._keys: tuple[int, str] | None = None
+    base: BaseMark | None = None
+    emitted: tuple[Emitted, ...] = ()
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _counts: Counter[str] = field(default_factory=Counter)
+    _bases: list[ReplayProgress] = field(default_factory=list)
+    _seen: SeenSet | None = None
+    _keys: tuple[int, str] | None = None
 
     def add(self, **counts: int) -> None:
         """Counts, by the names of `EntryCounts`."""
         with self._lock:
-            for name, count in counts.items():
-                self._counts[name] += count
+            self._counts.update(counts)
 
     def of_base(self) -> ReplayProgress:
         """Counts the entries of another base; they are part of the counts, unless it is dropped."""
@@ -200,12 +199,7 @@ class ReplayProgress:
 
     def counts(self) -> EntryCounts:
         """The counts as they are now."""
-        with self._lock:
-            counts, bases = dict(self._counts), tuple(self._bases)
-        for base in bases:
-            for name, count in asdict(base.counts()).items():
-                counts[name] += count
-        return EntryCounts(**counts)
+        return EntryCounts(**self._total())
 
     def watch(self, seen: SeenSet) -> SeenSet:
         """Counts the keys of another seen-set from now on."""
@@ -220,6 +214,10 @@ class ReplayProgress:
     def settle(self) -> None:
         """Lets the seen-set go, with its files; how many keys there were stays."""
         self._keys, self._seen = self.seen, None
+
+    def _total(self) -> Counter[str]:
+        with self._lock:
+            return sum((base._total() for base in self._bases), Counter(self._counts))  # noqa: SLF001 - of its own kind
 
     def __reduce__(self) -> tuple[type[ReplayProgress], tuple[()]]:
         return ReplayProgress, ()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.log.segment import Tail
-    from delta_sidecar.plan import FileRef, Flow, Piece
+    from delta_sidecar.plan import FileRef, Flow
     from delta_sidecar.predicate import Predicate
 
 CHECKSUM_BYTES = 4 << 20
@@ -308,16 +308,15 @@ def _next_commits(opening: Opening, choice: BaseChoice, up_to: int | None = None
 
 def _ahead(opening: Opening, choice: BaseChoice, files: tuple[FileRef, ...] = ()) -> Ahead:
     """What is worth asking for beside commits: footers and pieces of the base, where it will be read."""
-    if not choice.bases:
+    if not choice.bases or not opening.whole_base:
         return Ahead(files)
-    base, question = choice.bases[0], opening.question
-    pieces: tuple[Piece, ...] = ()
+    base, question, request = choice.bases[0], opening.question, None
     if question is not None and base.columns is not None:
         # The columns may have changed since: the scan itself says so.
         with suppress(DeltaSidecarError):
             request = ScanRequest.bind(opening.table, base.columns, question.predicate, question.columns)
-            pieces = base.pieces(replace(request, sidecar_groups_at_once=question.sidecar_groups_at_once))
-    return Ahead(files, footers=base.footers() if opening.whole_base else (), pieces=pieces)
+            request = replace(request, sidecar_groups_at_once=question.sidecar_groups_at_once)
+    return replace(base.ahead(request), files=files)
 
 
 def _in_checksum(opening: Opening, choice: BaseChoice, version: int, known: _Known) -> Flow[bool]:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.segment import Commit
     from delta_sidecar.plan import Plan
-    from delta_sidecar.replay.files import FileColumns
-    from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.files import FileColumns, Pruning
     from delta_sidecar.replay.seen.seen import SeenSet
 
 

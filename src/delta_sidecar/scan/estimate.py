@@ -56,7 +56,8 @@ def estimate_scan(store: Store, run: ScanRun) -> ScanEstimate:
     with closing(open_executor(store.bind(run.requests), file_parallelism=parallelism)) as executor:
         try:
             snapshot, options = _opened(store, run, executor)
-            check_retention(snapshot, options.retention_guard, executor, run.events)
+            if snapshot.version < snapshot.choice.segment.latest:
+                check_retention(snapshot, options.retention_guard, executor, run.events)
             found = run_flow(estimate(snapshot, config.parsed_predicate), executor)
         finally:
             run.requests.cancel()

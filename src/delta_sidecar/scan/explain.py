@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.predicate import tree
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, START_OF_LOG, BaseSummary
 from delta_sidecar.replay.bases.choice import trusted_choice
-from delta_sidecar.replay.pruning import bind_predicate
-from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.store.interface import CLOSE, merge
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.events import Events
     from delta_sidecar.plan import Flow, Piece
-    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.files import ScanMetrics
@@ -142,6 +140,7 @@ class Explanation:
 def explained(
     config: LazyScanConfig,
     snapshot: Snapshot,
+    request: ScanRequest,
     decision: Decision,
     base: BaseSummary,
     fallen_back: FallenBack,
@@ -153,14 +152,14 @@ def explained(
     Args:
         config: What is asked for.
         snapshot: The table.
+        request: The same, bound to the table.
         decision: How the scan goes about it.
         base: The base that it ends on.
         fallen_back: Why that is not a better one.
         opening: What it took to find this out.
         at_once: How many row groups of a metadata sidecar are fetched together.
     """
-    predicate = config.parsed_predicate
-    pruning = bind_predicate(snapshot.columns, predicate)
+    predicate, pruning = config.parsed_predicate, request.pruning
     logical = {physical: path for path, physical in snapshot.columns.physical_names.items()}
     partitions, statistics = (
         tuple(sorted(tree.written(logical.get(path, path)) for path in paths))
@@ -204,12 +203,12 @@ class FallenBack:
         return self.code or ("no_manifest" if 1 < base.tier < CHECKPOINT_TIER else None)
 
 
-def look_at_base(snapshot: Snapshot, predicate: Predicate | None, events: Events) -> Flow[BaseSummary]:
+def look_at_base(snapshot: Snapshot, request: ScanRequest, events: Events) -> Flow[BaseSummary]:
     """What the first base that can be trusted is made of, and how much of it a scan reads."""
     choice = yield from trusted_choice(snapshot.table, snapshot.choice, events)
     if not choice.bases:
         return START_OF_LOG
-    return (yield from choice.bases[0].summary(ScanRequest.bind(snapshot.table, snapshot.columns, predicate)))
+    return (yield from choice.bases[0].summary(request))
 
 
 # What a scan comes to, as far as that is known before a file entry is read.

@@ -79,7 +79,8 @@ class TableOpener:
         options = self.options_of(snapshot)
         if options.sidecar_enabled != is_with_sidecars:
             snapshot = opened(options)
-        check_retention(snapshot, options.retention_guard, executor, self.events)
+        if snapshot.version < snapshot.choice.segment.latest:
+            check_retention(snapshot, options.retention_guard, executor, self.events)
         return snapshot, options
 
     def options_of(self, snapshot: Snapshot) -> ScanOptions:
@@ -118,15 +119,15 @@ class TableOpener:
         )
         snapshot = self._open_listed(opening, executor)
         self.opened(snapshot)
-        choice = snapshot.choice
+        choice, tail = snapshot.choice, snapshot.choice.tail()
         self.events(
             SnapshotOpened(
                 table=self.table,
                 version=snapshot.version,
                 base_version=choice.base_version,
-                commits=len(choice.tail()),
-                tail_bytes=choice.tail_bytes,
-                base_bytes=choice.base_bytes,
+                commits=len(tail),
+                tail_bytes=tail.nbytes,
+                base_bytes=choice.bases[0].nbytes if choice.bases else 0,
             )
         )
         return snapshot

@@ -259,13 +259,13 @@ class Cursor:
 class EarlierFiles:
     """Passes over the files that another scan emitted of the place where this one begins."""
 
-    position: Position | None
+    position: Position
     _passed: int = field(default=0)
 
     def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
         """What is left of a batch."""
         at = self.position
-        if at is None or self._passed == at.rows:
+        if self._passed == at.rows:
             return batch
         if place != at.place:
             self.check()
@@ -280,7 +280,7 @@ class EarlierFiles:
             PageTokenExpiredError: So it is.
         """
         at = self.position
-        if at is not None and self._passed < at.rows:
+        if self._passed < at.rows:
             msg = (
                 f"{at.place.path} does not have the files any more that the page token is a place after: begin at the "
                 f"first page"

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from delta_sidecar.predicate import Comparison, In
 from delta_sidecar.predicate.tree import NEGATED, fold
+from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.scan.config import ScanStrategy
 
@@ -60,7 +61,7 @@ def decide(
         snapshot: The table.
         options: What is asked for.
         limit: Most files that are wanted.
-        predicate: Bound, in logical names.
+        predicate: Bound, in physical names.
         count_base: Tells how many files the base has; None where that is not known. It is asked where it matters.
         token: Where another scan stands that this one goes on from.
         recent_if_cheap: Whether the newest are wanted first, where the base has them in order of time.
@@ -78,15 +79,13 @@ def decide(
 
 
 def bind_request(
-    config: LazyScanConfig, options: ScanOptions, snapshot: Snapshot, decision: Decision, columns: Iterable[str]
+    config: LazyScanConfig, options: ScanOptions, snapshot: Snapshot, columns: Iterable[str] = FILE_SCHEMA.names
 ) -> ScanRequest:
-    """Binds a configuration to a table: what the replay is asked for."""
+    """Binds a configuration to a table: what the replay is asked for, but for the strategy."""
     at = None if config.token is None else config.token.position
     return replace(
         ScanRequest.bind(snapshot.table, snapshot.columns, config.parsed_predicate, columns),
         limit=None if config.limit is None else config.limit + (0 if at is None else at.rows),
-        forward=decision.strategy is ScanStrategy.FORWARD,
-        recent=decision.order == "recent",
         start=None if at is None else at.place,
         emitted=() if config.token is None else config.token.emitted_before,
         strict=options.strict,
@@ -111,10 +110,16 @@ def bounds_from_below(predicate: Predicate, times: frozenset[tuple[str, ...]]) -
 
 
 def time_columns(snapshot: Snapshot, bucket_column: str) -> frozenset[tuple[str, ...]]:
-    """Paths of the columns that tell when something happened: the time bucket, timestamps and dates."""
-    columns = snapshot.schema
-    times = {field.name for field in columns if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type)}
-    return frozenset((name,) for name in times | {name for name in columns.names if _is_named(name, bucket_column)})
+    """Physical paths of the columns that tell when something happened: the time bucket, timestamps and dates."""
+    fields = zip(snapshot.columns.logical, snapshot.columns.physical.names, strict=True)
+    return frozenset(
+        (physical,)
+        for field, physical in fields
+        if pa.types.is_timestamp(field.type)
+        or pa.types.is_date(field.type)
+        # Delta's column names differ by more than their case.
+        or field.name.casefold() == bucket_column.casefold()
+    )
 
 
 def _strategy(
@@ -149,7 +154,7 @@ def _files(snapshot: Snapshot, base_files: int | None) -> tuple[int, int]:
     """
     choice, counted = snapshot.choice, snapshot.counted
     times = _TIMES_SIDECAR if choice.is_sorted else _TIMES_CHECKPOINT
-    tail = max(0, choice.tail_bytes - _COMMIT_BYTES * len(choice.tail()))
+    tail = max(0, choice.tail().nbytes - _COMMIT_BYTES * len(choice.tail()))
     # A checkpoint without a byte is torn, and says nothing.
     size = choice.bases[0].entries_nbytes or None
     usual = _ENTRY_BYTES + _COLUMN_BYTES * min(_COLUMNS_WITH_STATISTICS, len(snapshot.schema))
@@ -162,8 +167,3 @@ def _files(snapshot: Snapshot, base_files: int | None) -> tuple[int, int]:
             base_files = times * size // usual if total is None else round(total / (1 + tail / (times * size)))
     entry = usual if size is None else max(1, min(_MOST_BYTES, times * size / max(1, base_files)))
     return round(tail / entry), base_files
-
-
-def _is_named(column: str, name: str) -> bool:
-    # Delta's column names differ by more than their case.
-    return column.casefold() == name.casefold()

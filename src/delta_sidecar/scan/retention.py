@@ -74,7 +74,7 @@ def check_retention(
     executor: Executor,
     events: Events,
 ) -> None:
-    """Lets the retention guard judge the version that is open. The newest one is never refused.
+    """Lets the retention guard judge a version that is open and not the newest.
 
     Without a guard nothing is refused, nothing is read, and an event tells where the default guard would refuse. With
     one, what counts is how long the table keeps files now, so that its newest version is opened too; and where commits
@@ -84,8 +84,6 @@ def check_retention(
         RetentionGuardError: The guard refuses.
     """
     segment, table = snapshot.choice.segment, snapshot.table
-    if snapshot.version >= segment.latest:
-        return
     # A listing that gives no time gives 0.
     newest, superseded = snapshot, segment.superseded or None
     if guard is not False:

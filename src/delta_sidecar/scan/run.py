@@ -20,12 +20,12 @@ from delta_sidecar.events import (
 )
 from delta_sidecar.execute import open_executor
 from delta_sidecar.plan import ExecutionCounts, StateMachineIterator, run_flow
-from delta_sidecar.predicate import bind
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER
 from delta_sidecar.replay.estimate import files_in_base
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.request import ReplayProgress
 from delta_sidecar.replay.snapshot import Scan, scan
+from delta_sidecar.scan.config import ScanStrategy
 from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
 from delta_sidecar.scan.files import ScanMetrics
 from delta_sidecar.scan.open import TableOpener
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from delta_sidecar.events import Listener, Outcome
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.plan import Batches, Executor, Flow
+    from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
     from delta_sidecar.store import Store
@@ -99,7 +100,7 @@ class ScanRun:
         self._begun: _Begun | None = None
         self._ran_by: Executor | None = None
         self._cursor: Cursor | None = None
-        self._query = ""
+        self._query: tuple[object, ...] = ()
         self._scan: Scan | None = None
         self._began = time.monotonic()
         self._trips_to_first_file: int | None = None
@@ -149,13 +150,14 @@ class ScanRun:
         with closing(self._executor(options)) as executor:
             try:
                 snapshot, options = self._opener.open(executor, scanning=False)
-                decision = self._decide(snapshot, options, executor)
-                base = run_flow(look_at_base(snapshot, self.config.parsed_predicate, self.events), executor)
+                request = bind_request(self.config, options, snapshot)
+                decision = self._decide(snapshot, options, request, executor)
+                base = run_flow(look_at_base(snapshot, request, self.events), executor)
             finally:
                 self.requests.cancel()
         fallen_back = FallenBack(self._passed_over, self.sidecar_fallback_reason())
         at_once = options.sidecar_row_groups_per_batch
-        return explained(self.config, snapshot, decision, base, fallen_back, self.requests.snapshot(), at_once)
+        return explained(self.config, snapshot, request, decision, base, fallen_back, self.requests.snapshot(), at_once)
 
     def batches(self, schema: pa.Schema, *, by_file: bool = False) -> Batches:
         """Gives the files in batches.
@@ -201,7 +203,8 @@ class ScanRun:
         if at is None or base is None or self._scan is not None or self.snapshot is None or self.decision is None:
             return None
         way = self.decision.strategy.value, self.decision.order
-        return PageToken.of(self.snapshot, base, *way, self._query, at, self.progress.emitted).encode()
+        query = query_digest(*self._query)
+        return PageToken.of(self.snapshot, base, *way, query, at, self.progress.emitted).encode()
 
     @property
     def sidecar_tier(self) -> int | None:
@@ -281,36 +284,37 @@ class ScanRun:
         self.snapshot = self._given
         return _Begun(executor, self._given, self._opener.options_of(self._given))
 
-    def _decide(self, snapshot: Snapshot, options: ScanOptions, executor: Executor) -> Decision:
+    def _decide(self, snapshot: Snapshot, options: ScanOptions, request: ScanRequest, executor: Executor) -> Decision:
         def count_base() -> int | None:
             return run_flow(files_in_base(snapshot), executor)
 
-        predicate, token = self.config.parsed_predicate, self.config.token
-        bound = None if predicate is None else bind(predicate, snapshot.schema)
-        self._query = query_digest(bound, options.bucket_column)
+        token = self.config.token
+        predicate = None if request.pruning is None else request.pruning.predicate
+        self._query = (predicate, options.bucket_column)
         if token is not None:
-            token.check_query(self._query)
+            token.check_query(query_digest(*self._query))
         decision = self.decision = decide(
-            snapshot, options, self.config.limit, bound, count_base, token, recent_if_cheap=self._recent_if_cheap
+            snapshot, options, self.config.limit, predicate, count_base, token, recent_if_cheap=self._recent_if_cheap
         )
         strategy, reason = decision.strategy.value, decision.reason
         self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=decision.order))
         return decision
 
     def _start(self, begun: _Begun, schema: pa.Schema) -> Flow[Scan]:
-        snapshot, options, token = begun.snapshot, begun.options, self.config.token
-        decision = self._decide(snapshot, options, begun.executor)
-        self._cursor = Cursor(None if token is None else token.position)
-        request = bind_request(self.config, options, snapshot, decision, schema.names)
-        return scan(snapshot, replace(request, progress=self.progress, events=self.events))
+        request = bind_request(self.config, begun.options, begun.snapshot, schema.names)
+        decision = self._decide(begun.snapshot, begun.options, request, begun.executor)
+        self._cursor = Cursor(None if self.config.token is None else self.config.token.position)
+        forward, recent = decision.strategy is ScanStrategy.FORWARD, decision.order == "recent"
+        request = replace(request, forward=forward, recent=recent, progress=self.progress, events=self.events)
+        return scan(begun.snapshot, request)
 
     def _sliced(
         self, machine: StateMachineIterator[Scan], executor: Executor, batch_size: int
     ) -> Iterator[pa.RecordBatch]:
         limit, token = self.config.limit, self.config.token
-        earlier = EarlierFiles(None if token is None else token.position)
+        earlier = None if token is None else EarlierFiles(token.position)
         for found in machine:
-            rest = earlier.left(found, executor.progress.place)
+            rest = found if earlier is None else earlier.left(found, executor.progress.place)
             for start in range(0, rest.num_rows, batch_size):
                 batch = rest.slice(start, batch_size)
                 if limit is not None:
@@ -323,7 +327,8 @@ class ScanRun:
                 yield batch
                 if self._files == limit:
                     return
-        earlier.check()
+        if earlier is not None:
+            earlier.check()
         self._scan = machine.into_terminal()
 
     def _executor(self, options: ScanOptions) -> Executor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -72,16 +72,6 @@ class RowGroup(RowSummary, frozen=True, kw_only=True, omit_defaults=True):
     stats_footer: StatsFooter
     file: WholeNumber = 0  # number of its file in the manifest's list
 
-    @property
-    def stats_footer_length(self) -> int:
-        """Bytes of the statistics piece's footer."""
-        return self.stats_footer.length
-
-    @property
-    def stats_footer_digest(self) -> str:
-        """Digest of that footer."""
-        return self.stats_footer.digest
-
 
 class Segment(RowSummary, frozen=True, kw_only=True):
     """A run of row groups in the second level of a manifest: its range in the segments file, and a summary."""
@@ -93,60 +83,11 @@ class Segment(RowSummary, frozen=True, kw_only=True):
     num_row_groups: WholeNumber
 
 
-T = TypeVar("T", bound=RowSummary)
+RowGroups: TypeAlias = tuple[RowGroup, ...]
+"""The row groups of a manifest, or of one segment of it, in order."""
 
-
-class _Summaries(tuple[T, ...]):
-    """Row groups or segments in order; a member of all of them is a list."""
-
-    __slots__ = ()
-
-    @property
-    def num_rows(self) -> Sequence[int]:
-        """Rows of each."""
-        return [row.num_rows for row in self]
-
-    @property
-    def event_hour_min(self) -> Sequence[str | None]:
-        """Raw text of the lowest bucket of each; None for none."""
-        return [row.event_hour_min for row in self]
-
-    @property
-    def event_hour_max(self) -> Sequence[str | None]:
-        """Raw text of the highest bucket of each; None for none."""
-        return [row.event_hour_max for row in self]
-
-    @property
-    def null_buckets(self) -> Sequence[int]:
-        """Rows of each whose bucket is null."""
-        return [row.null_buckets for row in self]
-
-    @property
-    def odd_buckets(self) -> Sequence[int]:
-        """Rows of each whose bucket is no value of its type, or unknown."""
-        return [row.odd_buckets for row in self]
-
-    def bounds(self, column: str) -> tuple[Sequence[JsonScalar | None], Sequence[JsonScalar | None]]:
-        """The lowest and the highest value of a column in each; None without bounds."""
-        found = [row.columns.get(column) for row in self]
-        lowest = [None if each is None else each.min for each in found]
-        return lowest, [None if each is None else each.max for each in found]
-
-    def bounded(self) -> frozenset[str]:
-        """Names of the columns that any of them has bounds of."""
-        return frozenset(name for row in self for name in row.columns)
-
-
-class RowGroups(_Summaries[RowGroup]):
-    """The row groups of a manifest, or of one segment of it, in order."""
-
-    __slots__ = ()
-
-
-class Segments(_Summaries[Segment]):
-    """The segments of a manifest in two levels, in order."""
-
-    __slots__ = ()
+Segments: TypeAlias = tuple[Segment, ...]
+"""The segments of a manifest in two levels, in order."""
 
 
 def check_row_groups(groups: Sequence[RowGroup], *, first_index: int, sizes: Sequence[int], form: KeyForm) -> None:

@@ -1,18 +1,25 @@
-"""A trusted manifest beside the table's columns at its version: the columns of the sidecar and their order."""
+"""A trusted manifest beside the table's columns at its version: columns, order, and what is read for a predicate."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
+from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
 from delta_sidecar.errors import SidecarError
+from delta_sidecar.log.partition_values import read_partition_column
+from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import STATS_FORMATS
-from delta_sidecar.predicate import tree
+from delta_sidecar.predicate import ColumnBounds, KnownBounds, may_match, tree
 from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.order import NewestRows, SidecarOrder, SortValue, partition_name
+from delta_sidecar.sidecar.rows import INDEX_FIELDS, STATISTICS_FIELDS, VECTOR_COLUMNS
 from delta_sidecar.sidecar.schema import (
     SidecarSchema,
     arrow_type,
@@ -23,9 +30,11 @@ from delta_sidecar.sidecar.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from delta_sidecar.log.schema import ColumnPath, TableSchema
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.sidecar.groups import JsonScalar, RowGroups, Segments
     from delta_sidecar.sidecar.manifest import Manifest
 
 
@@ -37,11 +46,6 @@ class SidecarLayout:
     table: TableSchema = field(repr=False)  # the table's columns at its version
     schema: SidecarSchema
     order: SidecarOrder
-
-    @property
-    def piece_schemas(self) -> tuple[pa.Schema, pa.Schema]:
-        """The columns of its index pieces, and of its statistics pieces."""
-        return self.schema.index, self.schema.statistics_schema
 
     @property
     def newest_rows(self) -> NewestRows:
@@ -139,3 +143,125 @@ def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
             raise SidecarError(msg)
         kind = fields = fields.field(index).type
     return kind
+
+
+# What is read of it: the row groups that may hold a file that matches, and the columns of those.
+#
+# A manifest tells of row groups the range of the bucket, that of the column that rows are sorted by, and the summaries
+# of other columns. Segments of a large manifest are tested in the same way: they say the same things of more rows.
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumns:
+    """What is read of a metadata sidecar.
+
+    Attributes:
+        index: Columns of the index.
+        statistics: Columns of the statistics; None for all, empty where their pieces are not read at all.
+    """
+
+    index: tuple[str, ...]
+    statistics: tuple[str, ...] | None
+
+    @property
+    def by_piece(self) -> tuple[tuple[str, ...] | None, ...]:
+        """The columns of each piece that is read."""
+        return (self.index,) if self.statistics == () else (self.index, self.statistics)
+
+
+def read_columns(
+    schema: SidecarSchema, paths: Collection[ColumnPath], columns: Collection[str], newest: NewestRows | None = None
+) -> ReadColumns:
+    """The columns of a metadata sidecar that are read, for columns of files and for the statistics of paths."""
+    partitions = schema.partition_columns.values()
+    index = ["path", *(name for name in INDEX_FIELDS if name in columns), *partitions, *VECTOR_COLUMNS, "untold"]
+    statistics = [name for name in STATISTICS_FIELDS if name in columns]
+    with_text = "stats" in columns
+    if paths or with_text:
+        index += ["num_records", "tight_bounds"]
+    if schema.time is not None and (schema.time in paths or with_text):
+        index += schema.statistics_columns(schema.time)
+    for path in {*paths} - {schema.time}:
+        # What is not kept as values is in the text of those files that have more than others.
+        statistics += schema.statistics_columns(path) if path in schema.statistics else ["stats_json"]
+    index += () if newest is None else newest.columns
+    return ReadColumns(tuple(dict.fromkeys(index)), None if with_text else tuple(dict.fromkeys(statistics)))
+
+
+def matching(
+    layout: SidecarLayout,
+    groups: RowGroups | Segments,
+    predicate: Predicate,
+    partitions: Mapping[ColumnPath, pa.DataType],
+    statistics: Mapping[ColumnPath, pa.DataType],
+) -> list[int]:
+    """Numbers of the row groups, or segments, that may hold a file that matches.
+
+    Args:
+        layout: Of the metadata sidecar.
+        groups: The row groups, or segments.
+        predicate: In physical names.
+        partitions: The type of each partition column that it names, by physical path.
+        statistics: The type of each other column that it names.
+    """
+    if not groups:
+        return []
+    known = _partition_bounds(layout, groups, partitions)
+    for path, kind in statistics.items():
+        # What was the lowest of a type is not the lowest of another one, which the column may have now.
+        if layout.order.summaries.get(path) == kind:
+            known[path] = _summary(groups, path, kind)
+    kept: list[int] = np.flatnonzero(bits_of(may_match(predicate, KnownBounds(len(groups), known)))).tolist()
+    return kept
+
+
+def _partition_bounds(
+    layout: SidecarLayout, groups: RowGroups | Segments, partitions: Mapping[ColumnPath, pa.DataType]
+) -> dict[ColumnPath, ColumnBounds | None]:
+    """The bounds of the partition column that rows are sorted by first; those of other ones are not known."""
+    first = layout.order.sort[0] if layout.order.sort else None
+    if first is None or partitions.get(first.path) != first.type:
+        return {}
+    rows = int64s(np.array([group.num_rows for group in groups], dtype=np.int64))
+    # Nulls come first, so that a first value means there are none. With a text among the buckets that is no value
+    # nobody can tell what its file holds; and a segment may hold the end of the incomplete rows and the start of the
+    # complete ones.
+    if first.kind == "bucket":
+        known = np.array([group.odd_buckets == 0 for group in groups], dtype=np.bool_)
+        lower, upper = [group.event_hour_min for group in groups], [group.event_hour_max for group in groups]
+        nulls = np.array([group.null_buckets for group in groups], dtype=np.int64)
+    else:
+        keys = [(group.first_key, group.last_key) for group in groups]
+        known = np.array([low[0] == high[0] and low[1] is not None for low, high in keys], dtype=np.bool_)
+        lower, upper = ([None if key[1] is None else str(key[1]) for key in side] for side in zip(*keys, strict=True))
+        nulls = np.zeros(len(groups), dtype=np.int64)
+    bounds = []
+    for texts in (lower, upper):
+        chosen = strings(text if is_known else None for text, is_known in zip(texts, known.tolist(), strict=True))
+        column = read_partition_column(chosen, first.type)
+        # A time without a zone may lie 16 hours either way.
+        if column is None or (column.zoneless is not None and bits_of(column.zoneless).any()):
+            return {}
+        bounds.append(column.values)
+    low, high = bounds
+    return {first.path: ColumnBounds(low, high, nullable_int64s(nulls, known), rows, whole=True)}
+
+
+def _summary(groups: RowGroups | Segments, path: ColumnPath, kind: pa.DataType) -> ColumnBounds:
+    """The bounds of a summary column, read in the form of a file's statistics, which is how its values are written."""
+    name, before, after = column_name(path), "".join(f"{{{json.dumps(part)}:" for part in path), "}" * len(path)
+    texts = [
+        None
+        if bounds is None
+        else f'{{"minValues":{before}{_json(bounds.min)}{after},"maxValues":{before}{_json(bounds.max)}{after}}}'
+        for bounds in (group.columns.get(name) for group in groups)
+    ]
+    found = parse_statistics(strings(texts), {path: kind}).columns[path]
+    # Upper bounds of texts may be cut off, each to another length: the highest of them says nothing.
+    upper = None if pa.types.is_string(kind) else found.upper
+    rows = int64s(np.array([group.num_rows for group in groups], dtype=np.int64))
+    return ColumnBounds(lower=found.lower, upper=upper, null_count=None, num_records=rows)
+
+
+def _json(value: JsonScalar) -> str:
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)

@@ -9,7 +9,7 @@ missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -129,9 +129,9 @@ class Manifest:
     stats_format: str  # the layout in which texts of statistics are rebuilt
     witness: tuple[Witness, ...] = ()
     totals: Totals | None = None  # None where they were not counted
-    row_groups: RowGroups = field(default_factory=RowGroups)  # empty where there are segments
+    row_groups: RowGroups = ()  # empty where there are segments
     segments_file: SidecarFile | None = None
-    segments: Segments = field(default_factory=Segments)
+    segments: Segments = ()
 
     @property
     def num_row_groups(self) -> int:
@@ -206,9 +206,12 @@ def decode_segment(data: bytes, segment: Segment, manifest: Manifest) -> RowGrou
         raise SidecarError(msg)
     sizes = [each.size for each in manifest.files]
     groups = decode_groups(data, first_index=segment.first_index, sizes=sizes, form=manifest.key_form())
-    found = (len(groups), sum(groups.num_rows), sum(groups.null_buckets), sum(groups.odd_buckets))
-    said = (segment.num_row_groups, segment.num_rows, segment.null_buckets, segment.odd_buckets)
-    if found != said or (groups[0].first_key, groups[-1].last_key) != (segment.first_key, segment.last_key):
+    sums = [sum(getattr(group, name) for group in groups) for name in ("num_rows", "null_buckets", "odd_buckets")]
+    said = [segment.num_row_groups, segment.num_rows, segment.null_buckets, segment.odd_buckets]
+    if [len(groups), *sums] != said or (groups[0].first_key, groups[-1].last_key) != (
+        segment.first_key,
+        segment.last_key,
+    ):
         msg = f"the segment of row group {segment.first_index} is not what the manifest says"
         raise SidecarError(msg)
     return groups
@@ -222,7 +225,7 @@ def decode_groups(data: bytes, *, first_index: int, sizes: Sequence[int], form: 
     """
     groups = _decoded(data, _GROUPS)
     check_row_groups(groups, first_index=first_index, sizes=sizes, form=form)
-    return RowGroups(groups)
+    return groups
 
 
 # Sealed JSON: one canonical layout, and a digest of it as the first member.
@@ -377,17 +380,19 @@ def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
         _check_type(each.type)
     _check_actions(document)
     form = _key_form(document.sort)
-    segments_file, segments, row_groups = None, Segments(), RowGroups()
+    segments_file: SidecarFile | None = None
+    segments: Segments = ()
+    row_groups: RowGroups = ()
     if document.segments_file is not UNSET:
         if document.segments is UNSET:
             refuse("has no segments")
-        segments_file, segments = document.segments_file, Segments(document.segments)
+        segments_file, segments = document.segments_file, document.segments
         _check_name(segments_file, version, SidecarFileKind.SEGMENTS)
         check_segments(segments, size=segments_file.size, form=form)
     elif document.row_groups is UNSET:
         refuse("has no row_groups")
     else:
-        row_groups = RowGroups(document.row_groups)
+        row_groups = document.row_groups
         check_row_groups(row_groups, first_index=0, sizes=[each.size for each in files], form=form)
     manifest = Manifest(
         version=version,
@@ -409,7 +414,7 @@ def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
         segments_file=segments_file,
         segments=segments,
     )
-    rows = sum(segments.num_rows) + sum(row_groups.num_rows)
+    rows = sum(group.num_rows for group in row_groups) + sum(segment.num_rows for segment in segments)
     if (manifest.num_row_groups, rows) != (document.num_row_groups, document.num_files):
         refuse("does not have as many row groups or files as it says")
     return manifest

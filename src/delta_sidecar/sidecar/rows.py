@@ -42,12 +42,6 @@ VECTOR_COLUMNS = tuple(f"dv.{field.name}" for field in DELETION_VECTOR)
 """Columns that hold the descriptor of a deletion vector."""
 
 
-def partition_columns(schema: SidecarSchema) -> dict[str, str]:
-    """Names of the columns that hold partition values, by physical name."""
-    found = {} if schema.bucket is None or schema.bucket_column is None else {schema.bucket: schema.bucket_column}
-    return found | {name: f"partition.{column_name((name,))}" for name in schema.partitions}
-
-
 # From actions to rows.
 
 
@@ -58,7 +52,7 @@ def file_columns(
     columns = {name: files.column(name) for name in (*INDEX_FIELDS, *STATISTICS_FIELDS)}
     columns["path"] = files.column("raw_path")
     columns |= dict(zip(VECTOR_COLUMNS, files.column("deletion_vector").flatten(), strict=True))
-    columns |= {name: partitions[physical].texts for physical, name in partition_columns(schema).items()}
+    columns |= {name: partitions[physical].texts for physical, name in schema.partition_columns.items()}
     columns["untold"] = _lists_of_untold(partitions, files.num_rows)
     return columns
 
@@ -174,7 +168,7 @@ def other_fields(rows: pa.RecordBatch, schema: SidecarSchema, stats_format: str 
 
 def partition_values(rows: pa.RecordBatch, schema: SidecarSchema) -> dict[str, pa.Array]:
     """The partition values as a field of the `add` action: a struct, or a map where the log does not give all."""
-    columns = {physical: rows.column(name) for physical, name in partition_columns(schema).items()}
+    columns = {physical: rows.column(name) for physical, name in schema.partition_columns.items()}
     if not columns:
         return {}
     untold = rows.column("untold")

@@ -96,6 +96,16 @@ class SidecarSchema:
         return f"partition.{column_name((self.bucket,))}" if is_taken else self.bucket
 
     @cached_property
+    def partition_columns(self) -> Mapping[str, str]:
+        """Names of the columns that hold partition values, by physical name."""
+        bucket = {} if self.bucket is None or self.bucket_column is None else {self.bucket: self.bucket_column}
+        return bucket | {name: f"partition.{column_name((name,))}" for name in self.partitions}
+
+    def statistics_columns(self, path: ColumnPath) -> list[str]:
+        """Names of the columns that hold the statistics of one column."""
+        return [found.name for found in _fields(path, self.statistics[path])]
+
+    @cached_property
     def schema_hash(self) -> str:
         """A digest of the format's version and of the names and types of all columns, in any order.
 

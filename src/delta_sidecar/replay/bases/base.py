@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.actions import Metadata, Protocol
     from delta_sidecar.log.schema import TableSchema
-    from delta_sidecar.plan import FileRef, Flow, Piece
+    from delta_sidecar.plan import Ahead, FileRef, Flow, Piece
     from delta_sidecar.replay.request import Emitted, ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
 
@@ -88,14 +88,9 @@ class Base(ABC):
         """How many files it has, where that is known without reading more of it."""
         return None
 
-    def footers(self) -> tuple[FileRef, ...]:
-        """Parquet files whose footers `trust` reads first, where they are few."""
-        return ()
-
-    def pieces(self, request: ScanRequest) -> tuple[Piece, ...]:
-        """Pieces that `emit` begins with, where that is known already and they are few."""
-        del request
-        return ()
+    @abstractmethod
+    def ahead(self, request: ScanRequest | None) -> Ahead:
+        """What `trust`, and `emit` for a request, begin to read with, where that is known already and little."""
 
     @abstractmethod
     def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[Base]:

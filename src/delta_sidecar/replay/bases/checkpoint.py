@@ -30,6 +30,7 @@ from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, LogFileKind, parse_log_name
 from delta_sidecar.plan import (
     LINE,
+    Ahead,
     Consume,
     FileRef,
     Filter,
@@ -54,8 +55,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.segment import CheckpointFiles, ListedFile
     from delta_sidecar.plan import Flow, Place
-    from delta_sidecar.replay.files import FileColumns
-    from delta_sidecar.replay.pruning import Pruning
+    from delta_sidecar.replay.files import FileColumns, Pruning
     from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
 
@@ -98,10 +98,11 @@ class CheckpointBase(Base):
         is_known = self.leaves is not None or name is None or name.kind is not LogFileKind.V2_CHECKPOINT
         return self.nbytes if is_known else None
 
-    def footers(self) -> tuple[FileRef, ...]:
-        """Those of its own files, unless they have been read."""
+    def ahead(self, request: ScanRequest | None) -> Ahead:
+        """The footers of its own files, unless they have been read."""
+        del request
         tables = tuple(file for file in self.files if not file.path.endswith(".json"))
-        return tables if self.leaves is None and len(tables) <= _FEW_FILES else ()
+        return Ahead(footers=tables if self.leaves is None and len(tables) <= _FEW_FILES else ())
 
     def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[CheckpointBase]:
         """Reads the footers of its files and, of its rows, what is not about files; unless that was done."""

@@ -87,16 +87,6 @@ class BaseChoice:
         return BaseMark(base.name, base.version, self.tail_base, tuple(sorted(base.identity.items())))
 
     @property
-    def tail_bytes(self) -> int:
-        """Size of the commits after the first base."""
-        return self.tail().nbytes
-
-    @property
-    def base_bytes(self) -> int:
-        """Size of the first base, as far as the listing tells; 0 where replay starts at version 0."""
-        return self.bases[0].nbytes if self.bases else 0
-
-    @property
     def is_sorted(self) -> bool:
         """Whether the first base is a metadata sidecar, whose files are in order."""
         return bool(self.bases) and isinstance(self.bases[0], SidecarBase)

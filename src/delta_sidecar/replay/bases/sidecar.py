@@ -11,8 +11,9 @@ is not what its digest says, the keys of those before it are read again, and the
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, overload
 
 from delta_sidecar._arrow import xxh3_128
@@ -27,6 +28,7 @@ from delta_sidecar.log.identity import file_keys, key_paths
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.plan import (
+    NOTHING_AHEAD,
     WHOLE_PIECE_BYTES,
     Ahead,
     Consume,
@@ -34,6 +36,7 @@ from delta_sidecar.plan import (
     Filter,
     PartialResult,
     Piece,
+    PieceGroup,
     Plan,
     ReadFiles,
     ReadKeyValue,
@@ -42,17 +45,10 @@ from delta_sidecar.plan import (
 )
 from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn
 from delta_sidecar.replay.bases.checkpoint import raise_if_torn
-from delta_sidecar.replay.bases.pieces import (
-    ReadColumns,
-    SidecarRows,
-    enough,
-    matching,
-    pieces_of,
-    read_columns,
-)
+from delta_sidecar.replay.bases.sidecar_rows import SidecarRows
 from delta_sidecar.replay.failures import raise_sidecar_failure
 from delta_sidecar.replay.request import Emitted
-from delta_sidecar.sidecar.layout import SidecarLayout
+from delta_sidecar.sidecar.layout import ReadColumns, SidecarLayout, matching, read_columns
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
     LARGEST_DOCUMENT,
@@ -78,6 +74,7 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
     from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments
+    from delta_sidecar.sidecar.order import NewestRows
 
 _FEW_KEYS = 10_000
 _MOST_BYTES = 8 << 20
@@ -141,17 +138,18 @@ class SidecarBase(Base):
             raise RuntimeError(msg)
         return self.layout
 
-    def pieces(self, request: ScanRequest) -> tuple[Piece, ...]:
+    def ahead(self, request: ScanRequest | None) -> Ahead:
         """The pieces that match, where they are few and their places are known."""
-        if self.layout is None or self.layout.manifest.segments:
-            return ()
+        if request is None or self.layout is None or self.layout.manifest.segments:
+            return NOTHING_AHEAD
         manifest = self.layout.manifest
-        numbers = matching(self.layout, manifest.row_groups, request.pruning)
-        if len(numbers) > request.sidecar_groups_at_once:
-            return ()
-        columns = read_columns(self.layout.schema, request.pruning, request.columns.columns)
-        groups = (pieces_of(manifest, manifest.row_groups[number], columns) for number in numbers)
-        return tuple(piece for group in groups for piece in group.pieces if piece.length <= WHOLE_PIECE_BYTES)
+        found = matching_groups(self.layout, manifest.row_groups, request)
+        if len(found) > request.sidecar_groups_at_once:
+            return NOTHING_AHEAD
+        columns = _read_columns(self.layout, request)
+        groups = (_pieces_of(manifest, group, columns) for group in found)
+        pieces = (piece for group in groups for piece in group.pieces if piece.length <= WHOLE_PIECE_BYTES)
+        return Ahead(pieces=tuple(pieces))
 
     def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[SidecarBase]:
         """Reads its manifest and what proves its version, unless that was done."""
@@ -279,24 +277,24 @@ class SidecarBase(Base):
         layout = self.trusted_layout
         found = takewhile(lambda group: group.index != emitted.index, _in_order(self, groups, request))
         columns = ReadColumns(("path", *VECTOR_COLUMNS), ())
-        pieces = tuple(pieces_of(layout.manifest, group, columns) for group in found)
-        plan = ScanPieces(pieces, columns.by_piece, layout.piece_schemas[:1], at_once=request.sidecar_groups_at_once)
+        pieces = tuple(_pieces_of(layout.manifest, group, columns) for group in found)
+        plan = ScanPieces(pieces, columns.by_piece, (layout.schema.index,), at_once=request.sidecar_groups_at_once)
         for batch in (yield Consume(plan)):
             seen.insert(file_keys(row_keys(batch)))
 
     def _plan(self, groups: Sequence[RowGroup], skipped: int, request: ScanRequest, seen: SeenSet) -> Plan:
         layout = self.trusted_layout
         newest = layout.newest_rows if request.recent else None
-        columns = read_columns(layout.schema, request.pruning, request.columns.columns, newest)
-        read = tuple(pieces_of(layout.manifest, group, columns) for group in groups)
+        columns = _read_columns(layout, request, newest)
+        read = tuple(_pieces_of(layout.manifest, group, columns) for group in groups)
         largest = max(sum(piece.length for piece in group.pieces) for group in read)
         # Row groups with statistics of many columns are large.
         at_once = max(1, min(request.sidecar_groups_at_once, _MOST_BYTES // max(1, largest)))
-        at_first = len(groups) if request.enough is None else enough(groups, request.enough)
+        at_first = len(groups) if request.enough is None else _enough(groups, request.enough)
         pieces = ScanPieces(
             read,
             columns.by_piece,
-            layout.piece_schemas[: len(columns.by_piece)],
+            (layout.schema.index, layout.schema.statistics_schema)[: len(columns.by_piece)],
             at_once=at_once,
             at_first=max(1, min(at_first, at_once)),
             directory=read_piece_footer,
@@ -328,10 +326,49 @@ def _in_order(base: SidecarBase, groups: Segments, request: ScanRequest) -> tupl
 def _in_order(base: SidecarBase, groups: RowGroups | Segments, request: ScanRequest) -> tuple[RowGroup | Segment, ...]:
     """The row groups, or segments, that may hold a file that matches, in the order in which they are read."""
     layout = base.trusted_layout
-    found = [groups[number] for number in matching(layout, groups, request.pruning)]
+    found = matching_groups(layout, groups, request)
     if request.recent:
-        return newest_first(found, layout.order)  # type: ignore[type-var]
-    return tuple(found if request.forward else reversed(found))
+        return newest_first(found, layout.order)  # type: ignore[type-var,return-value]
+    return found if request.forward else found[::-1]
+
+
+@overload
+def matching_groups(layout: SidecarLayout, groups: RowGroups, request: ScanRequest) -> tuple[RowGroup, ...]: ...
+
+
+@overload
+def matching_groups(layout: SidecarLayout, groups: Segments, request: ScanRequest) -> tuple[Segment, ...]: ...
+
+
+def matching_groups(
+    layout: SidecarLayout, groups: RowGroups | Segments, request: ScanRequest
+) -> tuple[RowGroup | Segment, ...]:
+    """The row groups, or segments, that may hold a file that matches."""
+    asked = request.pruning
+    if asked is None:
+        return groups
+    return tuple(groups[at] for at in matching(layout, groups, asked.predicate, asked.partitions, asked.statistics))
+
+
+def _read_columns(layout: SidecarLayout, request: ScanRequest, newest: NewestRows | None = None) -> ReadColumns:
+    paths = () if request.pruning is None else request.pruning.statistics
+    return read_columns(layout.schema, paths, request.columns.columns, newest)
+
+
+def _pieces_of(manifest: Manifest, group: RowGroup, columns: ReadColumns) -> PieceGroup:
+    """The pieces of a row group that are read."""
+    path, footer = SIDECAR_FOLDER + manifest.files[group.file].name, group.stats_footer
+    pieces = (
+        Piece(path, group.byte_offset, group.byte_length, group.digest),
+        Piece(path, group.stats_offset, group.stats_length, group.stats_digest, footer.length, footer.digest),
+    )
+    return PieceGroup(group.index, group.num_rows, pieces[: len(columns.by_piece)])
+
+
+def _enough(groups: Sequence[RowGroup], files: int) -> int:
+    """How many row groups hold as many files, if all of them are wanted."""
+    held = list(accumulate(group.num_rows for group in groups))
+    return min(len(groups), bisect_left(held, files) + 1)
 
 
 def _holds(segment: Segment, index: int) -> bool:
@@ -391,21 +428,21 @@ def sidecar_summary(base: SidecarBase, request: ScanRequest) -> BaseSummary:
         newest_by=layout.newest_by,
     )
     if manifest.segments:
-        segments = [manifest.segments[at] for at in matching(layout, manifest.segments, request.pruning)]
+        segments = matching_groups(layout, manifest.segments, request)
         return replace(
             found,
             row_groups_pruned=found.row_groups - sum(segment.num_row_groups for segment in segments),
             segments=len(segments),
             segment_bytes=sum(segment.byte_length for segment in segments),
         )
-    columns = read_columns(layout.schema, request.pruning, request.columns.columns)
-    numbers = matching(layout, manifest.row_groups, request.pruning)
-    groups = [pieces_of(manifest, manifest.row_groups[at], columns).pieces for at in numbers]
+    columns = _read_columns(layout, request)
+    matched = matching_groups(layout, manifest.row_groups, request)
+    groups = [_pieces_of(manifest, group, columns).pieces for group in matched]
     return replace(
         found,
         row_groups_pruned=found.row_groups - len(groups),
         index=tuple(pieces[0] for pieces in groups),
-        statistics=tuple(pieces[1] for pieces in groups) if columns.has_statistics else (),
+        statistics=tuple(piece for pieces in groups for piece in pieces[1:]),
     )
 
 
