@@ -42,52 +42,42 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
         return MOST_AHEAD if plan.all_needed else min(MOST_AHEAD, work.file_parallelism << min(work.dry, 16))
 
     work.dry = 0
-    tidiness = _Tidiness()
+    parsed = untidy = 0
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
     for ref, pending in _started(fetcher, files, most):
         work.count(files=pending.kept is None)
-        is_empty = True
         try:
-            for block in line_blocks(_chunks(work, fetcher, ref, pending, keep=plan.keep)):
-                lines = any(text in block for text in plan.lines_with)
-                if plan.only_with and _holds_none(block, plan.only_with):
-                    is_empty = False
-                    continue
-                batch = parse_lines(block, plan.schema, ref.label, lines=lines)
+            for size, batch in _blocks(_chunks(work, fetcher, ref, pending, keep=plan.keep), plan, ref.label):
                 if batch is not None:
-                    is_empty = False
                     work.count(batches=1)
                     work.place = Place(ref.path)
                     yield batch
-                tidiness.parsed(len(block))
-            if is_empty:
-                msg = "there is no JSON object in it"
-                raise pa.ArrowInvalid(msg)
+                parsed, untidy = parsed + size, untidy + size
+                if untidy >= _TIDY_BYTES:
+                    # Arrow's allocator keeps what a thread frees; over a long commit, or many, that adds up.
+                    untidy = 0
+                    pa.default_memory_pool().release_unused()
         except (pa.ArrowException, MemoryError, StorageError) as error:
             raise unreadable(ref, error) from error
-    tidiness.restore()
+    if parsed >= _TIDY_BYTES:
+        pa.default_memory_pool().release_unused()
 
 
-class _Tidiness:
-    """Arrow's allocator keeps what a thread frees; over a long commit, or many, that adds up."""
-
-    def __init__(self) -> None:
-        self._total = self._since = 0
-
-    def parsed(self, size: int) -> None:
-        """Gives it back every now and then."""
-        self._total += size
-        self._since += size
-        if self._since >= _TIDY_BYTES:
-            self.restore()
-
-    def restore(self) -> None:
-        """Gives it back, where it is much."""
-        if self._total >= _TIDY_BYTES:
-            self._since = 0
-            pa.default_memory_pool().release_unused()
+def _blocks(chunks: Iterator[Buffer], plan: ScanJson, label: int) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+    """The size and the rows of each block of a file; no rows where it has none that are wanted."""
+    is_empty = True
+    for block in line_blocks(chunks):
+        if plan.only_with and _holds_none(block, plan.only_with):
+            is_empty = False
+            continue
+        batch = parse_lines(block, plan.schema, label, lines=any(text in block for text in plan.lines_with))
+        is_empty = is_empty and batch is None
+        yield len(block), batch
+    if is_empty:
+        msg = "there is no JSON object in it"
+        raise pa.ArrowInvalid(msg)
 
 
 def _holds_none(block: bytes, texts: tuple[bytes, ...]) -> bool:

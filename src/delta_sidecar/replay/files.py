@@ -19,7 +19,7 @@ from delta_sidecar.log.values import in_four_digits, map_text, struct_text
 from delta_sidecar.predicate import ColumnBounds, KnownBounds, Predicate, bind, columns, may_match, to_physical
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
     from numpy.typing import NDArray
@@ -293,24 +293,12 @@ def bind_predicate(schema: TableSchema, predicate: Predicate | None) -> Pruning 
     if predicate is None:
         return None
     physical = to_physical(bind(predicate, schema.logical), schema.physical_names)
-    return pruning_for(physical, schema.bounded_types, {(name,) for name in schema.physical_partition_columns})
-
-
-def pruning_for(
-    predicate: Predicate, types: Mapping[ColumnPath, pa.DataType], partitions: Collection[ColumnPath]
-) -> Pruning:
-    """Makes a `Pruning` of a predicate in physical names.
-
-    Args:
-        predicate: Bound, in physical names.
-        types: Type of each column that has comparable bounds, by physical path.
-        partitions: The partition columns, by physical path.
-    """
-    named = {path: types[path] for path in columns(predicate) if path in types}
+    named, types = columns(physical), schema.bounded_types
+    partitions = {(name,) for name in schema.physical_partition_columns}
     return Pruning(
-        predicate,
-        partitions={path: kind for path, kind in named.items() if path in partitions},
-        statistics={path: kind for path, kind in named.items() if path not in partitions},
+        physical,
+        partitions={path: types[path] for path in named if path in types and path in partitions},
+        statistics={path: types[path] for path in named if path in types and path not in partitions},
     )
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -151,27 +151,14 @@ def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
 # of other columns. Segments of a large manifest are tested in the same way: they say the same things of more rows.
 
 
-@dataclass(frozen=True, slots=True)
-class ReadColumns:
-    """What is read of a metadata sidecar.
-
-    Attributes:
-        index: Columns of the index.
-        statistics: Columns of the statistics; None for all, empty where their pieces are not read at all.
-    """
-
-    index: tuple[str, ...]
-    statistics: tuple[str, ...] | None
-
-    @property
-    def by_piece(self) -> tuple[tuple[str, ...] | None, ...]:
-        """The columns of each piece that is read."""
-        return (self.index,) if self.statistics == () else (self.index, self.statistics)
+PieceColumns: TypeAlias = tuple[tuple[str, ...] | None, ...]
+"""The columns that are read of the index piece of a row group, and, where it is read, of the statistics piece: None for
+all of them."""
 
 
 def read_columns(
     schema: SidecarSchema, paths: Collection[ColumnPath], columns: Collection[str], newest: NewestRows | None = None
-) -> ReadColumns:
+) -> PieceColumns:
     """The columns of a metadata sidecar that are read, for columns of files and for the statistics of paths."""
     partitions = schema.partition_columns.values()
     index = ["path", *(name for name in INDEX_FIELDS if name in columns), *partitions, *VECTOR_COLUMNS, "untold"]
@@ -185,7 +172,8 @@ def read_columns(
         # What is not kept as values is in the text of those files that have more than others.
         statistics += schema.statistics_columns(path) if path in schema.statistics else ["stats_json"]
     index += () if newest is None else newest.columns
-    return ReadColumns(tuple(dict.fromkeys(index)), None if with_text else tuple(dict.fromkeys(statistics)))
+    chosen = (tuple(dict.fromkeys(index)), None if with_text else tuple(dict.fromkeys(statistics)))
+    return chosen if chosen[1] != () else chosen[:1]
 
 
 def matching(

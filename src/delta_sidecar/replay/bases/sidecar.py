@@ -48,7 +48,7 @@ from delta_sidecar.replay.bases.checkpoint import raise_if_torn
 from delta_sidecar.replay.bases.sidecar_rows import SidecarRows
 from delta_sidecar.replay.failures import raise_sidecar_failure
 from delta_sidecar.replay.request import Emitted
-from delta_sidecar.sidecar.layout import ReadColumns, SidecarLayout, matching, read_columns
+from delta_sidecar.sidecar.layout import PieceColumns, SidecarLayout, matching, read_columns
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
     LARGEST_DOCUMENT,
@@ -143,10 +143,10 @@ class SidecarBase(Base):
         if request is None or self.layout is None or self.layout.manifest.segments:
             return NOTHING_AHEAD
         manifest = self.layout.manifest
+        columns = _read_columns(self.layout, request)
         found = matching_groups(self.layout, manifest.row_groups, request)
         if len(found) > request.sidecar_groups_at_once:
             return NOTHING_AHEAD
-        columns = _read_columns(self.layout, request)
         groups = (_pieces_of(manifest, group, columns) for group in found)
         pieces = (piece for group in groups for piece in group.pieces if piece.length <= WHOLE_PIECE_BYTES)
         return Ahead(pieces=tuple(pieces))
@@ -276,9 +276,9 @@ class SidecarBase(Base):
         """Puts the keys of row groups that were emitted into a seen-set."""
         layout = self.trusted_layout
         found = takewhile(lambda group: group.index != emitted.index, _in_order(self, groups, request))
-        columns = ReadColumns(("path", *VECTOR_COLUMNS), ())
+        columns = (("path", *VECTOR_COLUMNS),)
         pieces = tuple(_pieces_of(layout.manifest, group, columns) for group in found)
-        plan = ScanPieces(pieces, columns.by_piece, (layout.schema.index,), at_once=request.sidecar_groups_at_once)
+        plan = ScanPieces(pieces, columns, (layout.schema.index,), at_once=request.sidecar_groups_at_once)
         for batch in (yield Consume(plan)):
             seen.insert(file_keys(row_keys(batch)))
 
@@ -293,8 +293,8 @@ class SidecarBase(Base):
         at_first = len(groups) if request.enough is None else _enough(groups, request.enough)
         pieces = ScanPieces(
             read,
-            columns.by_piece,
-            (layout.schema.index, layout.schema.statistics_schema)[: len(columns.by_piece)],
+            columns,
+            (layout.schema.index, layout.schema.statistics_schema)[: len(columns)],
             at_once=at_once,
             at_first=max(1, min(at_first, at_once)),
             directory=read_piece_footer,
@@ -350,19 +350,19 @@ def matching_groups(
     return tuple(groups[at] for at in matching(layout, groups, asked.predicate, asked.partitions, asked.statistics))
 
 
-def _read_columns(layout: SidecarLayout, request: ScanRequest, newest: NewestRows | None = None) -> ReadColumns:
+def _read_columns(layout: SidecarLayout, request: ScanRequest, newest: NewestRows | None = None) -> PieceColumns:
     paths = () if request.pruning is None else request.pruning.statistics
     return read_columns(layout.schema, paths, request.columns.columns, newest)
 
 
-def _pieces_of(manifest: Manifest, group: RowGroup, columns: ReadColumns) -> PieceGroup:
+def _pieces_of(manifest: Manifest, group: RowGroup, columns: PieceColumns) -> PieceGroup:
     """The pieces of a row group that are read."""
     path, footer = SIDECAR_FOLDER + manifest.files[group.file].name, group.stats_footer
     pieces = (
         Piece(path, group.byte_offset, group.byte_length, group.digest),
         Piece(path, group.stats_offset, group.stats_length, group.stats_digest, footer.length, footer.digest),
     )
-    return PieceGroup(group.index, group.num_rows, pieces[: len(columns.by_piece)])
+    return PieceGroup(group.index, group.num_rows, pieces[: len(columns)])
 
 
 def _enough(groups: Sequence[RowGroup], files: int) -> int:
