@@ -23,7 +23,7 @@ from delta_sidecar.plan import FILE_LABEL, Consume, FileSummary, ReadFiles, Read
 from delta_sidecar.replay.bases.checkpoint import BaseRows, CheckpointBase, is_torn
 from delta_sidecar.replay.bases.content import CheckpointContent
 from delta_sidecar.replay.bases.sidecar import SidecarBase, matching_groups
-from delta_sidecar.replay.failures import raise_commit_failure, raise_unreachable
+from delta_sidecar.replay.failures import naming_commits, raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.seen.seen import SeenSet
@@ -210,14 +210,11 @@ class _TailCounter:
         for window in commits.windows():
             plan = replace(live_adds_plan(window, self.request.columns), keep=True, kept_only=kept_only)
             before = len(self.versions)
-            try:
+            with naming_commits(self.request.table):
                 for batch in (yield Consume(plan)):
                     self.versions.add(batch.column(FILE_LABEL)[0].as_py())
                     files = live(batch)
                     self.counts += NOTHING if files is None else _counts_of(files)
-            except UnreadableFileError as error:
-                raise_commit_failure(self.request.table, error)
-                raise
             live.flush()
             if len(self.versions) - before < len(window):
                 self.reach = min(self.versions, default=commits.newest + 1) - 1

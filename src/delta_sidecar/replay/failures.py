@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
 from delta_sidecar.errors import (
@@ -17,42 +20,48 @@ from delta_sidecar.errors import (
     UnreadableFileError,
 )
 
-
-def raise_commit_failure(table: str, error: Exception) -> None:
-    """Names the commit that could not be read, where that is the failure.
-
-    Raises:
-        DeltaSidecarError: It is.
-    """
-    explained = _commit_failure(table, error)
-    if explained is not None:
-        raise explained from error
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def raise_base_failure(table: str, error: Exception) -> None:
-    """Names the file of a base that failed after rows of it were used, where that is the failure.
+@contextmanager
+def naming_commits(table: str) -> Iterator[None]:
+    """Where a commit cannot be read, has the error say which, and what it means for the table."""
+    try:
+        yield
+    except UnreadableFileError as error:
+        explained = _commit_failure(table, error)
+        if explained is not None:
+            raise explained from error
+        raise
 
-    Raises:
-        DeltaSidecarError: It is.
-    """
-    if isinstance(error, UnreadableFileError):
-        raise _base_failure(table, error) from error
+
+@contextmanager
+def naming_base_files(table: str) -> Iterator[None]:
+    """Where a file of a base fails after rows of it may have been used, has the error say so."""
+    try:
+        yield
+    except UnreadableFileError as error:
+        raise_unreachable(table, error)
+        msg = (
+            f"{table} cannot be read: {error.path} is torn: {error.__cause__}. Files of it were already given out, so "
+            f"the scan ends here; write a new checkpoint and scan again."
+        )
+        raise CorruptCheckpointError(msg) from error
 
 
-def raise_sidecar_failure(table: str, error: Exception) -> None:
-    """Names the file of a metadata sidecar that failed after files of it were emitted, and cannot be read again.
-
-    Raises:
-        DeltaSidecarError: It is one.
-    """
-    if not isinstance(error, SidecarError | UnreadableFileError):
-        return
-    raise_unreachable(table, error)
-    advice = "so the scan ends here; build it again, or scan with sidecar_enabled=False"
-    if isinstance(error.__cause__, ObjectNotFoundError):
-        advice = "and it was removed while it was read: scan again"
-    msg = f"{table} cannot be read: {error}. Files of this metadata sidecar were already given out, {advice}."
-    raise LogCorruptionError(msg) from error
+@contextmanager
+def naming_sidecars(table: str) -> Iterator[None]:
+    """Where a metadata sidecar cannot be read again after files of it were emitted, has the error say so."""
+    try:
+        yield
+    except (SidecarError, UnreadableFileError) as error:
+        raise_unreachable(table, error)
+        advice = "so the scan ends here; build it again, or scan with sidecar_enabled=False"
+        if isinstance(error.__cause__, ObjectNotFoundError):
+            advice = "and it was removed while it was read: scan again"
+        msg = f"{table} cannot be read: {error}. Files of this metadata sidecar were already given out, {advice}."
+        raise LogCorruptionError(msg) from error
 
 
 def raise_unreachable(subject: str, error: Exception) -> None:
@@ -65,24 +74,16 @@ def raise_unreachable(subject: str, error: Exception) -> None:
     Raises:
         StorageError: It is.
     """
-    failure = _unreachable(subject, error)
-    if failure is not None:
-        raise failure from error
-
-
-def _unreachable(subject: str, error: Exception) -> StorageError | None:
     cause = error.__cause__
     if not isinstance(error, UnreadableFileError) or not isinstance(cause, StorageError):
-        return None
-    if isinstance(cause, ObjectNotFoundError | ObjectTruncatedError):
-        return None
-    kind = AuthenticationError if isinstance(cause, AuthenticationError) else StorageError
-    return kind(f"{subject} cannot be read: {error.path}: {cause}")
+        return
+    if not isinstance(cause, ObjectNotFoundError | ObjectTruncatedError):
+        kind = AuthenticationError if isinstance(cause, AuthenticationError) else StorageError
+        msg = f"{subject} cannot be read: {error.path}: {cause}"
+        raise kind(msg) from error
 
 
-def _commit_failure(table: str, error: Exception) -> Exception | None:
-    if not isinstance(error, UnreadableFileError):
-        return None
+def _commit_failure(table: str, error: UnreadableFileError) -> Exception | None:
     cause, version = error.__cause__, error.label
     if isinstance(cause, ObjectNotFoundError):
         msg = f"{table} cannot be read: commit {version} ({error.path}) was listed and is gone. Try again."
@@ -98,17 +99,6 @@ def _commit_failure(table: str, error: Exception) -> Exception | None:
     if isinstance(cause, StorageError):
         return StorageError(f"{table} cannot be read: commit {version} ({error.path}): {cause}")
     return None
-
-
-def _base_failure(table: str, error: UnreadableFileError) -> Exception:
-    unreachable = _unreachable(table, error)
-    if unreachable is not None:
-        return unreachable
-    msg = (
-        f"{table} cannot be read: {error.path} is torn: {error.__cause__}. Files of it were already given out, so the "
-        f"scan ends here; write a new checkpoint and scan again."
-    )
-    return CorruptCheckpointError(msg)
 
 
 def no_base_left(table: str, name: str, error: Exception) -> Exception:

@@ -15,13 +15,13 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import PageTokenExpiredError, StrictModeError, UnreadableFileError
+from delta_sidecar.errors import PageTokenExpiredError, StrictModeError
 from delta_sidecar.events import BaseChosen, FallbackTriggered
 from delta_sidecar.plan import Consume, FilterOrdered, PartialResult
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.choice import passed_over
 from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.failures import raise_commit_failure
+from delta_sidecar.replay.failures import naming_commits
 from delta_sidecar.replay.seen.seen import SeenSet
 from delta_sidecar.replay.tail import LiveAdds, StrictMode, TailKeys, live_adds_plan, tail_keys_plan
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
@@ -115,30 +115,25 @@ class _Replay:
         for window in commits.windows():
             plan = live_adds_plan(window, request.columns, request.files_at_once)
             try:
-                yield PartialResult(FilterOrdered(self._strict.watch(plan) if self._strict.armed else plan, live))
+                with naming_commits(request.table):
+                    yield PartialResult(FilterOrdered(self._strict.watch(plan) if self._strict.armed else plan, live))
             except StrictModeError as error:
                 # It is read again, unwatched. What was emitted before is remembered, and does not come again.
                 self._relax(error)
                 yield from self._replay_window(commits.up_to(error.version))
                 return
-            except UnreadableFileError as error:
-                raise_commit_failure(request.table, error)
-                raise
             live.flush()
 
     def _remember(self, commits: Tail) -> Flow[None]:
         """Remembers the keys of commits, so that the base can go first, or that a scan can go on after them."""
         for window in commits.windows():
             plan = tail_keys_plan(window, self._request.files_at_once)
-            try:
+            with naming_commits(self._request.table):
                 try:
                     TailKeys(self._seen).take((yield Consume(self._strict.watch(plan) if self._strict.armed else plan)))
                 except StrictModeError as error:
                     self._relax(error)
                     TailKeys(self._seen).take((yield Consume(plan)))
-            except UnreadableFileError as error:
-                raise_commit_failure(self._request.table, error)
-                raise
 
     def _count_emitted(self, reach: int) -> Flow[None]:
         """Counts what failed bases emitted as seen, of those whose tail ended above a version."""

@@ -21,7 +21,6 @@ from delta_sidecar.errors import (
     InvalidMetadataError,
     MissingMetadataError,
     MissingProtocolError,
-    UnreadableFileError,
 )
 from delta_sidecar.log.actions import TABLE_SCHEMA, Metadata, Protocol, line_action
 from delta_sidecar.log.names import Checksum, checksum_path, commit_path, read_checksum
@@ -30,7 +29,7 @@ from delta_sidecar.plan import FILE_LABEL, LINE, Ahead, Consume, ReadFiles, Scan
 from delta_sidecar.predicate import parse
 from delta_sidecar.replay.bases.base import Torn
 from delta_sidecar.replay.bases.choice import BaseChoice, passed_over
-from delta_sidecar.replay.failures import raise_commit_failure
+from delta_sidecar.replay.failures import naming_commits
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.open import Opening, last_checkpoint, list_log
 from delta_sidecar.replay.request import ScanRequest
@@ -355,7 +354,7 @@ def _in_commits(
             all_needed=True,
         )
         found: dict[str, tuple[int, object]] = {}
-        try:
+        with naming_commits(opening.table):
             for batch in (yield Consume(plan, _ahead(opening, choice))):
                 version = batch.column(FILE_LABEL)[0].as_py()
                 if len(found) == len(names) and all(at > version for at, _ in found.values()):
@@ -365,9 +364,6 @@ def _in_commits(
                     action = _last_action(batch, name, version) if at == version else None
                     if action is not None:
                         found[name] = (version, action)
-        except UnreadableFileError as error:
-            raise_commit_failure(opening.table, error)
-            raise
         for name, (version, action) in found.items():
             source = f"commit {version} of {opening.table}"
             known.columns = None

@@ -21,13 +21,12 @@ from delta_sidecar.errors import (
     InvalidMetadataError,
     LogCorruptionError,
     MissingCommitError,
-    UnreadableFileError,
     VersionNotFoundError,
 )
 from delta_sidecar.log.commit_times import COMMIT_INFO_SCHEMA, enablement, timestamp_in
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import Consume, FileRef, ReadFiles, ScanJson
-from delta_sidecar.replay.failures import raise_commit_failure
+from delta_sidecar.replay.failures import naming_commits
 from delta_sidecar.replay.open import NO_HINT
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
 
@@ -88,12 +87,9 @@ def commit_times(table: str, versions: Sequence[int]) -> Flow[dict[int, int | No
             raise MissingCommitError(msg, version)
     for version in cut:
         plan = ScanJson((FileRef(commit_path(version), label=version),), COMMIT_INFO_SCHEMA)
-        try:
+        with naming_commits(table):
             found = (time for batch in (yield Consume(plan)) for time in _timestamps(batch))
             times[version] = next(found, None)
-        except UnreadableFileError as error:
-            raise_commit_failure(table, error)
-            raise
     return times
 
 

@@ -7,7 +7,7 @@ checkpoint by its footers and a metadata sidecar by its manifest. With it the sc
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -69,22 +69,10 @@ class BaseExplanation:
     def of(cls, base: BaseSummary) -> BaseExplanation:
         """Tells of a base."""
         index, statistics = (sum(piece.length for piece in kind) for kind in (base.index, base.statistics))
-        is_told = base.tier < CHECKPOINT_TIER and not base.segments
-        return cls(
-            base.name,
-            base.version,
-            base.tier,
-            base.files,
-            base.bytes,
-            base.rows,
-            base.row_groups,
-            base.row_groups_without_files,
-            base.row_groups_pruned,
-            index if is_told else None,
-            statistics if is_told else None,
-            base.segments,
-            base.newest_by,
-        )
+        is_known = base.tier < CHECKPOINT_TIER and not base.segments
+        pieces = {"index_bytes": index if is_known else None, "statistics_bytes": statistics if is_known else None}
+        found: dict[str, Any] = {each.name: getattr(base, each.name, None) for each in fields(cls)}
+        return cls(**found | pieces)
 
 
 @dataclass(frozen=True, slots=True)

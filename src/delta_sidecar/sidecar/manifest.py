@@ -345,28 +345,25 @@ def _document(manifest: Manifest, *, sized: bool) -> _Document:
     check_values([*manifest.row_groups, *manifest.segments])
     return _Document(
         format_version=FORMAT_VERSION,
-        version=manifest.version,
         sidecar_file=first.name,
         sidecar_size_bytes=first.size if sized else UNSET,
         files=manifest.files if len(manifest.files) > 1 else UNSET,
-        num_files=manifest.num_files,
         num_row_groups=manifest.num_row_groups,
-        schema_hash=manifest.schema_hash,
-        commit=manifest.commit,
-        witness=manifest.witness,
         totals=UNSET if manifest.totals is None else manifest.totals,
         protocol=dict(manifest.protocol),
         metadata=dict(manifest.metadata),
-        bucket_column=manifest.bucket_column,
-        time_column=manifest.time_column,
-        sort=manifest.sort,
-        summaries=manifest.summaries,
-        statistics=manifest.statistics,
-        stats_format=manifest.stats_format,
         row_groups=manifest.row_groups if file is None else UNSET,
         segments_file=UNSET if file is None else file,
         segments=UNSET if file is None else manifest.segments,
+        **{name: getattr(manifest, name) for name in _AS_THEY_ARE},
     )
+
+
+# Members of the document that a manifest has in the same form.
+_AS_THEY_ARE = (
+    *("version", "num_files", "schema_hash", "commit", "witness", "bucket_column", "time_column", "sort"),
+    *("summaries", "statistics", "stats_format"),
+)
 
 
 def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
@@ -395,24 +392,14 @@ def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
         row_groups = document.row_groups
         check_row_groups(row_groups, first_index=0, sizes=[each.size for each in files], form=form)
     manifest = Manifest(
-        version=version,
         files=files,
-        num_files=document.num_files,
-        schema_hash=document.schema_hash,
-        commit=document.commit,
         protocol=document.protocol,
         metadata=document.metadata,
-        bucket_column=document.bucket_column,
-        time_column=document.time_column,
-        sort=document.sort,
-        summaries=document.summaries,
-        statistics=document.statistics,
-        stats_format=document.stats_format,
-        witness=document.witness,
         totals=None if document.totals is UNSET else document.totals,
         row_groups=row_groups,
         segments_file=segments_file,
         segments=segments,
+        **{name: getattr(document, name) for name in _AS_THEY_ARE},
     )
     rows = sum(group.num_rows for group in row_groups) + sum(segment.num_rows for segment in segments)
     if (manifest.num_row_groups, rows) != (document.num_row_groups, document.num_files):

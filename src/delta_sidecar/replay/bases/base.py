@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from delta_sidecar.plan import NOTHING_AHEAD
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -88,9 +90,10 @@ class Base(ABC):
         """How many files it has, where that is known without reading more of it."""
         return None
 
-    @abstractmethod
     def ahead(self, request: ScanRequest | None) -> Ahead:
         """What `trust`, and `emit` for a request, begin to read with, where that is known already and little."""
+        del request
+        return NOTHING_AHEAD
 
     @abstractmethod
     def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[Base]:

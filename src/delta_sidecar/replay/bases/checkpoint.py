@@ -43,7 +43,7 @@ from delta_sidecar.plan import (
 )
 from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn
 from delta_sidecar.replay.bases.content import CheckpointContent
-from delta_sidecar.replay.failures import raise_base_failure, raise_unreachable
+from delta_sidecar.replay.failures import naming_base_files, raise_unreachable
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
 from delta_sidecar.replay.request import ReplayProgress
 from delta_sidecar.replay.tail import select
@@ -133,12 +133,8 @@ class CheckpointBase(Base):
             parts, first = _from(parts, request.start), request.start.part
         rows = BaseRows(seen, request.columns, request.pruning, progress=request.progress)
         for files in parts:
-            try:
+            with naming_base_files(request.table):
                 yield PartialResult(base_plan(files, rows, first, request), parallel=True)
-            except UnreadableFileError as error:
-                # Rows of it may have been emitted: the scan fails, and the error names the file.
-                raise_base_failure(request.table, error)
-                raise
             first = 0
 
     def summary(self, request: ScanRequest) -> Flow[BaseSummary]:
@@ -146,7 +142,8 @@ class CheckpointBase(Base):
         leaves = self.leaves or self.files
         rows = groups = without = 0
         plan = ReadFooters(tuple(leaf for leaf in leaves if not leaf.path.endswith(".json")), (_FILES,))
-        try:
+        # A checkpoint without them was replaced meanwhile.
+        with naming_base_files(request.table):
             for batch in (yield Consume(plan)):
                 columns = batch.column("column").to_pylist()
                 values = batch.column("values").to_pylist()
@@ -156,10 +153,6 @@ class CheckpointBase(Base):
                 known = [value for value, name in zip(values, columns, strict=True) if name == _FILES]
                 # A file without the column has entries in none of its row groups.
                 without += sum(value == 0 for value in known) if known else batch.column("group")[whole].as_py()
-        except UnreadableFileError as error:
-            # A checkpoint without them was replaced meanwhile.
-            raise_base_failure(request.table, error)
-            raise
         return BaseSummary(
             self.name,
             self.version,

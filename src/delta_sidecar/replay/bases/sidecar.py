@@ -46,7 +46,7 @@ from delta_sidecar.plan import (
 from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn
 from delta_sidecar.replay.bases.checkpoint import raise_if_torn
 from delta_sidecar.replay.bases.sidecar_rows import SidecarRows
-from delta_sidecar.replay.failures import raise_sidecar_failure
+from delta_sidecar.replay.failures import naming_sidecars
 from delta_sidecar.replay.request import Emitted
 from delta_sidecar.sidecar.layout import PieceColumns, SidecarLayout, matching, read_columns
 from delta_sidecar.sidecar.manifest import (
@@ -206,7 +206,8 @@ class SidecarBase(Base):
     def emitted_keys(self, emitted: Emitted, request: ScanRequest, seen: SeenSet) -> Flow[None]:
         """Reads the keys of the row groups before the one that failed."""
         manifest = self.trusted_layout.manifest
-        try:
+        # Without them it cannot be known any more which files were emitted: the scan fails.
+        with naming_sidecars(request.table):
             if not manifest.segments:
                 yield from self._read_keys(manifest.row_groups, emitted, request, seen)
             for segment in _in_order(self, manifest.segments, request):
@@ -217,10 +218,6 @@ class SidecarBase(Base):
                 yield from self._read_keys(groups, emitted, request, seen)
                 if is_last:
                     break
-        except (SidecarError, UnreadableFileError) as error:
-            # It cannot be known any more which files were emitted: the scan fails, and the error names the file.
-            raise_sidecar_failure(request.table, error)
-            raise
 
     def summary(self, request: ScanRequest) -> Flow[BaseSummary]:
         """By its manifest."""
