@@ -17,7 +17,7 @@ gives the *bound* tree, with typed columns and each value in the type of its col
 
 Two functions walk a tree, so that others only have to know its leaves: `fold` computes a value from those of the
 leaves, `replace_leaves` gives a tree of the same shape. A new kind of leaf is a class here, a case in `bind`, `match`
-and `prune`, and a notation in `read`.
+and `bounds`, and a notation in `read`.
 """
 
 from __future__ import annotations
