@@ -12,7 +12,7 @@ from __future__ import annotations
 from delta_sidecar.predicate.bind import bind
 from delta_sidecar.predicate.bounds import Bounds, ColumnBounds, may_match
 from delta_sidecar.predicate.match import matches
-from delta_sidecar.predicate.read import parse
+from delta_sidecar.predicate.parse import parse
 from delta_sidecar.predicate.tree import (
     FALSE,
     TRUE,

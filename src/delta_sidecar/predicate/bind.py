@@ -198,10 +198,8 @@ def _paths(fields: Iterable[pa.Field], above: tuple[str, ...]) -> Iterator[tuple
 #   finds no 32-bit float, for none of them is that double.
 
 
-def comparison(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
+def comparison(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
     """Gives the comparison of a bound column with a literal, brought into the column's type."""
-    if value is None:
-        return UNKNOWN
     kind = kind_of(column.type)
     if kind is Kind.VOID:
         return _never(column)
@@ -217,22 +215,15 @@ def comparison(op: Operator, column: Column, value: Value | None, place: SourceP
     return Comparison(op, column, value, place)
 
 
-def membership(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
-    """Gives the membership of a bound column in a list of literals; a null in the list makes a miss unknown."""
-    members: set[Value] = set()
-    missing = False
-    for value in values:
-        missing |= value is None
-        equal = comparison("=", column, value, place)
-        if isinstance(equal, Comparison):
-            members.add(equal.value)
+def membership(column: Column, values: Iterable[Value], place: SourcePlace | None) -> Predicate:
+    """Gives the membership of a bound column in a list of literals."""
+    equal = [comparison("=", column, value, place) for value in values]
+    members = {each.value for each in equal if isinstance(each, Comparison)}
     if not members:
-        found = _never(column)
-    elif len(members) == 1:
-        found = Comparison("=", column, members.pop(), place)
-    else:
-        found = In(column, tuple(sorted(members, key=_order)), place)
-    return Or((found, UNKNOWN)) if missing else found
+        return _never(column)
+    if len(members) == 1:
+        return Comparison("=", column, members.pop(), place)
+    return In(column, tuple(sorted(members, key=_order)), place)
 
 
 def _order(value: Value) -> tuple[bool, Value]:

@@ -1,7 +1,13 @@
-"""Predicates as Python values: filters as deltalake and pyarrow take them, mappings, and the JSON of both.
+"""Predicates in any notation: `parse`, and those written as Python values.
 
-Filters are in disjunctive normal form: `[("a", "=", 1), ("b", "in", ["x", "y"])]` is a = 1 AND b IN ('x', 'y'), and a
-list of such lists is their OR. `("a", "=", None)` tests for null. A name may be a tuple of names: a field of a struct.
+Filters as deltalake and pyarrow take them are in disjunctive normal form: `[("a", "=", 1), ("b", "in", ["x", "y"])]` is
+a = 1 AND b IN ('x', 'y'), and a list of such lists is their OR. `("a", "=", None)` tests for null. A name may be a
+tuple of names: a field of a struct.
+
+Mappings: `{"date": "2026-02-08"}` is an equality, `{"n": {">=": 1, "<": 5}}` a range, `{"n": [1, 2]}` an IN,
+`{"n": null}` an IS NULL; several columns are joined by AND. `{"$or": [...]}`, `{"$and": [...]}` and
+`{"$not": {...}}` join and negate whole objects; back-quotes keep a column that begins with a dollar sign
+apart from them.
 """
 
 from __future__ import annotations
@@ -9,37 +15,84 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
+
+import pyarrow.compute as pc
 
 from delta_sidecar.predicate import tree
 from delta_sidecar.predicate.literals import SourcePlace, refusal, taken
 from delta_sidecar.predicate.match import checked
 from delta_sidecar.predicate.tree import (
-    FALSE,
-    UNKNOWN,
+    OPERATORS,
     Column,
     Comparison,
-    In,
     IsNull,
     Like,
     Not,
-    Operator,
-    Or,
     Predicate,
     all_of,
+    among,
     any_of,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from delta_sidecar.predicate.literals import Value
-
-
+_MOST_SHOWN = 200
 _CLAUSE_LENGTH = 3
+_WORDS = ("in", "not in", "like", "not like")
 
 
-def read_dnf(filters: Sequence[object]) -> Predicate:
+def parse(source: str | Sequence[object] | Mapping[str, object] | pc.Expression | Predicate) -> Predicate:
+    """Reads an unbound predicate.
+
+    Args:
+        source: SQL text (`"a >= 5 AND b IN ('x', 'y')"`), DNF filters (`[("a", ">=", 5)]`), a JSON mapping
+            (`{"a": {">=": 5}}`) or the JSON text of one of these two, a pyarrow expression (`pc.field("a") >= 5`),
+            or a predicate, which is returned as it is.
+
+    Raises:
+        PredicateError: If it cannot be read; the message points at the place.
+    """
+    if isinstance(source, Predicate):
+        return source
+    try:
+        if isinstance(source, str):
+            if source.lstrip()[:1] in {"{", "["}:
+                return _text(source)
+            from delta_sidecar.predicate import sql
+
+            return sql.read(source)
+        if isinstance(source, Mapping):
+            return _object(source, "$")
+        if isinstance(source, list | tuple):
+            return _filters(source)
+        if isinstance(source, pc.Expression):
+            return _from_arrow(source)
+    except RecursionError:
+        msg = "the predicate is nested too deeply"
+        raise refusal(msg, None) from None
+    kind = type(source).__name__
+    msg = f"a predicate is a SQL text, a list of filters, a mapping or a pyarrow expression, not {kind}"
+    raise refusal(msg, None)
+
+
+def _from_arrow(expression: pc.Expression) -> Predicate:
+    from delta_sidecar.predicate.approximate.arrow import from_arrow_expression
+
+    translated = from_arrow_expression(expression)
+    if translated.exact:
+        return translated.predicate
+    try:
+        shown = str(expression)
+    except UnicodeDecodeError:
+        shown = "with bytes that are no text"
+    cut = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
+    msg = (
+        f"the pyarrow expression {cut} has a part that cannot be put into a predicate; "
+        "write the predicate as SQL text, such as \"a >= 5 AND b IN ('x', 'y')\""
+    )
+    raise refusal(msg, None)
+
+
+def _filters(filters: Sequence[object]) -> Predicate:
     """Reads filters; an empty list is TRUE."""
     if _is_clause(filters):
         return _clause(filters, "filter")
@@ -66,7 +119,7 @@ def _clause(item: object, where: str) -> Predicate:
         raise refusal(msg, place)
     name, op, value = item
     path = tree.read(name) if isinstance(name, str) else tuple(map(str, name))
-    return clause(Column(path, place=place), op, value, place)
+    return _leaf(Column(path, place=place), op, value, place)
 
 
 def _is_clause(item: object) -> bool:
@@ -88,20 +141,7 @@ def _is_list(item: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(item, Sequence) and not isinstance(item, str | bytes)
 
 
-# Predicates as JSON objects.
-#
-# `{"date": "2026-02-08"}` is an equality, `{"n": {">=": 1, "<": 5}}` a range, `{"n": [1, 2]}` an IN,
-# `{"n": null}` an IS NULL; several columns are joined by AND. `{"$or": [...]}`, `{"$and": [...]}` and
-# `{"$not": {...}}` join and negate whole objects; back-quotes keep a column that begins with a dollar sign
-# apart from them.
-
-
-def read_mapping(source: Mapping[str, object]) -> Predicate:
-    """Reads a mapping; an empty one is TRUE."""
-    return _object(source, "$")
-
-
-def read_text(text: str) -> Predicate:
+def _text(text: str) -> Predicate:
     """Reads the text of a JSON object, or of DNF filters as JSON lists; numbers are kept exact."""
     try:
         source = json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repetition)
@@ -111,7 +151,7 @@ def read_text(text: str) -> Predicate:
     except ValueError as error:
         msg = f"this JSON cannot be a predicate: {error}"
         raise refusal(msg, SourcePlace(text, 0, 1)) from None
-    return read_dnf(source) if isinstance(source, list) else read_mapping(source)
+    return _filters(source) if isinstance(source, list) else _object(source, "$")
 
 
 def _object(source: object, where: str) -> Predicate:
@@ -145,9 +185,9 @@ def _column(column: Column, value: object, where: str) -> Predicate:
         if not value:
             msg = f'no condition on {column}; write one, such as {{">=": 1}}'
             raise refusal(msg, SourcePlace(where))
-        return all_of([clause(column, op, item, SourcePlace(f"{where}['{op}']")) for op, item in value.items()])
+        return all_of([_leaf(column, op, item, SourcePlace(f"{where}['{op}']")) for op, item in value.items()])
     is_list = isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes | bytearray)
-    return clause(column, "in" if is_list else "=", value, SourcePlace(where))
+    return _leaf(column, "in" if is_list else "=", value, SourcePlace(where))
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -159,39 +199,7 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-# Leaves built the same way for every notation, nulls among the literals included.
-
-
-OPERATORS: dict[str, Operator] = {
-    "=": "=",
-    "==": "=",
-    "!=": "!=",
-    "<>": "!=",
-    "<": "<",
-    "<=": "<=",
-    ">": ">",
-    ">=": ">=",
-}
-_WORDS = ("in", "not in", "like", "not like")
-
-
-def compared(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
-    """Compares as SQL does: with a null, the comparison is unknown."""
-    return UNKNOWN if value is None else Comparison(op, column, value, place)
-
-
-def among(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
-    """Looks up as SQL does: a null in the list turns a miss into unknown; an empty list is false."""
-    listed = tuple(values)
-    known = tuple(value for value in listed if value is not None)
-    if not listed:
-        return FALSE
-    if len(known) == len(listed):
-        return In(column, known, place)
-    return Or((In(column, known, place), UNKNOWN)) if known else UNKNOWN
-
-
-def clause(column: Column, op: object, value: object, place: SourcePlace) -> Predicate:
+def _leaf(column: Column, op: object, value: object, place: SourcePlace) -> Predicate:
     """Reads a (column, operator, value) of a DNF filter or a JSON predicate, where None stands for null."""
     word = " ".join(op.lower().split()) if isinstance(op, str) else None
     if word in OPERATORS:

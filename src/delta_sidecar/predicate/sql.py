@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from delta_sidecar.predicate.literals import SourcePlace, Value, moment, number, refusal
 from delta_sidecar.predicate.match import checked
-from delta_sidecar.predicate.read.filters import OPERATORS, among, compared
 from delta_sidecar.predicate.tree import (
     FALSE,
     MIRRORED,
+    OPERATORS,
     TRUE,
     UNKNOWN,
     And,
@@ -46,7 +46,9 @@ from delta_sidecar.predicate.tree import (
     Not,
     Predicate,
     all_of,
+    among,
     any_of,
+    compared,
     is_reserved,
 )
 
