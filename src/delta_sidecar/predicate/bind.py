@@ -272,24 +272,14 @@ def _stepped(op: Operator, column: Column, value: Value, place: SourcePlace | No
 def _floating(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
         raise _mismatch(column, value, place)
-    rounded = _as_double(value)
+    rounded = float(Decimal(value))
     if math.isinf(rounded) and not (isinstance(value, float) and math.isinf(value)):
         # Finite, yet beyond every finite double: only an infinity can lie on its far side.
         if op in {"=", "!="}:
             return _never(column) if op == "=" else _always(column)
-        op = (_ABOVE_ALL if rounded > 0 else _BELOW_ALL)[op]
+        below, above = ("<", ">=") if rounded > 0 else ("<=", ">")
+        op = below if op in {"<", "<="} else above  # type: ignore[assignment]
     return Comparison(op, column, rounded, place)
-
-
-_ABOVE_ALL: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
-_BELOW_ALL: dict[Operator, Operator] = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
-
-
-def _as_double(value: float | Decimal) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def _never(column: Column) -> Predicate:

@@ -43,14 +43,14 @@ _MOST_DIGITS = 1000
 _MOST_ZEROS = 40
 
 
-def taken(value: object, place: SourcePlace | None) -> Value | None:
+def taken(value: object, place: SourcePlace | None = None) -> Value | None:
     """Gives a Python, numpy or Arrow value as a literal; a float stands for the decimal number that it is written as.
 
     Raises:
         PredicateError: If it is no value that a column could be compared with.
     """
     if isinstance(value, pa.Scalar):
-        value = value.as_py()
+        value = _from_scalar(value, place)
     if isinstance(value, np.datetime64):
         value = _from_datetime64(value, place)
     elif isinstance(value, np.generic):
@@ -165,6 +165,27 @@ def _bounded(value: Decimal, text: str, place: SourcePlace | None) -> Decimal:
     return value
 
 
+def _from_scalar(value: pa.Scalar, place: SourcePlace | None) -> object:
+    if pa.types.is_dictionary(value.type):
+        value = value.value
+    if value.is_valid and pa.types.is_date64(value.type) and value.value % _MILLIS_PER_DAY:
+        msg = f"{value.value} ms is not a day"
+        raise refusal(msg, place)
+    if not value.is_valid or not pa.types.is_timestamp(value.type):
+        return value.as_py()
+    # From its count: pyarrow needs pandas for the nanoseconds, and a zone's database for a zone.
+    micros, rest = divmod(value.value * 1_000_000, PER_SECOND[value.type.unit])
+    if rest:
+        msg = f"the timestamp {value.value} {value.type.unit} is finer than a microsecond"
+        raise refusal(msg, place)
+    try:
+        moment = _EPOCH + dt.timedelta(microseconds=micros)
+    except OverflowError:
+        msg = f"the timestamp {value.value} {value.type.unit} is outside of the years 1 to 9999 in UTC"
+        raise refusal(msg, place) from None
+    return moment if value.type.tz is not None else moment.replace(tzinfo=None)
+
+
 def _plain_moment(value: dt.datetime, place: SourcePlace | None) -> dt.datetime | None:
     if value != value:  # noqa: PLR0124 - a missing time of pandas is not equal to itself
         return None
@@ -211,6 +232,7 @@ def _zone(match: re.Match[str]) -> dt.tzinfo | None:
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLIS_PER_DAY = 86_400_000
 
 
 class Kind(Enum):
