@@ -75,8 +75,7 @@ class SchemaFields:
                 return matching[0]
             if matching:
                 listed = ", ".join(tree.written((field.name,)) for field in matching)
-                msg = f"the name {column} stands for more than one column: {listed}"
-                raise refusal(msg, column.place)
+                raise refusal(column.place, f"the name {column} stands for more than one column: {listed}")
         return None
 
     def inside(self, field: pa.Field, kind: pa.StructType) -> SchemaFields:
@@ -113,8 +112,7 @@ def _bound(leaf: Leaf, schema: SchemaFields) -> Predicate:
 
 def _bound_like(predicate: Like, column: Column) -> Predicate:
     if kind_of(column.type) not in {Kind.STRING, Kind.VOID}:
-        msg = f"column {column} has type {column.type}; LIKE is for strings"
-        raise refusal(msg, predicate.place or column.place)
+        raise refusal(predicate.place or column.place, f"column {column} has type {column.type}; LIKE is for strings")
     pattern = like.checked(predicate.pattern, predicate.place)
     text = like.plain_text(pattern)
     if text is not None or kind_of(column.type) is Kind.VOID:
@@ -125,11 +123,11 @@ def _bound_like(predicate: Like, column: Column) -> Predicate:
 def _check_comparable(column: Column) -> None:
     if isinstance(column.type, pa.StructType):
         fields = ", ".join(tree.written((*column.path, field.name)) for field in list(column.type)[:_MOST_SHOWN])
-        msg = f"column {column} is a struct: only IS [NOT] NULL is supported on it; name a field: {fields}"
-        raise refusal(msg, column.place)
+        raise refusal(
+            column.place, f"column {column} is a struct: only IS [NOT] NULL is supported on it; name a field: {fields}"
+        )
     if kind_of(column.type) in {Kind.NESTED, Kind.OTHER}:
-        msg = f"column {column} has type {column.type}: only IS [NOT] NULL is supported on it"
-        raise refusal(msg, column.place)
+        raise refusal(column.place, f"column {column} has type {column.type}: only IS [NOT] NULL is supported on it")
 
 
 def _found(column: Column, schema: SchemaFields) -> Column:
@@ -138,8 +136,7 @@ def _found(column: Column, schema: SchemaFields) -> Column:
         column = replace(column, path=(whole,))
     found = _walked(column, schema)
     if found is None:
-        msg = f"there is no column {column}{_suggestion(column, schema)}"
-        raise refusal(msg, column.place)
+        raise refusal(column.place, f"there is no column {column}{_suggestion(column, schema)}")
     return found
 
 
@@ -152,8 +149,10 @@ def _walked(column: Column, fields: SchemaFields) -> Column | None:
             if not isinstance(found, pa.StructType):
                 inside = Column(tuple(path))
                 kind = "list or map" if pa.types.is_nested(found) else "column of single values"
-                msg = f"{column} cannot be used: {inside} has type {found}, and a {kind} has no fields to name"
-                raise refusal(msg, column.place)
+                raise refusal(
+                    column.place,
+                    f"{column} cannot be used: {inside} has type {found}, and a {kind} has no fields to name",
+                )
             fields = fields.inside(match, found)
         match = fields.find(name, column)
         if match is None:
@@ -265,8 +264,7 @@ def _stepped(op: Operator, column: Column, value: Value, place: SourcePlace | No
     try:
         return Comparison(op, column, literals.value_at(whole, column.type), place)
     except OverflowError:
-        msg = f"{sql_text(value)} is outside of the years 1 to 9999 in UTC"
-        raise refusal(msg, place) from None
+        raise refusal(place, f"{sql_text(value)} is outside of the years 1 to 9999 in UTC") from None
 
 
 def _floating(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
@@ -301,7 +299,7 @@ def _mismatch(column: Column, value: Value, place: SourcePlace | None) -> Except
         problem += f"; write it as a string: '{text}'"
     elif kind in _WRITTEN:
         problem += f"; write {_WRITTEN[kind]}"
-    return refusal(problem, place)
+    return refusal(place, problem)
 
 
 _WRITTEN = {

@@ -67,8 +67,7 @@ def taken(value: object, place: SourcePlace | None = None) -> Value | None:
         return _plain_moment(value, place)
     if isinstance(value, dt.date):
         return value
-    msg = f"a value of type {type(value).__name__} cannot be compared with a column: {value!r}"
-    raise refusal(msg, place)
+    raise refusal(place, f"a value of type {type(value).__name__} cannot be compared with a column: {value!r}")
 
 
 def number(text: str, place: SourcePlace | None = None) -> int | Decimal | float | None:
@@ -102,11 +101,9 @@ def moment(text: str, place: SourcePlace | None = None) -> dt.date | dt.datetime
         clock = dt.time(int(match["hour"]), int(match["minute"]), int(match["second"] or 0), int(fraction[:6]))
         found = dt.datetime.combine(day, clock, tzinfo=_zone(match))
     except ValueError as error:
-        msg = f"{text!r} is no moment in time: {error}"
-        raise refusal(msg, place) from None
+        raise refusal(place, f"{text!r} is no moment in time: {error}") from None
     if fraction[6:] != "000":
-        msg = f"the timestamp {text!r} is finer than a microsecond"
-        raise refusal(msg, place)
+        raise refusal(place, f"the timestamp {text!r} is finer than a microsecond")
     return found
 
 
@@ -147,8 +144,7 @@ def kind_in_words(value: Value) -> str:
 def _exact(value: float | Decimal, place: SourcePlace | None) -> int | Decimal | float:
     if isinstance(value, int):
         if value.bit_length() > _MOST_DIGITS * 3:
-            msg = f"a number of more than {_MOST_DIGITS} digits is not supported"
-            raise refusal(msg, place)
+            raise refusal(place, f"a number of more than {_MOST_DIGITS} digits is not supported")
         return int(value)
     if isinstance(value, float):
         return Decimal(repr(float(value))) if math.isfinite(value) else float(value)
@@ -160,8 +156,7 @@ def _exact(value: float | Decimal, place: SourcePlace | None) -> int | Decimal |
 def _bounded(value: Decimal, text: str, place: SourcePlace | None) -> Decimal:
     if not value.is_finite() or len(value.as_tuple().digits) > _MOST_DIGITS or abs(value.adjusted()) > _MOST_DIGITS:
         shown = text if len(text) < _MOST_DIGITS // 10 else text[: _MOST_DIGITS // 10] + "..."
-        msg = f"the number {shown} has too many digits (more than {_MOST_DIGITS})"
-        raise refusal(msg, place)
+        raise refusal(place, f"the number {shown} has too many digits (more than {_MOST_DIGITS})")
     return value
 
 
@@ -169,20 +164,19 @@ def _from_scalar(value: pa.Scalar, place: SourcePlace | None) -> object:
     if pa.types.is_dictionary(value.type):
         value = value.value
     if value.is_valid and pa.types.is_date64(value.type) and value.value % _MILLIS_PER_DAY:
-        msg = f"{value.value} ms is not a day"
-        raise refusal(msg, place)
+        raise refusal(place, f"{value.value} ms is not a day")
     if not value.is_valid or not pa.types.is_timestamp(value.type):
         return value.as_py()
     # From its count: pyarrow needs pandas for the nanoseconds, and a zone's database for a zone.
     micros, rest = divmod(value.value * 1_000_000, PER_SECOND[value.type.unit])
     if rest:
-        msg = f"the timestamp {value.value} {value.type.unit} is finer than a microsecond"
-        raise refusal(msg, place)
+        raise refusal(place, f"the timestamp {value.value} {value.type.unit} is finer than a microsecond")
     try:
         moment = _EPOCH + dt.timedelta(microseconds=micros)
     except OverflowError:
-        msg = f"the timestamp {value.value} {value.type.unit} is outside of the years 1 to 9999 in UTC"
-        raise refusal(msg, place) from None
+        raise refusal(
+            place, f"the timestamp {value.value} {value.type.unit} is outside of the years 1 to 9999 in UTC"
+        ) from None
     return moment if value.type.tz is not None else moment.replace(tzinfo=None)
 
 
@@ -190,14 +184,12 @@ def _plain_moment(value: dt.datetime, place: SourcePlace | None) -> dt.datetime 
     if value != value:  # noqa: PLR0124 - a missing time of pandas is not equal to itself
         return None
     if getattr(value, "nanosecond", 0):
-        msg = f"the timestamp {value} is finer than a microsecond"
-        raise refusal(msg, place)
+        raise refusal(place, f"the timestamp {value} is finer than a microsecond")
     try:
         if value.tzinfo is not None:
             value = value.astimezone(dt.UTC)
     except OverflowError:
-        msg = f"the timestamp {value} is outside of the years 1 to 9999 in UTC"
-        raise refusal(msg, place) from None
+        raise refusal(place, f"the timestamp {value} is outside of the years 1 to 9999 in UTC") from None
     clock = (value.hour, value.minute, value.second, value.microsecond)
     return dt.datetime(value.year, value.month, value.day, *clock, tzinfo=value.tzinfo)
 
@@ -207,8 +199,7 @@ def _from_datetime64(value: np.datetime64, place: SourcePlace | None) -> object:
         return None
     micros = value.astype("datetime64[us]")
     if micros != value:
-        msg = f"the timestamp {value} is finer than a microsecond or out of range"
-        raise refusal(msg, place)
+        raise refusal(place, f"the timestamp {value} is finer than a microsecond or out of range")
     is_day = np.datetime_data(value.dtype)[0] in {"Y", "M", "W", "D"}
     return (value.astype("datetime64[D]") if is_day else micros).item()
 
@@ -396,6 +387,6 @@ class SourcePlace:
         return f"  {line}\n  {blank}^{'~' * (max(min(end, right), start + 1) - start - 1)}"
 
 
-def refusal(problem: str, place: SourcePlace | None) -> PredicateError:
+def refusal(place: SourcePlace | None, problem: str) -> PredicateError:
     """Makes the error for a problem, pointing at its place where that is known."""
     return PredicateError(problem if place is None else f"{problem}\n{place.describe()}")

@@ -140,11 +140,11 @@ def checked(pattern: str, place: SourcePlace | None, escape: str = "\\") -> str:
     def written(found: re.Match[str]) -> str:
         character, following = found[0], found[1]
         if following is not None and following not in {"%", "_", escape}:
-            msg = (
+            raise refusal(
+                place,
                 f"in the LIKE pattern {pattern!r} the escape character {escape!r} stands before "
-                f"{following!r}; it may stand only before %, _ and itself"
+                f"{following!r}; it may stand only before %, _ and itself",
             )
-            raise refusal(msg, place)
         if character in {"%", "_"}:
             return character
         literal = character if following is None else following

@@ -67,11 +67,9 @@ def parse(source: str | Sequence[object] | Mapping[str, object] | pc.Expression 
         if isinstance(source, pc.Expression):
             return _from_arrow(source)
     except RecursionError:
-        msg = "the predicate is nested too deeply"
-        raise refusal(msg, None) from None
+        raise refusal(None, "the predicate is nested too deeply") from None
     kind = type(source).__name__
-    msg = f"a predicate is a SQL text, a list of filters, a mapping or a pyarrow expression, not {kind}"
-    raise refusal(msg, None)
+    raise refusal(None, f"a predicate is a SQL text, a list of filters, a mapping or a pyarrow expression, not {kind}")
 
 
 def _from_arrow(expression: pc.Expression) -> Predicate:
@@ -85,11 +83,11 @@ def _from_arrow(expression: pc.Expression) -> Predicate:
     except UnicodeDecodeError:
         shown = "with bytes that are no text"
     cut = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
-    msg = (
+    raise refusal(
+        None,
         f"the pyarrow expression {cut} has a part that cannot be put into a predicate; "
-        "write the predicate as SQL text, such as \"a >= 5 AND b IN ('x', 'y')\""
+        "write the predicate as SQL text, such as \"a >= 5 AND b IN ('x', 'y')\"",
     )
-    raise refusal(msg, None)
 
 
 def _filters(filters: Sequence[object]) -> Predicate:
@@ -100,11 +98,11 @@ def _filters(filters: Sequence[object]) -> Predicate:
         return _conjunction(filters, "filters")
     for position, inner in enumerate(filters):
         if _is_clause(inner) or not _is_list(inner) or not inner:
-            msg = (
+            raise refusal(
+                SourcePlace(f"filters[{position}]"),
                 "filters are a list of (column, operator, value) tuples, joined by AND, or a list of such lists, "
-                f"joined by OR; {inner!r} does not fit in"
+                f"joined by OR; {inner!r} does not fit in",
             )
-            raise refusal(msg, SourcePlace(f"filters[{position}]"))
     return any_of(_conjunction(each, f"filters[{i}]") for i, each in enumerate(filters) if _is_list(each))
 
 
@@ -115,8 +113,7 @@ def _conjunction(clauses: Sequence[object], where: str) -> Predicate:
 def _clause(item: object, where: str) -> Predicate:
     place = SourcePlace(where)
     if not _is_list(item) or len(item) != _CLAUSE_LENGTH or not _is_name(item[0]):
-        msg = f"a filter is a tuple (column, operator, value), not {item!r}"
-        raise refusal(msg, place)
+        raise refusal(place, f"a filter is a tuple (column, operator, value), not {item!r}")
     name, op, value = item
     path = tree.read(name) if isinstance(name, str) else tuple(map(str, name))
     return _leaf(Column(path, place=place), op, value, place)
@@ -146,45 +143,43 @@ def _text(text: str) -> Predicate:
     try:
         source = json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repetition)
     except json.JSONDecodeError as error:
-        msg = f"a predicate that begins with {text.lstrip()[0]} has to be JSON: {error.msg}"
-        raise refusal(msg, SourcePlace(text, error.pos, error.pos + 1)) from None
+        raise refusal(
+            SourcePlace(text, error.pos, error.pos + 1),
+            f"a predicate that begins with {text.lstrip()[0]} has to be JSON: {error.msg}",
+        ) from None
     except ValueError as error:
-        msg = f"this JSON cannot be a predicate: {error}"
-        raise refusal(msg, SourcePlace(text, 0, 1)) from None
+        raise refusal(SourcePlace(text, 0, 1), f"this JSON cannot be a predicate: {error}") from None
     return _filters(source) if isinstance(source, list) else _object(source, "$")
 
 
 def _object(source: object, where: str) -> Predicate:
     if not isinstance(source, Mapping):
-        msg = f"an object such as {{'column': value}} is expected, not {source!r}"
-        raise refusal(msg, SourcePlace(where))
+        raise refusal(SourcePlace(where), f"an object such as {{'column': value}} is expected, not {source!r}")
     return all_of(_entry(key, value, f"{where}.{key}") for key, value in source.items())
 
 
 def _entry(key: object, value: object, where: str) -> Predicate:
     place = SourcePlace(where)
     if not isinstance(key, str):
-        msg = f"a column name or one of $and, $or, $not is expected, not {key!r}"
-        raise refusal(msg, place)
+        raise refusal(place, f"a column name or one of $and, $or, $not is expected, not {key!r}")
     if key == "$not":
         return Not(_object(value, where))
     if key in {"$and", "$or"}:
         if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-            msg = f"{key} needs a list of objects, not {value!r}"
-            raise refusal(msg, place)
+            raise refusal(place, f"{key} needs a list of objects, not {value!r}")
         join = all_of if key == "$and" else any_of
         return join([_object(item, f"{where}[{position}]") for position, item in enumerate(value)])
     if key.startswith("$"):
-        msg = f"unknown operator {key}; the operators are $and, $or, $not (write a column of this name `{key}`)"
-        raise refusal(msg, place)
+        raise refusal(
+            place, f"unknown operator {key}; the operators are $and, $or, $not (write a column of this name `{key}`)"
+        )
     return _column(Column(tree.read(key), place=place), value, where)
 
 
 def _column(column: Column, value: object, where: str) -> Predicate:
     if isinstance(value, Mapping):
         if not value:
-            msg = f'no condition on {column}; write one, such as {{">=": 1}}'
-            raise refusal(msg, SourcePlace(where))
+            raise refusal(SourcePlace(where), f'no condition on {column}; write one, such as {{">=": 1}}')
         return all_of([_leaf(column, op, item, SourcePlace(f"{where}['{op}']")) for op, item in value.items()])
     is_list = isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes | bytearray)
     return _leaf(column, "in" if is_list else "=", value, SourcePlace(where))
@@ -209,20 +204,18 @@ def _leaf(column: Column, op: object, value: object, place: SourcePlace) -> Pred
             return Comparison(operator, column, literal, place)
         if operator in {"=", "!="}:
             return IsNull(column, negated=operator == "!=")
-        msg = f"{column} {operator} null is never true; compare with a value, or with = or != to test for null"
-        raise refusal(msg, place)
+        raise refusal(
+            place, f"{column} {operator} null is never true; compare with a value, or with = or != to test for null"
+        )
     if word in {"in", "not in"}:
         if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-            msg = f"the operator {word!r} needs a list of values, not {value!r}"
-            raise refusal(msg, place)
+            raise refusal(place, f"the operator {word!r} needs a list of values, not {value!r}")
         found = among(column, [taken(item, place) for item in value], place)
     elif word in {"like", "not like"}:
         if not isinstance(value, str):
-            msg = f"the operator {word!r} needs a pattern, not {value!r}"
-            raise refusal(msg, place)
+            raise refusal(place, f"the operator {word!r} needs a pattern, not {value!r}")
         found = Like(column, checked(value, place), place)
     else:
         known = ", ".join((*OPERATORS, *_WORDS))
-        msg = f"unknown operator {op!r}; the operators are {known}"
-        raise refusal(msg, place)
+        raise refusal(place, f"unknown operator {op!r}; the operators are {known}")
     return Not(found) if word.startswith("not") else found
