@@ -14,19 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.predicate import literals, tree
-from delta_sidecar.predicate import match as like
-from delta_sidecar.predicate.literals import (
-    STEPPED,
-    Kind,
-    Value,
-    is_nan,
-    kind_in_words,
-    kind_of,
-    moment,
-    number,
-    refusal,
-    sql_text,
-)
+from delta_sidecar.predicate.literals import Kind, Value, is_nan, kind_of, refusal, sql_text
+from delta_sidecar.predicate.match import checked, plain_text
 from delta_sidecar.predicate.tree import UNKNOWN, And, Column, Comparison, In, IsNull, Like, Or, replace_leaves
 
 if TYPE_CHECKING:
@@ -113,8 +102,8 @@ def _bound(leaf: Leaf, schema: SchemaFields) -> Predicate:
 def _bound_like(predicate: Like, column: Column) -> Predicate:
     if kind_of(column.type) not in {Kind.STRING, Kind.VOID}:
         raise refusal(predicate.place or column.place, f"column {column} has type {column.type}; LIKE is for strings")
-    pattern = like.checked(predicate.pattern, predicate.place)
-    text = like.plain_text(pattern)
+    pattern = checked(predicate.pattern, predicate.place)
+    text = plain_text(pattern)
     if text is not None or kind_of(column.type) is Kind.VOID:
         return comparison("=", column, text or "", predicate.place)
     return Like(column, pattern, predicate.place)
@@ -202,7 +191,7 @@ def comparison(op: Operator, column: Column, value: Value, place: SourcePlace | 
     kind = kind_of(column.type)
     if kind is Kind.VOID:
         return _never(column)
-    if kind in STEPPED:
+    if kind in literals.STEPPED:
         return _stepped(op, column, _read(value, column, place), place)
     if kind is Kind.FLOATING:
         return _floating(op, column, _read(value, column, place), place)
@@ -222,12 +211,8 @@ def membership(column: Column, values: Iterable[Value], place: SourcePlace | Non
         return _never(column)
     if len(members) == 1:
         return Comparison("=", column, members.pop(), place)
-    return In(column, tuple(sorted(members, key=_order)), place)
-
-
-def _order(value: Value) -> tuple[bool, Value]:
-    """Sorts NaN last; all the values of one list are of one type."""
-    return is_nan(value), value
+    # NaN comes last; all the values of one list are of one type.
+    return In(column, tuple(sorted(members, key=lambda value: (is_nan(value), value))), place)
 
 
 def _read(value: Value, column: Column, place: SourcePlace | None) -> Value:
@@ -235,7 +220,7 @@ def _read(value: Value, column: Column, place: SourcePlace | None) -> Value:
     if not isinstance(value, str):
         return value
     kind = kind_of(column.type)
-    read = moment(value, place) if kind in {Kind.DATE, Kind.TIMESTAMP} else number(value, place)
+    read = literals.moment(value, place) if kind in {Kind.DATE, Kind.TIMESTAMP} else literals.number(value, place)
     if read is None or (kind is Kind.INTEGER and not isinstance(read, int)):
         raise _mismatch(column, value, place)
     return read
@@ -275,9 +260,12 @@ def _floating(op: Operator, column: Column, value: Value, place: SourcePlace | N
         # Finite, yet beyond every finite double: only an infinity can lie on its far side.
         if op in {"=", "!="}:
             return _never(column) if op == "=" else _always(column)
-        below, above = ("<", ">=") if rounded > 0 else ("<=", ">")
-        op = below if op in {"<", "<="} else above  # type: ignore[assignment]
+        below, above = _BEYOND[rounded > 0]
+        op = below if op in {"<", "<="} else above
     return Comparison(op, column, rounded, place)
+
+
+_BEYOND: dict[bool, tuple[Operator, Operator]] = {True: ("<", ">="), False: ("<=", ">")}
 
 
 def _never(column: Column) -> Predicate:
@@ -292,7 +280,9 @@ def _always(column: Column) -> Predicate:
 
 def _mismatch(column: Column, value: Value, place: SourcePlace | None) -> Exception:
     shown = sql_text(value)
-    problem = f"column {column} has type {column.type} and cannot be compared with {shown}, {kind_in_words(value)}"
+    problem = (
+        f"column {column} has type {column.type} and cannot be compared with {shown}, {literals.kind_in_words(value)}"
+    )
     kind = kind_of(column.type)
     if kind is Kind.STRING:
         text = str(value) if not isinstance(value, dt.date | bytes) else shown.partition("'")[2].rstrip("'")
