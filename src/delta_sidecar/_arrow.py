@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-UTC = dt.UTC
-
-
 def strings(values: Iterable[str | None]) -> pa.StringArray:
     """Makes a string array."""
     builder = pa.lib.StringBuilder()
@@ -33,7 +30,7 @@ def strings(values: Iterable[str | None]) -> pa.StringArray:
 
 
 def binaries(values: Sequence[bytes | None]) -> pa.BinaryArray:
-    """Makes a binary array."""
+    """Makes a binary array; over the memory of the value where there is only one."""
     valid = np.array([value is not None for value in values], dtype=np.bool_)
     offsets = np.cumsum([0, *(len(value or b"") for value in values)], dtype=np.int32)
     bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
@@ -65,7 +62,11 @@ def bits_of(array: pa.BooleanArray) -> NDArray[np.bool_]:
         array = array.combine_chunks()
     if array.null_count:
         array = pc.fill_null(array, scalar(value=False, type=pa.bool_()))
-    return _bitmap(array.buffers()[1], array.offset, len(array))
+    if not len(array):
+        return np.zeros(0, dtype=np.bool_)
+    first, start = divmod(array.offset, 8)
+    data = np.frombuffer(array.buffers()[1], dtype=np.uint8)[first:]
+    return np.unpackbits(data, count=start + len(array), bitorder="little")[start:].view(np.bool_)
 
 
 def valid_mask(array: pa.Array) -> NDArray[np.bool_]:
@@ -89,7 +90,7 @@ def values_of(array: pa.Array) -> list[Any]:
     """The values of an array in Python's types; timestamps are in microseconds, in UTC where they have a zone."""
     if not pa.types.is_timestamp(array.type):
         return array.to_pylist()  # type: ignore[no-any-return]
-    epoch = dt.datetime(1970, 1, 1, tzinfo=None if array.type.tz is None else UTC)
+    epoch = dt.datetime(1970, 1, 1, tzinfo=None if array.type.tz is None else dt.UTC)
     micros = array.cast(pa.timestamp("us", array.type.tz)).view(pa.int64())
     return [None if value is None else epoch + dt.timedelta(microseconds=value) for value in micros.to_pylist()]
 
@@ -98,47 +99,11 @@ def scalar(value: object, type: pa.DataType) -> pa.Scalar:  # noqa: A002 - the A
     """Makes an Arrow scalar of a type from a Python value of the matching Python type."""
     if value is None:
         return pa.nulls(1, type)[0]
-    if pa.types.is_boolean(type):
-        return booleans(np.array([value], dtype=np.bool_))[0]
-    if pa.types.is_binary(type) or pa.types.is_large_binary(type):
-        if not isinstance(value, bytes):
-            msg = f"not bytes: {value!r}"
-            raise TypeError(msg)
-        return binaries([value]).cast(type)[0]
-    if pa.types.is_timestamp(type):
-        return int64s(np.array([_epoch(value, type)], dtype=np.int64)).view(type)[0]
-    if pa.types.is_date32(type):
-        if not isinstance(value, dt.date):
-            msg = f"not a date: {value!r}"
-            raise TypeError(msg)
-        days = np.array([(value - dt.date(1970, 1, 1)).days], dtype=np.int32)
-        return pa.Array.from_buffers(type, 1, [None, pa.py_buffer(days)])[0]
-    if isinstance(value, float) and pa.types.is_floating(type):
-        return pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([value], dtype=np.float64))]).cast(
-            type, safe=False
-        )[0]
+    if isinstance(value, dt.datetime):
+        moment = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+        return strings([str(moment)]).cast(pa.timestamp("us")).cast(type)[0]
     text = format(value, "f") if isinstance(value, Decimal) else str(value)
     return strings([text]).cast(type)[0]
-
-
-def _bitmap(buffer: pa.Buffer | None, offset: int, length: int) -> NDArray[np.bool_]:
-    if length == 0 or buffer is None:
-        return np.zeros(length, dtype=np.bool_)
-    data = np.frombuffer(buffer, dtype=np.uint8)
-    first = offset // 8
-    bits = np.unpackbits(data[first : (offset + length + 7) // 8], bitorder="little")
-    start = offset - first * 8
-    return bits[start : start + length].view(np.bool_)
-
-
-def _epoch(value: object, type: pa.TimestampType) -> int:  # noqa: A002
-    if not isinstance(value, dt.datetime):
-        msg = f"not a timestamp: {value!r}"
-        raise TypeError(msg)
-    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-    micros = (aware - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(microseconds=1)
-    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[type.unit]
-    return micros * per_second // 1_000_000
 
 
 # Digests that find damage in a file. They are no proof against forgery.

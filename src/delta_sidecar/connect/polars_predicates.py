@@ -31,7 +31,6 @@ from delta_sidecar.predicate.approximate.arrow import (
     BoundLeaves,
     escaped,
     kind_of_literal,
-    value_of,
     where_all,
     where_any,
 )
@@ -439,7 +438,7 @@ def _computed(node: Node) -> pa.Array:
 
 
 def _of_array(array: pa.Array | pa.ChunkedArray) -> Literals:
-    values = [value_of(scalar) for scalar in array]
+    values = [taken(scalar) for scalar in array]
     known = tuple(value for value in values if value is not None)
     zone = array.type.tz if pa.types.is_timestamp(array.type) else None
     return Literals(known, kind_of_literal(array.type), len(known) < len(values), zone)

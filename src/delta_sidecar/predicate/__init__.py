@@ -4,16 +4,15 @@
     keep = may_match(predicate, bounds)       # files, row groups or ranges of rows that may hold a matching row
     rows = matches(predicate, table)          # rows that match
 
-No I/O. Read `tree` first, then `bind`, and `match` for rows or `bounds` and `prune` for files.
+No I/O. Read `tree` first, then `bind`, and `match` for rows or `bounds` for files.
 """
 
 from __future__ import annotations
 
 from delta_sidecar.predicate.bind import bind
-from delta_sidecar.predicate.bounds import Bounds, ColumnBounds, KnownBounds
+from delta_sidecar.predicate.bounds import Bounds, ColumnBounds, KnownBounds, may_match
 from delta_sidecar.predicate.match import matches
-from delta_sidecar.predicate.prune import may_match
-from delta_sidecar.predicate.read import parse
+from delta_sidecar.predicate.parse import parse
 from delta_sidecar.predicate.tree import (
     FALSE,
     TRUE,

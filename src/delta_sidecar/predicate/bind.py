@@ -14,19 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delta_sidecar.predicate import literals, tree
-from delta_sidecar.predicate import match as like
-from delta_sidecar.predicate.literals import (
-    STEPPED,
-    Kind,
-    Value,
-    is_nan,
-    kind_in_words,
-    kind_of,
-    moment,
-    number,
-    refusal,
-    sql_text,
-)
+from delta_sidecar.predicate.literals import Kind, Value, is_nan, kind_of, refusal, sql_text
+from delta_sidecar.predicate.match import checked, plain_text
 from delta_sidecar.predicate.tree import UNKNOWN, And, Column, Comparison, In, IsNull, Like, Or, replace_leaves
 
 if TYPE_CHECKING:
@@ -75,8 +64,7 @@ class SchemaFields:
                 return matching[0]
             if matching:
                 listed = ", ".join(tree.written((field.name,)) for field in matching)
-                msg = f"the name {column} stands for more than one column: {listed}"
-                raise refusal(msg, column.place)
+                raise refusal(column.place, f"the name {column} stands for more than one column: {listed}")
         return None
 
     def inside(self, field: pa.Field, kind: pa.StructType) -> SchemaFields:
@@ -113,10 +101,9 @@ def _bound(leaf: Leaf, schema: SchemaFields) -> Predicate:
 
 def _bound_like(predicate: Like, column: Column) -> Predicate:
     if kind_of(column.type) not in {Kind.STRING, Kind.VOID}:
-        msg = f"column {column} has type {column.type}; LIKE is for strings"
-        raise refusal(msg, predicate.place or column.place)
-    pattern = like.checked(predicate.pattern, predicate.place)
-    text = like.plain_text(pattern)
+        raise refusal(predicate.place or column.place, f"column {column} has type {column.type}; LIKE is for strings")
+    pattern = checked(predicate.pattern, predicate.place)
+    text = plain_text(pattern)
     if text is not None or kind_of(column.type) is Kind.VOID:
         return comparison("=", column, text or "", predicate.place)
     return Like(column, pattern, predicate.place)
@@ -125,11 +112,11 @@ def _bound_like(predicate: Like, column: Column) -> Predicate:
 def _check_comparable(column: Column) -> None:
     if isinstance(column.type, pa.StructType):
         fields = ", ".join(tree.written((*column.path, field.name)) for field in list(column.type)[:_MOST_SHOWN])
-        msg = f"column {column} is a struct: only IS [NOT] NULL is supported on it; name a field: {fields}"
-        raise refusal(msg, column.place)
+        raise refusal(
+            column.place, f"column {column} is a struct: only IS [NOT] NULL is supported on it; name a field: {fields}"
+        )
     if kind_of(column.type) in {Kind.NESTED, Kind.OTHER}:
-        msg = f"column {column} has type {column.type}: only IS [NOT] NULL is supported on it"
-        raise refusal(msg, column.place)
+        raise refusal(column.place, f"column {column} has type {column.type}: only IS [NOT] NULL is supported on it")
 
 
 def _found(column: Column, schema: SchemaFields) -> Column:
@@ -138,8 +125,7 @@ def _found(column: Column, schema: SchemaFields) -> Column:
         column = replace(column, path=(whole,))
     found = _walked(column, schema)
     if found is None:
-        msg = f"there is no column {column}{_suggestion(column, schema)}"
-        raise refusal(msg, column.place)
+        raise refusal(column.place, f"there is no column {column}{_suggestion(column, schema)}")
     return found
 
 
@@ -152,8 +138,10 @@ def _walked(column: Column, fields: SchemaFields) -> Column | None:
             if not isinstance(found, pa.StructType):
                 inside = Column(tuple(path))
                 kind = "list or map" if pa.types.is_nested(found) else "column of single values"
-                msg = f"{column} cannot be used: {inside} has type {found}, and a {kind} has no fields to name"
-                raise refusal(msg, column.place)
+                raise refusal(
+                    column.place,
+                    f"{column} cannot be used: {inside} has type {found}, and a {kind} has no fields to name",
+                )
             fields = fields.inside(match, found)
         match = fields.find(name, column)
         if match is None:
@@ -198,14 +186,12 @@ def _paths(fields: Iterable[pa.Field], above: tuple[str, ...]) -> Iterator[tuple
 #   finds no 32-bit float, for none of them is that double.
 
 
-def comparison(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
+def comparison(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
     """Gives the comparison of a bound column with a literal, brought into the column's type."""
-    if value is None:
-        return UNKNOWN
     kind = kind_of(column.type)
     if kind is Kind.VOID:
         return _never(column)
-    if kind in STEPPED:
+    if kind in literals.STEPPED:
         return _stepped(op, column, _read(value, column, place), place)
     if kind is Kind.FLOATING:
         return _floating(op, column, _read(value, column, place), place)
@@ -217,27 +203,16 @@ def comparison(op: Operator, column: Column, value: Value | None, place: SourceP
     return Comparison(op, column, value, place)
 
 
-def membership(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
-    """Gives the membership of a bound column in a list of literals; a null in the list makes a miss unknown."""
-    members: set[Value] = set()
-    missing = False
-    for value in values:
-        missing |= value is None
-        equal = comparison("=", column, value, place)
-        if isinstance(equal, Comparison):
-            members.add(equal.value)
+def membership(column: Column, values: Iterable[Value], place: SourcePlace | None) -> Predicate:
+    """Gives the membership of a bound column in a list of literals."""
+    equal = [comparison("=", column, value, place) for value in values]
+    members = {each.value for each in equal if isinstance(each, Comparison)}
     if not members:
-        found = _never(column)
-    elif len(members) == 1:
-        found = Comparison("=", column, members.pop(), place)
-    else:
-        found = In(column, tuple(sorted(members, key=_order)), place)
-    return Or((found, UNKNOWN)) if missing else found
-
-
-def _order(value: Value) -> tuple[bool, Value]:
-    """Sorts NaN last; all the values of one list are of one type."""
-    return is_nan(value), value
+        return _never(column)
+    if len(members) == 1:
+        return Comparison("=", column, members.pop(), place)
+    # NaN comes last; all the values of one list are of one type.
+    return In(column, tuple(sorted(members, key=lambda value: (is_nan(value), value))), place)
 
 
 def _read(value: Value, column: Column, place: SourcePlace | None) -> Value:
@@ -245,7 +220,7 @@ def _read(value: Value, column: Column, place: SourcePlace | None) -> Value:
     if not isinstance(value, str):
         return value
     kind = kind_of(column.type)
-    read = moment(value, place) if kind in {Kind.DATE, Kind.TIMESTAMP} else number(value, place)
+    read = literals.moment(value, place) if kind in {Kind.DATE, Kind.TIMESTAMP} else literals.number(value, place)
     if read is None or (kind is Kind.INTEGER and not isinstance(read, int)):
         raise _mismatch(column, value, place)
     return read
@@ -274,31 +249,23 @@ def _stepped(op: Operator, column: Column, value: Value, place: SourcePlace | No
     try:
         return Comparison(op, column, literals.value_at(whole, column.type), place)
     except OverflowError:
-        msg = f"{sql_text(value)} is outside of the years 1 to 9999 in UTC"
-        raise refusal(msg, place) from None
+        raise refusal(place, f"{sql_text(value)} is outside of the years 1 to 9999 in UTC") from None
 
 
 def _floating(op: Operator, column: Column, value: Value, place: SourcePlace | None) -> Predicate:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
         raise _mismatch(column, value, place)
-    rounded = _as_double(value)
+    rounded = float(Decimal(value))
     if math.isinf(rounded) and not (isinstance(value, float) and math.isinf(value)):
         # Finite, yet beyond every finite double: only an infinity can lie on its far side.
         if op in {"=", "!="}:
             return _never(column) if op == "=" else _always(column)
-        op = (_ABOVE_ALL if rounded > 0 else _BELOW_ALL)[op]
+        below, above = _BEYOND[rounded > 0]
+        op = below if op in {"<", "<="} else above
     return Comparison(op, column, rounded, place)
 
 
-_ABOVE_ALL: dict[Operator, Operator] = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
-_BELOW_ALL: dict[Operator, Operator] = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
-
-
-def _as_double(value: float | Decimal) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
+_BEYOND: dict[bool, tuple[Operator, Operator]] = {True: ("<", ">="), False: ("<=", ">")}
 
 
 def _never(column: Column) -> Predicate:
@@ -313,14 +280,16 @@ def _always(column: Column) -> Predicate:
 
 def _mismatch(column: Column, value: Value, place: SourcePlace | None) -> Exception:
     shown = sql_text(value)
-    problem = f"column {column} has type {column.type} and cannot be compared with {shown}, {kind_in_words(value)}"
+    problem = (
+        f"column {column} has type {column.type} and cannot be compared with {shown}, {literals.kind_in_words(value)}"
+    )
     kind = kind_of(column.type)
     if kind is Kind.STRING:
         text = str(value) if not isinstance(value, dt.date | bytes) else shown.partition("'")[2].rstrip("'")
         problem += f"; write it as a string: '{text}'"
     elif kind in _WRITTEN:
         problem += f"; write {_WRITTEN[kind]}"
-    return refusal(problem, place)
+    return refusal(place, problem)
 
 
 _WRITTEN = {

@@ -1,8 +1,14 @@
-"""Bounds of columns, known without reading them: as they were written, and ready to be compared."""
+"""Files that may hold a matching row, by the bounds of their columns alone: `may_match`.
+
+A file is dropped only where no row of it can match, for any values within the bounds. NOT is carried down to the
+leaves, so that there is one question to each leaf: can it be true here? Unknown is not true. Everything works on
+whole columns at once, and null stands for what is not known.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -10,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar import _arrow
-from delta_sidecar.predicate import literals as arrays
-from delta_sidecar.predicate.literals import PER_SECOND, Kind, kind_of
+from delta_sidecar.errors import PredicateError
+from delta_sidecar.predicate import literals
+from delta_sidecar.predicate.literals import PER_SECOND, Kind, is_nan, kind_of, one
+from delta_sidecar.predicate.match import fits, prefix
+from delta_sidecar.predicate.tree import NEGATED, Comparison, Constant, In, IsNull, Like, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Mapping, Sequence
 
     from delta_sidecar.predicate.literals import Value
-
-    Mask = NDArray[np.bool_]
+    from delta_sidecar.predicate.tree import Column, Leaf, Predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,111 @@ class KnownBounds:
         return self.columns.get(path)
 
 
+def may_match(predicate: Predicate, bounds: Bounds) -> pa.BooleanArray:
+    """Gives one boolean per file, without nulls: false only where no row can match a bound predicate."""
+    ranges: dict[Column, _Range] = {}
+
+    def kept(node: Leaf | Constant, negated: bool) -> pa.BooleanArray:  # noqa: FBT001 - as fold calls it
+        if isinstance(node, Constant):
+            return _all(bounds.num_rows, value=node.value is not None and node.value != negated)
+        if node.column not in ranges:
+            ranges[node.column] = _range_of(node.column, bounds)
+        return _kept(node, ranges[node.column], negated=negated)
+
+    return fold(predicate, kept, _joined)
+
+
+def _kept(node: Leaf, found: _Range, *, negated: bool) -> pa.BooleanArray:
+    match node:
+        case IsNull():
+            return found.has_values if node.negated != negated else found.has_nulls
+        case Comparison():
+            never = _never_compares(node, found, negated=negated)
+        case In():
+            never = _never_among(node, found, negated=negated)
+        case Like():
+            never = _never_like(node, found, negated=negated)
+    return found.has_values if never is None else pc.and_not(found.has_values, _surely(never))
+
+
+def _joined(is_and: bool, terms: Iterator[pa.BooleanArray]) -> pa.BooleanArray:  # noqa: FBT001 - as fold calls it
+    whole = next(terms)
+    while (whole.true_count if is_and else whole.false_count) and (term := next(terms, None)) is not None:
+        whole = (pc.and_ if is_and else pc.or_)(whole, term)
+    return whole
+
+
+def _never_compares(node: Comparison, found: _Range, *, negated: bool) -> pa.BooleanArray | None:
+    op = NEGATED[node.op] if negated else node.op
+    # NOT (x < 5) is true for NaN, and x >= 5 is not: no bound says anything about it.
+    if _is_unordered(node.value) or (found.may_hide_nan and (negated or op in {">", ">=", "!="})):
+        return None
+    literal = _keys_of((node.value,), node.column.type)
+    least, most = (side[0] for side in _margins(literal, node.column.type))
+    if op == "=":
+        return pc.or_kleene(pc.greater(found.lower, most), pc.less(found.upper, least))
+    if op == "!=":
+        return _only_members(literal, found)
+    if op in {"<", "<="}:
+        return (pc.greater_equal if op == "<" else pc.greater)(found.lower, most)
+    return (pc.less_equal if op == ">" else pc.less)(found.upper, least)
+
+
+def _never_among(node: In, found: _Range, *, negated: bool) -> pa.BooleanArray | None:
+    members = _members(node)
+    if members is None:
+        return None
+    least, most = members
+    if negated:
+        return _only_members(least, found)
+    outside = _surely(pc.or_kleene(pc.greater(found.lower, most[-1]), pc.less(found.upper, least[0])))
+    # Inside of the list's own bounds, the first member that is not below is the one that can still be there.
+    inside = pc.invert(outside)
+    lower, upper = found.lower.filter(inside), found.upper.filter(inside)
+    if not len(lower):
+        return outside
+    return pc.replace_with_mask(outside, inside, pc.less(upper, least.take(_members_below(most, lower))))
+
+
+def _only_members(members: pa.Array, found: _Range) -> pa.BooleanArray:
+    """Tells where there is one value only, and it is a member."""
+    return pc.and_(found.single, pc.is_in(found.lower, value_set=members))
+
+
+def _never_like(node: Like, found: _Range, *, negated: bool) -> pa.BooleanArray | None:
+    if found.values is not None:
+        fitting = fits(found.values, node.pattern)
+        return fitting if negated else pc.invert(fitting)
+    begins = prefix(node.pattern).encode()
+    if negated or not begins:
+        return None
+    least, most = (one(end, found.lower.type) for end in (begins, begins + _HIGHEST))
+    return pc.or_kleene(pc.greater(found.lower, most), pc.less(found.upper, least))
+
+
+@lru_cache(maxsize=16)
+def _members(node: In) -> tuple[pa.Array, pa.Array] | None:
+    """The list of an IN in order, at the least and the most it may mean; None if it cannot be ordered."""
+    if any(map(_is_unordered, node.values)):
+        return None
+    return _margins(_keys_of(sorted(node.values), node.column.type), node.column.type)
+
+
+def _members_below(members: pa.Array, values: pa.Array) -> pa.Int64Array:
+    """Counts, for each value, the members below it; none for null."""
+    # Sorted together, values before members where equal, each value has the members below it in front.
+    order = pc.array_sort_indices(pa.concat_arrays([values, members]), null_placement="at_start")
+    positions = _arrow.numbers_of(order).astype(np.int64)
+    below = np.empty(len(positions), dtype=np.int64)
+    below[positions] = np.cumsum(positions >= len(values))
+    return _arrow.int64s(below[: len(values)])
+
+
+def _is_unordered(value: Value) -> bool:
+    """Tells whether a literal has no place among bounds: NaN, and bytes that may lie above a cut bound made higher."""
+    return is_nan(value) or (isinstance(value, bytes) and _HIGHEST in value)
+
+
 # Bounds made ready to be compared: in one layout per kind, widened once for what their writers leave out.
 #
 # - Timestamps in statistics are cut to milliseconds: the upper bound goes up by one.
@@ -77,7 +188,7 @@ class KnownBounds:
 
 
 # A cut bound with this behind it is above all that begins with it, but for binaries that hold as much.
-HIGHEST = b"\xff" * 16
+_HIGHEST = b"\xff" * 16
 
 # Clocks were once that far apart, on both sides of where a day began.
 _ZONE_HOURS = 16
@@ -85,184 +196,118 @@ _INT64_MOST = 2**63 - 1
 _DOUBLE_DIGITS = 15
 
 # In these kinds a bound is a value, unrounded: where both bounds agree, there is one value only.
-_UNROUNDED = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.BOOLEAN})
+_UNROUNDED = {Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.BOOLEAN}
 
 # From the kind of a bound to the kind of a column, where the order of values stays what it is.
-_CONVERSIONS = frozenset(
-    {
-        (Kind.INTEGER, Kind.DECIMAL),
-        (Kind.INTEGER, Kind.FLOATING),
-        (Kind.DATE, Kind.TIMESTAMP),
-    }
-)
+_CONVERSIONS = {(Kind.INTEGER, Kind.DECIMAL), (Kind.INTEGER, Kind.FLOATING), (Kind.DATE, Kind.TIMESTAMP)}
+
+_TRUE, _FALSE = (one(value, pa.bool_()) for value in (True, False))
+_ZERO = one(0, pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
-class ValueRange:
-    """Bounds of one column, ready to be compared; null where unknown, None if unknown everywhere."""
+class _Range:
+    """Bounds of one column, ready to be compared; null where unknown."""
 
-    has_values: Mask  # there may be a row that is not null
-    has_nulls: Mask  # there may be a null
-    lower: pa.Array | None = None  # no value lies below
-    upper: pa.Array | None = None  # no value lies above, unless `cut`
-    cut: bool = False  # `upper` may be a prefix only, so that values that begin with it may lie above
-    single: Mask | None = None  # every value equals `lower`
+    has_values: pa.BooleanArray  # there may be a row that is not null
+    has_nulls: pa.BooleanArray  # there may be a null
+    lower: pa.Array  # no value lies below
+    upper: pa.Array  # no value lies above
+    single: pa.BooleanArray  # every value equals `lower`
     values: pa.Array | None = None  # the values themselves, typed as the column, where bounds are exact
     may_hide_nan: bool = False  # there may be NaN outside of the bounds
 
 
-def range_of(bounds: ColumnBounds | None, rows: int, type: pa.DataType) -> ValueRange:  # noqa: A002 - the Arrow word
-    """Makes the bounds of a column ready, for the type that it has in the predicate."""
-    everywhere = np.ones(rows, dtype=np.bool_)
+def _range_of(column: Column, bounds: Bounds) -> _Range:
+    if column.type is None:
+        msg = f"the predicate on {column} has to be bound to a schema first"
+        raise PredicateError(msg)
+    found, rows = bounds.column(column.path), bounds.num_rows
+    if found is None:
+        found = ColumnBounds(None, None, None, None)
+    return (_exact if found.exact and found.lower is not None else _estimated)(found, rows, column.type)
+
+
+def _estimated(bounds: ColumnBounds, rows: int, type: pa.DataType) -> _Range:  # noqa: A002 - the Arrow word
     kind = kind_of(type)
-    hiding = kind is Kind.FLOATING
-    if bounds is None:
-        return ValueRange(everywhere, everywhere, may_hide_nan=hiding)
-    if bounds.exact:
-        return _exact(bounds, rows, type)
-    has_values, has_nulls = _counted(bounds, rows)
-    lower = _keys(_typed(bounds.lower, type), kind)
-    upper = _keys(_typed(bounds.upper, type), kind)
-    if bounds.whole:
-        return ValueRange(has_values, has_nulls, lower, upper, may_hide_nan=hiding)
-    single = None
-    if kind in _UNROUNDED and lower is not None and upper is not None:
-        single = _arrow.bits_of(pc.equal(lower, upper))
-    if kind is Kind.DECIMAL and type.precision > _DOUBLE_DIGITS:
-        lower, upper, single = _outward(lower, -1), _outward(upper, 1), None
-    if upper is not None and kind is Kind.TIMESTAMP:
-        upper = _moved(upper, max(PER_SECOND[type.unit] // 1000, 1))
-    if upper is not None and kind is Kind.STRING:
-        upper = _without_tie_breaker(upper)
-    cut = kind in {Kind.STRING, Kind.BINARY}
-    return ValueRange(has_values, has_nulls, lower, upper, cut, single, may_hide_nan=hiding)
+    lower, upper = (_keys(_typed(bound, rows, type), kind) for bound in (bounds.lower, bounds.upper))
+    single = _all(rows, value=False)
+    if not bounds.whole:
+        if kind is Kind.DECIMAL and type.precision > _DOUBLE_DIGITS:
+            lower, upper = _outward(lower, -1), _outward(upper, 1)
+        elif kind in _UNROUNDED:
+            single = pc.equal(lower, upper)
+        elif kind is Kind.TIMESTAMP:
+            upper = _moved(upper, max(PER_SECOND[type.unit] // 1000, 1))
+        elif kind in {Kind.STRING, Kind.BINARY}:
+            upper = _behind(upper, kind)
+    return _Range(*_counted(bounds, rows), lower, upper, single, may_hide_nan=kind is Kind.FLOATING)
 
 
-def keys(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
-    """Makes literals of a column comparable with its ranges."""
-    made = _keys(arrays.of(values, type), kind_of(type))
-    if made is None:
-        msg = f"no literals of type {type}"
-        raise TypeError(msg)
-    return made
-
-
-def raised(upper: pa.Array) -> pa.Array:
-    """Gives values above all that begin with upper bounds that may be cut."""
-    nothing, highest = _arrow.scalar(b"", upper.type), _arrow.scalar(HIGHEST, upper.type)
-    return pc.binary_join_element_wise(upper, highest, nothing)
-
-
-def margins(literals: pa.Array, type: pa.DataType) -> tuple[pa.Array, pa.Array]:  # noqa: A002
-    """Gives the least and the most that a literal may mean.
-
-    A number beside a float32 column is that number to some engines and the nearest float32 to others: one
-    step of a float32 either way holds both.
-    """
-    if not pa.types.is_floating(type) or type.bit_width == literals.type.bit_width:
-        return literals, literals
-    with np.errstate(over="ignore"):
-        single = _arrow.numbers_of(literals).astype(np.float32)
-        around = [np.nextafter(single, np.float32(side)).astype(np.float64) for side in (-np.inf, np.inf)]
-    below, above = (pa.Array.from_buffers(pa.float64(), len(each), [None, pa.py_buffer(each)]) for each in around)
-    return below, above
-
-
-def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> ValueRange:  # noqa: A002
+def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> _Range:  # noqa: A002
     kind = kind_of(type)
-    partition_values = _whole(bounds.lower)
-    if partition_values is None:
-        return ValueRange(np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_))
-    valid = _arrow.valid_mask(partition_values)
-    values = _typed(partition_values, type)
+    valid = pc.is_valid(_whole(bounds.lower))
+    values = _typed(bounds.lower, rows, type)
     lower = upper = _keys(values, kind)
-    if lower is None:
-        return ValueRange(valid, ~valid)
-    single = _arrow.valid_mask(lower)
-    if pa.types.is_floating(type) and type.bit_width < lower.type.bit_width:
-        single = np.zeros(rows, dtype=np.bool_)
-    zoneless = _whole(bounds.zoneless)
-    if kind is Kind.TIMESTAMP and zoneless is not None:
-        unsure = pc.fill_null(zoneless, _arrow.scalar(value=True, type=pa.bool_()))
+    # A value beside a column of narrower floats may be another one to some engines.
+    narrow = pa.types.is_floating(type) and type.bit_width < lower.type.bit_width
+    single = _all(rows, value=not narrow)
+    if kind is Kind.TIMESTAMP and bounds.zoneless is not None:
+        unsure = pc.fill_null(_whole(bounds.zoneless), _TRUE)
         reach = _ZONE_HOURS * 3600 * PER_SECOND[type.unit]
         lower = pc.if_else(unsure, _moved(lower, -reach), lower)
         upper = pc.if_else(unsure, _moved(upper, reach), upper)
-        single &= ~_arrow.bits_of(unsure)
-    return ValueRange(valid, ~valid, lower, upper, single=single, values=values)
+        single = pc.invert(unsure)
+    return _Range(valid, pc.invert(valid), lower, upper, single, values)
 
 
-def _outward(bound: pa.Array | None, side: int) -> pa.Array | None:
-    """Moves decimal bounds by what a double may have rounded away; None where there is no room to."""
-    if bound is None:
-        return None
-    wide = pa.decimal256(76, bound.type.scale)
-    try:
-        reach = pc.multiply(pc.abs(bound.cast(pa.float64())), _arrow.scalar(2.0**-51, pa.float64()))
-        step = _arrow.scalar(10.0**-bound.type.scale, pa.float64())
-        margin = pc.add(reach, step).cast(pa.decimal256(60, bound.type.scale), safe=False)
-        wider = bound.cast(pa.decimal256(60, bound.type.scale))
-        moved = pc.add(wider, margin) if side > 0 else pc.subtract(wider, margin)
-        for limit in (_INT64_MOST, -_INT64_MOST, -_INT64_MOST - 1):
-            # Some writers cut a value that does not fit into an int64 to its limit: it may be anything beyond.
-            cut = pc.equal(wider, _arrow.scalar(limit, wider.type))
-            moved = pc.if_else(cut, _arrow.scalar(None, moved.type), moved)
-        return moved.cast(wide).cast(bound.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-
-
-def _counted(bounds: ColumnBounds, rows: int) -> tuple[Mask, Mask]:
+def _counted(bounds: ColumnBounds, rows: int) -> tuple[pa.BooleanArray, pa.BooleanArray]:
     """Tells where there may be values and where there may be nulls.
 
     Only two counts say something: no nulls at all, and nothing but nulls. Both mean the same for wide bounds,
     so `tight` is not looked at. A file that says it is empty is not believed at all.
     """
-    nulls, nulls_known = _counts(bounds.null_count, rows)
-    records, records_known = _counts(bounds.num_records, rows)
-    absurd = (nulls_known & (nulls < 0)) | (records_known & ((records <= 0) | (nulls_known & (nulls > records))))
-    nulls_known &= ~absurd
-    records_known &= ~absurd
-    return ~(nulls_known & records_known & (nulls == records)), ~(nulls_known & (nulls == 0))
+    nulls, records = (
+        pa.nulls(rows, pa.int64()) if counts is None or not pa.types.is_integer(counts.type) else _whole(counts)
+        for counts in (bounds.null_count, bounds.num_records)
+    )
+    nothing_else = pc.and_(pc.equal(nulls, records), pc.greater(records, _ZERO))
+    none = pc.and_not(pc.equal(nulls, _ZERO), _surely(pc.less_equal(records, _ZERO)))
+    return pc.invert(_surely(nothing_else)), pc.invert(_surely(none))
 
 
-def _counts(counts: pa.Array | None, rows: int) -> tuple[NDArray[np.int64], Mask]:
-    counts = _whole(counts)
-    if counts is None or not pa.types.is_integer(counts.type):
-        return np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.bool_)
-    if counts.type != pa.int64():
-        counts = counts.cast(pa.int64())
-    return _arrow.numbers_of(counts), _arrow.valid_mask(counts)
-
-
-def _typed(array: pa.Array | None, type: pa.DataType) -> pa.Array | None:  # noqa: A002
-    """Converts bounds to the plain type of the column; None where that could change a value."""
-    array = _whole(array)
+def _typed(array: pa.Array | None, rows: int, type: pa.DataType) -> pa.Array:  # noqa: A002
+    """Converts bounds to the plain type of the column; null where that could change a value."""
+    plain = literals.plain_type(type)
+    unknown = pa.nulls(rows, plain)
     if array is None:
-        return None
-    plain = arrays.plain_type(type)
+        return unknown
+    array = _whole(array)
     if array.type == plain:
         return array
-    source = kind_of(array.type.value_type if pa.types.is_dictionary(array.type) else array.type)
-    target = kind_of(plain)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    source, target = kind_of(array.type), kind_of(plain)
     if source is not target and (source, target) not in _CONVERSIONS:
-        return None
+        return unknown
     zoned = target is Kind.TIMESTAMP and plain.tz is not None
     if target is Kind.TIMESTAMP and zoned != (source is Kind.TIMESTAMP and array.type.tz is not None):
-        return None
+        return unknown
     try:
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
         if (source, target) == (Kind.INTEGER, Kind.DECIMAL):
             array = array.cast(pa.decimal256(76, plain.scale))
         return array.cast(plain)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
+        return unknown
 
 
-def _keys(array: pa.Array | None, kind: Kind) -> pa.Array | None:
+def _keys_of(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
+    """Makes literals of a column comparable with its ranges."""
+    return _keys(literals.of(values, type), kind_of(type))
+
+
+def _keys(array: pa.Array, kind: Kind) -> pa.Array:
     """Gives typed values in the layout that they are compared in."""
-    if array is None:
-        return None
     if kind is Kind.DATE:
         return array.view(pa.int32())
     if kind is Kind.TIMESTAMP:
@@ -272,34 +317,66 @@ def _keys(array: pa.Array | None, kind: Kind) -> pa.Array | None:
     if kind is Kind.STRING:
         return array.cast(pa.large_binary() if pa.types.is_large_string(array.type) else pa.binary())
     if kind is Kind.FLOATING:
-        array = array.cast(pa.float64())
-        return pc.if_else(pc.is_nan(array), _arrow.scalar(None, pa.float64()), array)
-    return array if kind in {Kind.INTEGER, Kind.DECIMAL, Kind.BINARY} else None
+        # One zero, as members of a list are looked up by their bits.
+        array = pc.add(array, one(0.0, pa.float64()))
+        return pc.if_else(pc.is_nan(array), pa.nulls(1, pa.float64())[0], array)
+    return array
 
 
-def _without_tie_breaker(upper: pa.Array) -> pa.Array:
-    """Takes U+FFFD off the end: writers put it behind a cut string, yet there are higher characters."""
-    if not _ends_in(upper, "\ufffd".encode()[-1]):
-        return upper
-    return pc.replace_substring_regex(upper, pattern="(\ufffd)+$", replacement="")
+def _margins(keys: pa.Array, type: pa.DataType) -> tuple[pa.Array, pa.Array]:  # noqa: A002
+    """Gives the least and the most that a literal may mean.
+
+    A number beside a float32 column is that number to some engines and the nearest float32 to others: one
+    step of a float32 either way holds both.
+    """
+    if not pa.types.is_floating(type) or type.bit_width == keys.type.bit_width:
+        return keys, keys
+    with np.errstate(over="ignore"):
+        single = _arrow.numbers_of(keys).astype(np.float32)
+        below, above = (np.nextafter(single, np.float32(side)).tolist() for side in (-np.inf, np.inf))
+    return literals.of(below, type), literals.of(above, type)
 
 
-def _ends_in(array: pa.Array, byte: int) -> bool:
-    """Tells whether some value ends in a byte; to look at the last bytes alone is fast."""
-    _, offsets, data = array.buffers()
-    if not len(array) or data is None or data.size == 0:
-        return False
-    width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
-    ends = np.frombuffer(offsets, dtype=width)[array.offset + 1 : array.offset + 1 + len(array)]
-    return bool((np.frombuffer(data, dtype=np.uint8)[ends - 1] == byte).any())
+def _outward(bound: pa.Array, side: int) -> pa.Array:
+    """Moves decimal bounds by what a double may have rounded away; null where there is no room to."""
+    wide = pa.decimal256(76, bound.type.scale)
+    try:
+        reach = pc.multiply(pc.abs(bound.cast(pa.float64())), one(2.0**-51, pa.float64()))
+        step = one(10.0**-bound.type.scale, pa.float64())
+        margin = pc.add(reach, step).cast(pa.decimal256(60, bound.type.scale), safe=False)
+        wider = bound.cast(pa.decimal256(60, bound.type.scale))
+        moved = pc.add(wider, margin) if side > 0 else pc.subtract(wider, margin)
+        for limit in (_INT64_MOST, -_INT64_MOST, -_INT64_MOST - 1):
+            # Some writers cut a value that does not fit into an int64 to its limit: it may be anything beyond.
+            moved = pc.if_else(pc.equal(wider, one(limit, wider.type)), pa.nulls(1, moved.type)[0], moved)
+        return moved.cast(wide).cast(bound.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(bound), bound.type)
+
+
+def _behind(upper: pa.Array, kind: Kind) -> pa.Array:
+    """Gives values above all that begin with upper bounds that may be cut."""
+    if kind is Kind.STRING and pc.any(pc.ends_with(upper, pattern="\ufffd")).as_py():
+        # Writers put U+FFFD behind a cut string, yet there are higher characters.
+        upper = pc.replace_substring_regex(upper, pattern="(\ufffd)+$", replacement="")
+    highest, nothing = (one(end, upper.type) for end in (_HIGHEST, b""))
+    return pc.binary_join_element_wise(upper, highest, nothing)
 
 
 def _moved(moments: pa.Array, by: int) -> pa.Array:
     """Adds to int64 values, staying at their limit instead of running over it."""
-    limit = _arrow.scalar(_INT64_MOST - by if by > 0 else -_INT64_MOST - by, pa.int64())
+    limit, step = (one(number, pa.int64()) for number in (_INT64_MOST - by if by > 0 else -_INT64_MOST - by, by))
     inside = (pc.min_element_wise if by > 0 else pc.max_element_wise)(moments, limit, skip_nulls=False)
-    return pc.add(inside, _arrow.scalar(by, pa.int64()))
+    return pc.add(inside, step)
 
 
-def _whole(array: pa.Array | pa.ChunkedArray | None) -> pa.Array | None:
+def _all(rows: int, *, value: bool) -> pa.BooleanArray:
+    return pc.fill_null(pa.nulls(rows, pa.bool_()), _TRUE if value else _FALSE)
+
+
+def _surely(condition: pa.BooleanArray) -> pa.BooleanArray:
+    return pc.fill_null(condition, _FALSE)
+
+
+def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

@@ -43,14 +43,14 @@ _MOST_DIGITS = 1000
 _MOST_ZEROS = 40
 
 
-def taken(value: object, place: SourcePlace | None) -> Value | None:
+def taken(value: object, place: SourcePlace | None = None) -> Value | None:
     """Gives a Python, numpy or Arrow value as a literal; a float stands for the decimal number that it is written as.
 
     Raises:
         PredicateError: If it is no value that a column could be compared with.
     """
     if isinstance(value, pa.Scalar):
-        value = value.as_py()
+        value = _from_scalar(value, place)
     if isinstance(value, np.datetime64):
         value = _from_datetime64(value, place)
     elif isinstance(value, np.generic):
@@ -67,8 +67,7 @@ def taken(value: object, place: SourcePlace | None) -> Value | None:
         return _plain_moment(value, place)
     if isinstance(value, dt.date):
         return value
-    msg = f"a value of type {type(value).__name__} cannot be compared with a column: {value!r}"
-    raise refusal(msg, place)
+    raise refusal(place, f"a value of type {type(value).__name__} cannot be compared with a column: {value!r}")
 
 
 def number(text: str, place: SourcePlace | None = None) -> int | Decimal | float | None:
@@ -102,30 +101,30 @@ def moment(text: str, place: SourcePlace | None = None) -> dt.date | dt.datetime
         clock = dt.time(int(match["hour"]), int(match["minute"]), int(match["second"] or 0), int(fraction[:6]))
         found = dt.datetime.combine(day, clock, tzinfo=_zone(match))
     except ValueError as error:
-        msg = f"{text!r} is no moment in time: {error}"
-        raise refusal(msg, place) from None
+        raise refusal(place, f"{text!r} is no moment in time: {error}") from None
     if fraction[6:] != "000":
-        msg = f"the timestamp {text!r} is finer than a microsecond"
-        raise refusal(msg, place)
+        raise refusal(place, f"the timestamp {text!r} is finer than a microsecond")
     return found
 
 
 def sql_text(value: Value) -> str:
     """Writes a literal as SQL."""
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else f"CAST('{_special_name(value)}' AS DOUBLE)"
-    if isinstance(value, Decimal):
-        return format(value, "f") if abs(value.adjusted()) < _MOST_ZEROS else str(value)
-    if isinstance(value, bytes):
-        return f"X'{value.hex().upper()}'"
-    if isinstance(value, dt.datetime):
-        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-    if isinstance(value, dt.date):
-        return f"DATE '{value.isoformat()}'"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+    match value:
+        case bool():
+            return str(value).upper()
+        case float() if not math.isfinite(value):
+            name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            return f"CAST('{name}' AS DOUBLE)"
+        case Decimal():
+            return format(value, "f") if abs(value.adjusted()) < _MOST_ZEROS else str(value)
+        case bytes():
+            return f"X'{value.hex().upper()}'"
+        case dt.datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case dt.date():
+            return f"DATE '{value.isoformat()}'"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
     return str(value)
 
 
@@ -138,53 +137,59 @@ def kind_in_words(value: Value) -> str:
     """Says what a literal is, for messages."""
     if isinstance(value, bool):
         return "a boolean"
-    if isinstance(value, int | Decimal | float):
-        return "a number"
-    if isinstance(value, bytes):
-        return "a binary value"
-    if isinstance(value, dt.datetime):
-        return "a timestamp"
-    return "a date" if isinstance(value, dt.date) else "a string"
+    words = {bytes: "a binary value", dt.datetime: "a timestamp", dt.date: "a date", str: "a string"}
+    return words.get(type(value), "a number")
 
 
 def _exact(value: float | Decimal, place: SourcePlace | None) -> int | Decimal | float:
     if isinstance(value, int):
-        value = int(value)
         if value.bit_length() > _MOST_DIGITS * 3:
-            msg = f"a number of more than {_MOST_DIGITS} digits is not supported"
-            raise refusal(msg, place)
-        return value
+            raise refusal(place, f"a number of more than {_MOST_DIGITS} digits is not supported")
+        return int(value)
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return math.nan if math.isnan(value) else math.copysign(math.inf, value)
-        return Decimal(repr(float(value)))
-    if value.is_nan():
-        return math.nan
-    if value.is_infinite():
-        return math.copysign(math.inf, value)
-    return _bounded(value, str(value), place)
+        return Decimal(repr(float(value))) if math.isfinite(value) else float(value)
+    if value.is_finite():
+        return _bounded(value, str(value), place)
+    return math.nan if value.is_nan() else float(value)
 
 
 def _bounded(value: Decimal, text: str, place: SourcePlace | None) -> Decimal:
     if not value.is_finite() or len(value.as_tuple().digits) > _MOST_DIGITS or abs(value.adjusted()) > _MOST_DIGITS:
         shown = text if len(text) < _MOST_DIGITS // 10 else text[: _MOST_DIGITS // 10] + "..."
-        msg = f"the number {shown} has too many digits (more than {_MOST_DIGITS})"
-        raise refusal(msg, place)
+        raise refusal(place, f"the number {shown} has too many digits (more than {_MOST_DIGITS})")
     return value
+
+
+def _from_scalar(value: pa.Scalar, place: SourcePlace | None) -> object:
+    if pa.types.is_dictionary(value.type):
+        value = value.value
+    if value.is_valid and pa.types.is_date64(value.type) and value.value % _MILLIS_PER_DAY:
+        raise refusal(place, f"{value.value} ms is not a day")
+    if not value.is_valid or not pa.types.is_timestamp(value.type):
+        return value.as_py()
+    # From its count: pyarrow needs pandas for the nanoseconds, and a zone's database for a zone.
+    micros, rest = divmod(value.value * 1_000_000, PER_SECOND[value.type.unit])
+    if rest:
+        raise refusal(place, f"the timestamp {value.value} {value.type.unit} is finer than a microsecond")
+    try:
+        moment = _EPOCH + dt.timedelta(microseconds=micros)
+    except OverflowError:
+        raise refusal(
+            place, f"the timestamp {value.value} {value.type.unit} is outside of the years 1 to 9999 in UTC"
+        ) from None
+    return moment if value.type.tz is not None else moment.replace(tzinfo=None)
 
 
 def _plain_moment(value: dt.datetime, place: SourcePlace | None) -> dt.datetime | None:
     if value != value:  # noqa: PLR0124 - a missing time of pandas is not equal to itself
         return None
     if getattr(value, "nanosecond", 0):
-        msg = f"the timestamp {value} is finer than a microsecond"
-        raise refusal(msg, place)
+        raise refusal(place, f"the timestamp {value} is finer than a microsecond")
     try:
         if value.tzinfo is not None:
             value = value.astimezone(dt.UTC)
     except OverflowError:
-        msg = f"the timestamp {value} is outside of the years 1 to 9999 in UTC"
-        raise refusal(msg, place) from None
+        raise refusal(place, f"the timestamp {value} is outside of the years 1 to 9999 in UTC") from None
     clock = (value.hour, value.minute, value.second, value.microsecond)
     return dt.datetime(value.year, value.month, value.day, *clock, tzinfo=value.tzinfo)
 
@@ -194,8 +199,7 @@ def _from_datetime64(value: np.datetime64, place: SourcePlace | None) -> object:
         return None
     micros = value.astype("datetime64[us]")
     if micros != value:
-        msg = f"the timestamp {value} is finer than a microsecond or out of range"
-        raise refusal(msg, place)
+        raise refusal(place, f"the timestamp {value} is finer than a microsecond or out of range")
     is_day = np.datetime_data(value.dtype)[0] in {"Y", "M", "W", "D"}
     return (value.astype("datetime64[D]") if is_day else micros).item()
 
@@ -209,10 +213,6 @@ def _zone(match: re.Match[str]) -> dt.tzinfo | None:
     return dt.timezone(offset if match["sign"] == "+" else -offset)
 
 
-def _special_name(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 # The kinds of Arrow types, and the values of those that count in steps as whole numbers.
 #
 # An integer, a day, a moment and a decimal are whole numbers of some step (one, a day, a microsecond, 0.01). A
@@ -222,11 +222,8 @@ def _special_name(value: float) -> str:
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
-_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND = dt.timedelta(microseconds=1)
-_MICROS_PER_SECOND = 1_000_000
-_MICROS_PER_DAY = 86_400 * _MICROS_PER_SECOND
+_MILLIS_PER_DAY = 86_400_000
 
 
 class Kind(Enum):
@@ -263,15 +260,12 @@ def steps(value: Value, type: pa.DataType) -> Fraction | None:  # noqa: A002
         if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
             return None
         return Fraction(value) * 10**type.scale if kind is Kind.DECIMAL else Fraction(value)
-    if isinstance(value, dt.datetime):
-        micros = ((value if value.tzinfo else value.replace(tzinfo=dt.UTC)) - _EPOCH) // _MICROSECOND
-    elif isinstance(value, dt.date):
-        micros = (value.toordinal() - _EPOCH_DAY) * _MICROS_PER_DAY
-    else:
+    if not isinstance(value, dt.date):
         return None
-    if kind is Kind.DATE:
-        return Fraction(micros, _MICROS_PER_DAY)
-    return Fraction(micros * PER_SECOND[type.unit], _MICROS_PER_SECOND)
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) - _EPOCH
+    per_second = Fraction(1, 86_400) if kind is Kind.DATE else PER_SECOND[type.unit]
+    return Fraction(since // dt.timedelta(microseconds=1), 1_000_000) * per_second
 
 
 def value_at(step: int, type: pa.DataType) -> Value:  # noqa: A002
@@ -284,15 +278,11 @@ def value_at(step: int, type: pa.DataType) -> Value:  # noqa: A002
     if kind is Kind.INTEGER:
         return step
     if kind is Kind.DECIMAL:
-        # Built from digits: arithmetic would round to the precision of the decimal context.
-        digits = tuple(int(digit) for digit in str(abs(step)))
-        return Decimal((int(step < 0), digits, -type.scale))
+        # Read from text: arithmetic would round to the precision of the decimal context.
+        return Decimal(f"{step}E{-type.scale}")
     if kind is Kind.DATE:
-        try:
-            return dt.date.fromordinal(step + _EPOCH_DAY)
-        except ValueError as error:
-            raise OverflowError(*error.args) from None
-    moment = _EPOCH + dt.timedelta(microseconds=step * _MICROS_PER_SECOND // PER_SECOND[type.unit])
+        return _EPOCH.date() + dt.timedelta(days=step)
+    moment = _EPOCH + dt.timedelta(microseconds=step * 1_000_000 // PER_SECOND[type.unit])
     return moment if type.tz is not None else moment.replace(tzinfo=None)
 
 
@@ -315,10 +305,7 @@ _KINDS = {
     Kind.FLOATING: (pa.types.is_floating,),
     Kind.BOOLEAN: (pa.types.is_boolean,),
     Kind.STRING: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
-    Kind.BINARY: (
-        *(pa.types.is_binary, pa.types.is_large_binary),
-        *(pa.types.is_binary_view, pa.types.is_fixed_size_binary),
-    ),
+    Kind.BINARY: (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
     Kind.VOID: (pa.types.is_null,),
     Kind.NESTED: (pa.types.is_nested,),
 }
@@ -400,6 +387,6 @@ class SourcePlace:
         return f"  {line}\n  {blank}^{'~' * (max(min(end, right), start + 1) - start - 1)}"
 
 
-def refusal(problem: str, place: SourcePlace | None) -> PredicateError:
+def refusal(place: SourcePlace | None, problem: str) -> PredicateError:
     """Makes the error for a problem, pointing at its place where that is known."""
     return PredicateError(problem if place is None else f"{problem}\n{place.describe()}")

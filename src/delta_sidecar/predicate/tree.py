@@ -17,7 +17,7 @@ gives the *bound* tree, with typed columns and each value in the type of its col
 
 Two functions walk a tree, so that others only have to know its leaves: `fold` computes a value from those of the
 leaves, `replace_leaves` gives a tree of the same shape. A new kind of leaf is a class here, a case in `bind`, `match`
-and `prune`, and a notation in `read`.
+and `bounds`, and a notation in `read`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,18 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 
 NEGATED: dict[Operator, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 MIRRORED: dict[Operator, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+# As they are written.
+OPERATORS: dict[str, Operator] = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<>": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
 
 T = TypeVar("T")
 
@@ -165,6 +177,22 @@ class Not(Predicate):
             column = str(self.term.column)
             return f"{column} NOT{str(self.term).removeprefix(column)}"
         return f"NOT ({self.term})"
+
+
+def compared(op: Operator, column: Column, value: Value | None, place: SourcePlace | None) -> Predicate:
+    """Compares as SQL does: with a null, the comparison is unknown."""
+    return UNKNOWN if value is None else Comparison(op, column, value, place)
+
+
+def among(column: Column, values: Iterable[Value | None], place: SourcePlace | None) -> Predicate:
+    """Looks up as SQL does: a null in the list turns a miss into unknown; an empty list is false."""
+    listed = tuple(values)
+    known = tuple(value for value in listed if value is not None)
+    if not listed:
+        return FALSE
+    if len(known) == len(listed):
+        return In(column, known, place)
+    return Or((In(column, known, place), UNKNOWN)) if known else UNKNOWN
 
 
 def all_of(terms: Iterable[Predicate]) -> Predicate:

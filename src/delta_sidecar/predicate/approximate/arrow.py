@@ -7,7 +7,6 @@ in its place, and the whole stays true wherever the expression is: it may keep a
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,7 +19,7 @@ from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate.approximate import arrow_tree
 from delta_sidecar.predicate.approximate.arrow_tree import Call, Field, Literal, Node
 from delta_sidecar.predicate.bind import SchemaFields, bind
-from delta_sidecar.predicate.literals import PER_SECOND, Kind, is_nan, kind_of, taken
+from delta_sidecar.predicate.literals import Kind, is_nan, kind_of, taken
 from delta_sidecar.predicate.tree import (
     FALSE,
     MIRRORED,
@@ -233,7 +232,7 @@ class _Leaves(BoundLeaves):
         if not literal.is_valid:
             return NOWHERE
         operand, target = _safely_cast(left)
-        column, value = _column(operand), value_of(literal)
+        column, value = _column(operand), taken(literal)
         if value is None or not self._is_by_value(column, target, literal.type):
             return GIVEN_UP
         if not truth and op in {"=", "!="}:
@@ -263,7 +262,7 @@ class _Leaves(BoundLeaves):
         (operand,) = call.arguments
         column = _column(operand)
         behaviour, values = call.option("null_matching_behavior").as_py(), call.option("value_set").values
-        listed = [value_of(value) for value in values]
+        listed = [taken(value) for value in values]
         members = tuple(value for value in listed if value is not None)
         if behaviour not in {_MATCH, _SKIP} or not self._is_looked_up(column, values.type, members):
             return GIVEN_UP
@@ -345,10 +344,6 @@ def _is_odd(value: Value, type: pa.DataType) -> bool:  # noqa: A002 - the Arrow 
 # doubles beside a column of a narrower float, to which Arrow rounds them.
 
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROS_PER_SECOND = 1_000_000
-_MILLIS_PER_DAY = 86_400_000
-
 _NUMBERS = {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING}
 _TIMES = {Kind.DATE, Kind.TIMESTAMP}
 
@@ -365,30 +360,6 @@ _BY_VALUE: dict[Kind, set[Kind]] = {
 }
 # By the kind of a column: the other kinds that a cast to them keeps the value in, or fails.
 _KEPT: dict[Kind, set[Kind]] = {Kind.INTEGER: {Kind.DECIMAL, Kind.FLOATING}, Kind.DATE: {Kind.TIMESTAMP}}
-
-
-def value_of(scalar: pa.Scalar) -> Value | None:
-    """Gives an Arrow value as a literal; None for null.
-
-    Raises:
-        ValueError: If a predicate has no such literal: a moment that is finer than a microsecond, a duration.
-        PredicateError: If it has too many digits for one.
-        OverflowError: If it is a day or a moment outside of the years 1 to 9999.
-    """
-    if not scalar.is_valid:
-        return None
-    if pa.types.is_dictionary(scalar.type):
-        return value_of(scalar.value)
-    kind = kind_of_literal(scalar.type)
-    if kind is Kind.TIMESTAMP:
-        return _moment(scalar)
-    if pa.types.is_date64(scalar.type) and scalar.value % _MILLIS_PER_DAY:
-        msg = f"{scalar.value} ms is not a day"
-        raise ValueError(msg)
-    if kind not in _BY_VALUE:
-        msg = f"a predicate has no literals of type {scalar.type}"
-        raise ValueError(msg)
-    return taken(scalar.as_py(), None)
 
 
 def kind_of_literal(type: pa.DataType) -> Kind:  # noqa: A002 - the Arrow word
@@ -414,16 +385,6 @@ def _keeps_values(column: pa.DataType, target: pa.DataType) -> bool:
     if kind is Kind.FLOATING:
         return bool(column.bit_width <= target.bit_width)
     return kind in _BY_VALUE
-
-
-def _moment(scalar: pa.TimestampScalar) -> dt.datetime:
-    """Gives a moment from its count: pyarrow needs pandas for the nanoseconds, and a zone's database for a zone."""
-    micros, rest = divmod(scalar.value * _MICROS_PER_SECOND, PER_SECOND[scalar.type.unit])
-    if rest:
-        msg = f"the timestamp {scalar.value} {scalar.type.unit} is finer than a microsecond"
-        raise ValueError(msg)
-    moment = _EPOCH + dt.timedelta(microseconds=micros)
-    return moment if scalar.type.tz is not None else moment.replace(tzinfo=None)
 
 
 def _is_held(number: Decimal, column: pa.DataType) -> bool:

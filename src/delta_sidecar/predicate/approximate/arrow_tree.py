@@ -12,6 +12,7 @@ and would keep one entry per key.
 from __future__ import annotations
 
 import ctypes
+import sys
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -117,22 +118,16 @@ def _entries(schema: pa.Schema) -> Iterator[tuple[bytes, bytes]]:
     position = _CSchema.from_address(_pointer_in(capsule, b"arrow_schema")).metadata
     if position is None:
         return
-    size = ctypes.sizeof(ctypes.c_int32)
 
-    def counted() -> int:
+    def content(length: int) -> bytes:
         nonlocal position
-        count = ctypes.c_int32.from_address(position).value
-        position += size
-        return count
-
-    def text() -> bytes:
-        nonlocal position
-        length = counted()
-        content = ctypes.string_at(position, length)
         position += length
-        return content
+        return ctypes.string_at(position - length, length)
 
-    for _ in range(counted()):
-        yield text(), text()
+    def count() -> int:
+        return int.from_bytes(content(4), sys.byteorder)
+
+    for _ in range(count()):
+        yield content(count()), content(count())
     # The memory that is read belongs to the capsule.
     del capsule

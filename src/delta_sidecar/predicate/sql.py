@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from delta_sidecar.predicate.literals import SourcePlace, Value, moment, number, refusal
 from delta_sidecar.predicate.match import checked
-from delta_sidecar.predicate.read.filters import OPERATORS, among, compared
 from delta_sidecar.predicate.tree import (
     FALSE,
     MIRRORED,
+    OPERATORS,
     TRUE,
     UNKNOWN,
     And,
@@ -46,7 +46,9 @@ from delta_sidecar.predicate.tree import (
     Not,
     Predicate,
     all_of,
+    among,
     any_of,
+    compared,
     is_reserved,
 )
 
@@ -61,8 +63,7 @@ def read(text: str) -> Predicate:
         PredicateError: If it is not SQL, or uses what cannot be answered; with a caret at the place.
     """
     if not text.strip():
-        msg = "the predicate is empty; leave it out to select everything"
-        raise refusal(msg, None)
+        raise refusal(None, "the predicate is empty; leave it out to select everything")
     return _Parser(text).read()
 
 
@@ -121,8 +122,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         if kind == "comment":
             at = _comment_end(text, start)
         elif kind == "sign" and found[0] in "'\"`":
-            msg = "syntax error: a quoted string or name has no end"
-            raise refusal(msg, SourcePlace(text, start, len(text)))
+            raise refusal(SourcePlace(text, start, len(text)), "syntax error: a quoted string or name has no end")
         elif kind != "blank":
             key = found[0].lower() if kind in {"word", "sign"} else ""
             yield _Token(kind, found[0], key, SourcePlace(text, start, at))
@@ -134,8 +134,7 @@ def _comment_end(text: str, start: int) -> int:
         depth += 1 if mark[0] == "/*" else -1
         if not depth:
             return mark.end()
-    msg = "syntax error: a comment has no end"
-    raise refusal(msg, SourcePlace(text, start, len(text)))
+    raise refusal(SourcePlace(text, start, len(text)), "syntax error: a comment has no end")
 
 
 class _Expression(NamedTuple):
@@ -163,7 +162,7 @@ class _Parser:
         while self._took(";"):
             pass
         if self._peek().kind == "end":
-            _fail("one condition is expected", SourcePlace(self._text, 0))
+            raise refusal(SourcePlace(self._text, 0), "one condition is expected")
         found = _condition_of(self._condition())
         if self._peek().kind != "end":
             self._fail_here()
@@ -192,7 +191,7 @@ class _Parser:
     def _deepen(self, levels: int) -> None:
         self._levels += levels
         if self._levels > _MOST_LEVELS:
-            _fail("the predicate is nested too deeply", self._peek().place)
+            raise refusal(self._peek().place, "the predicate is nested too deeply")
 
     # Conditions.
 
@@ -255,9 +254,11 @@ class _Parser:
         place = SourcePlace(self._text, left.place.start, right.place.end)
         if left.column is not None and right.column is not None:
             if left.is_literal and right.is_literal:
-                _fail("both sides are in double quotes; to tell them apart, write `column` = 'string'", place)
+                raise refusal(place, "both sides are in double quotes; to tell them apart, write `column` = 'string'")
             if not left.is_literal and not right.is_literal:
-                _fail(f"{_shown(place)} compares two columns; a column can be compared with literals only", place)
+                raise refusal(
+                    place, f"{_shown(place)} compares two columns; a column can be compared with literals only"
+                )
         # A side in double quotes is what the other one is not.
         mirrored = left.column is None or (left.is_literal and right.column is not None)
         column, literal = (right.column, _literal_of(left)) if mirrored else (left.column, _literal_of(right))
@@ -307,7 +308,7 @@ class _Parser:
             operand = self._operand()
             escape = _string_of(operand)
             if len(escape) != 1:
-                _fail(f"ESCAPE takes one character, not {escape!r}", operand.place)
+                raise refusal(operand.place, f"ESCAPE takes one character, not {escape!r}")
         return Like(column, checked(text, pattern.place, escape), pattern.place)
 
     # Operands.
@@ -357,7 +358,9 @@ class _Parser:
             self._expect(")")
             return self._cast(inner, kind, first)
         if self._peek(1).key == "(" and first.key not in _CONDITION_WORDS:
-            _fail(f"the function call {_shown(first.place)}(...) is not supported {_ONLY_LITERALS}", first.place)
+            raise refusal(
+                first.place, f"the function call {_shown(first.place)}(...) is not supported {_ONLY_LITERALS}"
+            )
         if is_reserved(first.key):
             self._fail_here(for_operand=True)
         kind = self._type()
@@ -396,7 +399,7 @@ class _Parser:
         place = self._since(first)
         value = _converted(inner.value, kind, place) if isinstance(inner.value, str) else None
         if value is None:
-            _fail(f"a cast to {kind.upper()} is not supported in a predicate", place)
+            raise refusal(place, f"a cast to {kind.upper()} is not supported in a predicate")
         return _Expression(place, is_literal=True, value=value)
 
     def _fail_here(self, expected: str | None = None, *, for_operand: bool = False) -> NoReturn:
@@ -406,16 +409,16 @@ class _Parser:
             token = self._peek(1)
         if token.kind == "end":
             problem = f"{expected} is expected" if expected else "something is missing"
-            _fail(f"syntax error: {problem} after {_shown(before.place)!r}", before.place)
+            raise refusal(before.place, f"syntax error: {problem} after {_shown(before.place)!r}")
         if token.key in _UNSUPPORTED:
-            _fail(f"{_UNSUPPORTED[token.key]} is not supported {_ONLY_LITERALS}", token.place)
+            raise refusal(token.place, f"{_UNSUPPORTED[token.key]} is not supported {_ONLY_LITERALS}")
         if token.key == ";":
-            _fail("one condition is expected", token.place)
+            raise refusal(token.place, "one condition is expected")
         if for_operand and token.kind == "sign":
-            _fail(f"syntax error: something is missing before {token.text!r}", token.place)
+            raise refusal(token.place, f"syntax error: something is missing before {token.text!r}")
         is_name = for_operand and token.kind == "word"
         hint = "; a name that is a word of SQL too goes into back-quotes" if is_name else ""
-        _fail(f"syntax error: {_shown(token.place)!r} is not expected here{hint}", token.place)
+        raise refusal(token.place, f"syntax error: {_shown(token.place)!r} is not expected here{hint}")
 
 
 def _condition_of(found: _Expression) -> Predicate:
@@ -454,17 +457,13 @@ def _constant(sign: str, left: _Expression, right: _Expression, place: SourcePla
     if op is not None and (left.value is None or right.value is None):
         return UNKNOWN
     if op not in {"=", "!="} or type(left.value) is not type(right.value):
-        _fail(f"{_shown(place)} compares two literals; name a column", place)
+        raise refusal(place, f"{_shown(place)} compares two literals; name a column")
     return TRUE if (left.value == right.value) == (op == "=") else FALSE
-
-
-def _fail(problem: str, place: SourcePlace) -> NoReturn:
-    raise refusal(problem, place)
 
 
 def _fail_as(found: _Expression, role: str) -> NoReturn:
     kind = "condition" if found.condition is not None else "column" if found.column is not None else "literal"
-    _fail(f"the {kind} {_shown(found.place)} is not supported {role}", found.place)
+    raise refusal(found.place, f"the {kind} {_shown(found.place)} is not supported {role}")
 
 
 def _shown(place: SourcePlace) -> str:
@@ -477,11 +476,13 @@ def _value(token: _Token) -> Value:
     if token.kind == "bytes":
         digits = token.text[2:-1]
         if not _HEXADECIMAL.fullmatch(digits):
-            _fail("a binary literal needs two hexadecimal digits for each byte", token.place)
+            raise refusal(token.place, "a binary literal needs two hexadecimal digits for each byte")
         return bytes.fromhex(digits)
     value = number(token.text, token.place)
     if value is None:
-        _fail(f"{_shown(token.place)} is not a number; write it in decimal digits, such as 5, 2.5 or 1e3", token.place)
+        raise refusal(
+            token.place, f"{_shown(token.place)} is not a number; write it in decimal digits, such as 5, 2.5 or 1e3"
+        )
     return value
 
 
@@ -494,7 +495,7 @@ def _converted(text: str, kind: str, place: SourcePlace) -> Value | None:
     found = moment(text, place)
     if found is None:
         name = "date" if kind == "date" else "timestamp"
-        _fail(f"{text!r} is not a {name}; write '2026-02-08' or '2026-02-08 10:00:00'", place)
+        raise refusal(place, f"{text!r} is not a {name}; write '2026-02-08' or '2026-02-08 10:00:00'")
     if kind == "date":
         return found.date() if isinstance(found, dt.datetime) else found
     return found if isinstance(found, dt.datetime) else dt.datetime.combine(found, dt.time())
