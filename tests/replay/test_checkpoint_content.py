@@ -8,7 +8,7 @@ import pytest
 
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.plan import FileSummary
-from delta_sidecar.replay.bases.content import CheckpointContent
+from delta_sidecar.replay.bases.checkpoint import CheckpointContent
 
 TOP = {"protocol.minReaderVersion": 1, "metaData.id": 1}
 Values = dict[str, int | None]

@@ -20,8 +20,7 @@ from delta_sidecar.log.actions import commit_schema
 from delta_sidecar.log.names import checksum_path, read_checksum
 from delta_sidecar.log.stats import parse_num_records
 from delta_sidecar.plan import FILE_LABEL, Consume, FileSummary, ReadFiles, ReadFooters, ScanJson
-from delta_sidecar.replay.bases.checkpoint import BaseRows, CheckpointBase, is_torn
-from delta_sidecar.replay.bases.content import CheckpointContent
+from delta_sidecar.replay.bases.checkpoint import BaseRows, CheckpointBase, CheckpointContent, is_torn
 from delta_sidecar.replay.bases.sidecar import SidecarBase, matching_groups
 from delta_sidecar.replay.failures import naming_commits, raise_unreachable
 from delta_sidecar.replay.files import struct_fields

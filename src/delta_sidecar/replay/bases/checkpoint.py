@@ -10,7 +10,7 @@ and metadata. Before the first row is used the footers of all files must parse, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -42,19 +42,18 @@ from delta_sidecar.plan import (
     Substitute,
 )
 from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn
-from delta_sidecar.replay.bases.content import CheckpointContent
 from delta_sidecar.replay.failures import naming_base_files, raise_unreachable
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
 from delta_sidecar.replay.request import ReplayProgress
 from delta_sidecar.replay.tail import select
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from delta_sidecar.log.segment import CheckpointFiles, ListedFile
-    from delta_sidecar.plan import Flow, Place
+    from delta_sidecar.plan import FileSummary, Flow, Place
     from delta_sidecar.replay.files import FileColumns, Pruning
     from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
@@ -373,3 +372,67 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows, start: int, request: Sc
         at_once=request.row_groups_at_once,
     )
     return Filter(tables, rows)
+
+
+# Whether Parquet files are those of a checkpoint, by their footers.
+#
+# The protocol wants a protocol and a metaData action in every checkpoint, and one action in every row. A column that a
+# file lacks is null in it: so a part of a checkpoint may do without `add`, as long as all its rows are other actions.
+
+
+_TOP = {
+    "protocol": ("protocol.minReaderVersion",),
+    "metaData": ("metaData.id", "metaData.schemaString"),
+}
+_V2_SIDECAR = ("sidecar.path", "sidecar.sizeInBytes")
+# Of each action, the fields that it cannot be without.
+_OTHERS = {
+    **_TOP,
+    "txn": ("txn.appId", "txn.version"),
+    "remove": ("remove.path", "remove.dataChange"),
+    "domainMetadata": ("domainMetadata.domain",),
+    "checkpointMetadata": ("checkpointMetadata.version",),
+    "sidecar": _V2_SIDECAR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointContent:
+    """Refuses files that are not what a checkpoint is made of.
+
+    Attributes:
+        has_top: Whether protocol and metadata must be in one of the files: not so for V2-checkpoint sidecars.
+    """
+
+    has_top: bool
+    columns: ClassVar[tuple[str, ...]] = (_FILES, *(leaf for leaves in _OTHERS.values() for leaf in leaves))
+
+    def __call__(self, files: Sequence[FileSummary]) -> None:
+        """Looks at the footers of all files.
+
+        Raises:
+            UnreadableFileError: A file is no part of a checkpoint; the message says why.
+        """
+        for name, leaves in _TOP.items() if self.has_top else ():
+            if not any(_may_have(file, leaves) for file in files):
+                _refuse(files[0], f"it has no {name}")
+        for file in files:
+            if _FILES not in file.values and not (self.has_top and _may_have(file, _V2_SIDECAR)):
+                _check_without_add(file)
+
+
+def _may_have(file: FileSummary, leaves: Iterable[str]) -> bool:
+    return any(file.values[leaf] != 0 for leaf in leaves if leaf in file.values)
+
+
+def _check_without_add(file: FileSummary) -> None:
+    if not file.values:
+        _refuse(file, "it has none of the columns of a checkpoint")
+    known = sum(max(file.values.get(leaf) or 0 for leaf in leaves) for leaves in _OTHERS.values())
+    if known < file.rows:
+        _refuse(file, f"it has no column {_FILES}, and {file.rows - known} of its rows are no other action")
+
+
+def _refuse(file: FileSummary, why: str) -> None:
+    msg = f"{file.path}: {why}"
+    raise UnreadableFileError(msg, file.path)
