@@ -206,27 +206,16 @@ class RequestGate:
     """Lets at most `limit` requests run at the same time."""
 
     def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._lock = threading.Lock()
-        self._limit = limit
         self._running = 0
         # In round-robin order: the scan in front is served next and goes to the back.
         self._waiting: dict[RequestLog, deque[_Turn]] = {}
 
-    @property
-    def limit(self) -> int:
-        """The most requests that run at the same time."""
-        return self._limit
-
-    @property
-    def waiting(self) -> int:
-        """The number of requests that wait for their turn."""
-        with self._lock:
-            return sum(len(turns) for turns in self._waiting.values())
-
     def resize(self, limit: int) -> None:
         """Changes the limit; requests that run already are not stopped."""
         with self._lock:
-            self._limit = limit
+            self.limit = limit
             self._admit()
 
     @contextmanager
@@ -236,48 +225,39 @@ class RequestGate:
         Raises:
             ScanCancelledError: The scan was cancelled before its turn came.
         """
-        self._enter(log)
+        turn = _Turn()
+        with self._lock:
+            self._waiting.setdefault(log, deque()).append(turn)
+            self._admit()
         try:
+            if not turn.granted:
+                self._wait(turn, log)
             yield
         finally:
-            self._leave()
+            self._leave(turn, log)
 
-    def _enter(self, log: RequestLog) -> None:
-        with self._lock:
-            if self._running < self._limit:
-                self._running += 1
-                return
-            turn = _Turn()
-            self._waiting.setdefault(log, deque()).append(turn)
+    def _wait(self, turn: _Turn, log: RequestLog) -> None:
         log.watch(turn.set)
-        served = False
         try:
             turn.wait()
-            served = not log.cancelled
         finally:
             log.unwatch(turn.set)
-            if not served:
-                self._abandon(log, turn)
-        if not served:
+        if log.cancelled:
             raise ScanCancelledError
 
-    def _leave(self) -> None:
+    def _leave(self, turn: _Turn, log: RequestLog) -> None:
         with self._lock:
-            self._running -= 1
-            self._admit()
-
-    def _abandon(self, log: RequestLog, turn: _Turn) -> None:
-        with self._lock:
-            if not turn.granted:
-                turns = self._waiting[log]
-                turns.remove(turn)
-                if not turns:
-                    del self._waiting[log]
+            if turn.granted:
+                self._running -= 1
+                self._admit()
                 return
-        self._leave()
+            turns = self._waiting[log]
+            turns.remove(turn)
+            if not turns:
+                del self._waiting[log]
 
     def _admit(self) -> None:
-        while self._running < self._limit and self._waiting:
+        while self._running < self.limit and self._waiting:
             log = next(iter(self._waiting))
             turns = self._waiting.pop(log)
             turn = turns.popleft()
@@ -295,15 +275,11 @@ class _Turn(threading.Event):
 
 
 _gates: dict[str, RequestGate] = {}
-_gates_lock = threading.Lock()
 
 
 def gate_for(account: str, limit: int, *, explicit: bool) -> RequestGate:
     """Returns the gate that all stores of an account share; only a new one takes a limit that is not `explicit`."""
-    with _gates_lock:
-        gate = _gates.get(account)
-        if gate is None:
-            gate = _gates[account] = RequestGate(limit)
-        elif explicit and gate.limit != limit:
-            gate.resize(limit)
-        return gate
+    gate = _gates.setdefault(account, RequestGate(limit))
+    if explicit:
+        gate.resize(limit)
+    return gate
