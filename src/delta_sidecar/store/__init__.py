@@ -87,5 +87,4 @@ def open_store(
     from delta_sidecar.store.client import client_spec
     from delta_sidecar.store.remote import RemoteStore
 
-    spec, limit = client_spec(address, options, os.environ, credential)
-    return RemoteStore(address.url, spec, limit, address.prefix)
+    return RemoteStore(address.url, client_spec(address, options, os.environ, credential), address.prefix)

@@ -9,10 +9,10 @@ import os
 import threading
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.store.clouds import NOBODY, Identity
+from delta_sidecar.store.clouds import NOBODY, Identity, Pairs, pairs
 from delta_sidecar.store.clouds.azure import AZURE_OPTIONS, azure_access
 from delta_sidecar.store.clouds.google import GOOGLE_OPTIONS, google_access
 from delta_sidecar.store.clouds.s3 import S3_OPTIONS, s3_access
@@ -28,16 +28,14 @@ from delta_sidecar.store.options import (
 from delta_sidecar.store.redaction import Scrubber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from obstore.store import ObjectStore
 
     from delta_sidecar.store.address import Address, StoreKind
-    from delta_sidecar.store.clouds import CloudAccess, CredentialProvider
+    from delta_sidecar.store.clouds import CredentialProvider
 
 __all__ = ["AZURE_OPTIONS", "GOOGLE_OPTIONS", "REQUEST_OPTIONS", "S3_OPTIONS", "environment_secrets", "options_of"]
-
-Pairs: TypeAlias = "tuple[tuple[str, Any], ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +45,10 @@ class ClientSpec:
     kind: StoreKind
     container: str  # or the bucket, or the name of the memory store
     account: str  # has one cap on concurrent requests
+    limit: int = field(compare=False)  # that cap
+    is_limit_explicit: bool = field(compare=False)  # True where the call names it
     config: Pairs = field(default=(), repr=False)  # of the store, with its credentials
-    client: Pairs = field(default=(), repr=False)  # options of the HTTP client
-    retry: Pairs = field(default=(), repr=False)
+    client: Pairs = field(default=(), repr=False)  # options of the HTTP client and its retries
     secrets: frozenset[str] = field(default=frozenset(), repr=False)  # must never be shown
     identity: Identity = NOBODY
     provider: CredentialProvider | None = field(default=None, repr=False)
@@ -60,17 +59,9 @@ class ClientSpec:
         return Scrubber(self.secrets | environment_secrets(os.environ))
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLimit:
-    """The most concurrent requests of an account; `explicit` where the call says so."""
-
-    value: int
-    explicit: bool
-
-
 def client_spec(
     address: Address, options: Mapping[str, str], environment: Mapping[str, str], credential: object = None
-) -> tuple[ClientSpec, RequestLimit]:
+) -> ClientSpec:
     """Reads the options for a remote address.
 
     Raises:
@@ -80,34 +71,37 @@ def client_spec(
     known = options_of(address.kind)
     call, variables = canonical(options, known), from_environment(environment, known)
     defaults = {option.key: option.default for option in REQUEST_OPTIONS if option.default}
-    texts = defaults | variables | {key: text for key, text in call.items() if text}
-    limit = RequestLimit(
-        read_count("max_concurrent_requests", texts.pop("max_concurrent_requests"), least=1),
-        explicit=bool(call.get("max_concurrent_requests")),
-    )
+    texts = defaults | variables | call
+    limit = read_count("max_concurrent_requests", texts["max_concurrent_requests"], least=1)
+    is_limit_explicit = "max_concurrent_requests" in call
     if address.kind == "memory":
-        return ClientSpec("memory", address.container, f"memory://{address.container}"), limit
-    access = _access(address, call, variables, credential, filter(is_identity_of_deltalake, options))
+        return ClientSpec("memory", address.container, f"memory://{address.container}", limit, is_limit_explicit)
+    if address.kind == "azure":
+        access = azure_access(address, call, variables, credential)
+        account = access.endpoint
+    else:
+        unread = filter(is_identity_of_deltalake, options)
+        access = s3_access(call, variables, unread) if address.kind == "s3" else google_access(call, variables)
+        account = f"{address.kind}://{address.container} {access.endpoint}"
     _check_endpoints(access.config)
     requests = {option.key: option.read(texts[option.key]) for option in REQUEST_OPTIONS if option.key in texts}
-    retry = {key: requests.pop(key) for key in list(requests) if key.startswith("retry_")}
+    del requests["max_concurrent_requests"]
     if access.endpoint:
         requests["allow_http"] = access.endpoint.startswith("http://")
     secret = {option.key for option in known if option.secret}
     values = (*call.items(), *access.config.items(), *requests.items())
-    is_azure = address.kind == "azure"
-    spec = ClientSpec(
-        kind=address.kind,
-        container=address.container,
-        account=access.endpoint if is_azure else f"{address.kind}://{address.container} {access.endpoint}",
-        config=_pairs(access.config),
-        client=_pairs(requests),
-        retry=_pairs(retry),
+    return ClientSpec(
+        address.kind,
+        address.container,
+        account,
+        limit,
+        is_limit_explicit,
+        config=pairs(access.config),
+        client=pairs(requests),
         secrets=access.secrets | {str(value) for key, value in values if key in secret},
         identity=access.identity,
         provider=access.provider,
     )
-    return spec, limit
 
 
 def client_for(spec: ClientSpec) -> ObjectStore:
@@ -146,21 +140,18 @@ def _client(spec: ClientSpec) -> ObjectStore:
     if spec.kind == "memory":
         return _memory_store(spec.container)
     make: Any = {"azure": store.AzureStore, "s3": store.S3Store, "gs": store.GCSStore}[spec.kind]
-    retry = dict(spec.retry)
+    client: dict[str, Any] = dict(spec.client)
+    retry = {key: client.pop(f"retry_{key}") for key in ("max_retries", "timeout", "init_backoff", "max_backoff")}
     try:
         made: ObjectStore = make(
             spec.container,
             config=dict(spec.config),
-            client_options=dict(spec.client),
+            client_options=client,
             credential_provider=spec.provider,
             retry_config={
-                "max_retries": retry["retry_max_retries"],
-                "retry_timeout": retry["retry_timeout"],
-                "backoff": {
-                    "init_backoff": retry["retry_init_backoff"],
-                    "max_backoff": retry["retry_max_backoff"],
-                    "base": 2,
-                },
+                "max_retries": retry["max_retries"],
+                "retry_timeout": retry["timeout"],
+                "backoff": {"init_backoff": retry["init_backoff"], "max_backoff": retry["max_backoff"], "base": 2},
             },
         )
     except (exceptions.BaseError, ValueError, TypeError) as error:
@@ -178,23 +169,6 @@ def _memory_store(name: str) -> ObjectStore:  # noqa: ARG001 - the cache's key
     return MemoryStore()
 
 
-def _access(
-    address: Address,
-    call: Mapping[str, str],
-    variables: Mapping[str, str],
-    credential: object,
-    unread: Iterable[str],
-) -> CloudAccess:
-    """Reads the options that are not about requests."""
-    general = {option.key for option in REQUEST_OPTIONS}
-    call, variables = (
-        {key: value for key, value in source.items() if key not in general} for source in (call, variables)
-    )
-    if address.kind == "azure":
-        return azure_access(address, call, variables, credential)
-    return s3_access(call, variables, unread) if address.kind == "s3" else google_access(call, variables)
-
-
 def _check_endpoints(config: Mapping[str, str]) -> None:
     """Refuses secrets in addresses of services: those are shown in messages."""
     for key, value in config.items():
@@ -202,7 +176,3 @@ def _check_endpoints(config: Mapping[str, str]) -> None:
             name = "endpoint" if key == "aws_endpoint_url_s3" else key
             msg = f"the storage option {name!r} must be a plain address, without user, password, query or fragment"
             raise OptionError(msg)
-
-
-def _pairs(values: Mapping[str, Any]) -> Pairs:
-    return tuple(sorted(values.items()))

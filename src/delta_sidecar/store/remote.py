@@ -21,7 +21,7 @@ from delta_sidecar.errors import (
     StorageError,
 )
 from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, TripClock, gate_for, join
-from delta_sidecar.store.client import ClientSpec, RequestLimit, client_for
+from delta_sidecar.store.client import ClientSpec, client_for
 from delta_sidecar.store.failures import explain, is_interrupt
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
@@ -68,17 +68,14 @@ _VERBS: dict[RequestKind, str] = {"get": "read", "list": "list", "head": "find",
 class RemoteStore:
     """A table's root folder behind obstore: `prefix` inside of the container that `spec` names."""
 
-    def __init__(
-        self, url: str, spec: ClientSpec, limit: RequestLimit, prefix: str, log: RequestLog | None = None
-    ) -> None:
+    def __init__(self, url: str, spec: ClientSpec, prefix: str, log: RequestLog | None = None) -> None:
         self.url = url
         self._spec = spec
-        self._limit = limit
         self._root = f"{prefix}/" if prefix else ""
         self._prefix = prefix
         self._log = log or RequestLog()
         self._client = client_for(spec)
-        self._gate = gate_for(spec.account, limit.value, explicit=limit.explicit)
+        self._gate = gate_for(spec.account, spec.limit, explicit=spec.is_limit_explicit)
         self._scrubber = spec.scrubber
 
     def __repr__(self) -> str:
@@ -87,11 +84,11 @@ class RemoteStore:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles what the store is made from; the copy counts its requests by itself."""
-        return RemoteStore, (self.url, self._spec, self._limit, self._prefix)
+        return RemoteStore, (self.url, self._spec, self._prefix)
 
     def bind(self, log: RequestLog) -> RemoteStore:
         """Returns a view of this store for one scan."""
-        return RemoteStore(self.url, self._spec, self._limit, self._prefix, log)
+        return RemoteStore(self.url, self._spec, self._prefix, log)
 
     def get(self, path: str, *, max_bytes: int | None = None) -> Fetched:
         """Reads an object, or its first `max_bytes`."""
