@@ -13,6 +13,7 @@ import errno
 import itertools
 import mmap
 import os
+import shutil
 import stat
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -120,7 +121,10 @@ class LocalStore:
             except OSError as error:
                 msg = f"cannot write {self.url}/{path}: the file to take it from cannot be read: {error.strerror}"
                 raise StorageError(msg) from error
-            return self._put(path, lambda file: _copy(origin, file), size, overwrite=overwrite)
+            # In blocks, for a copy by the system cannot be interrupted.
+            return self._put(
+                path, lambda file: shutil.copyfileobj(origin, file, _COPIED_AT_ONCE), size, overwrite=overwrite
+            )
 
     def delete(self, path: str) -> None:
         """Deletes an object, if there is one; its folder stays."""
@@ -175,17 +179,10 @@ class LocalStore:
     def _pages(self, folder: str, after: str) -> Iterator[Page]:
         found = self._walk(folder, after)
         trip = 0
-        full = True
-        while full:
-            trip = self._log.begin(trip)
-            page: Page = []
-            try:
+        page: Page | None = None
+        while page is None or len(page) == PAGE_SIZE:
+            with self._request("list", folder, "list", previous=trip) as trip:
                 page = list(itertools.islice(found, PAGE_SIZE))
-            except OSError as error:
-                raise self._explain(error, "list", folder) from error
-            finally:
-                full = len(page) == PAGE_SIZE
-                self._log.finish("list", folder, trip)
             if page:
                 yield page
 
@@ -212,10 +209,10 @@ class LocalStore:
                     yield _meta(path, status)
 
     @contextlib.contextmanager
-    def _request(self, kind: RequestKind, path: str, doing: str, moved: int = 0) -> Iterator[None]:
-        trip = self._log.begin()
+    def _request(self, kind: RequestKind, path: str, doing: str, *, moved: int = 0, previous: int = 0) -> Iterator[int]:
+        trip = self._log.begin(previous)
         try:
-            yield
+            yield trip
         except (OSError, ValueError) as error:
             moved = 0
             raise self._explain(error, doing, path) from error
@@ -234,12 +231,6 @@ class LocalStore:
 
 # Drafts are never listed; a crash may leave one behind.
 _DRAFT = ".delta-sidecar-draft-"
-
-
-def _copy(source: BinaryIO, target: BinaryIO) -> None:
-    # In blocks of its own, for a copy by the system cannot be interrupted.
-    while block := source.read(_COPIED_AT_ONCE):
-        target.write(block)
 
 
 _COPIED_AT_ONCE = 8 << 20

@@ -249,8 +249,7 @@ class RemoteStore:
     def _pages(self, folder: str, after: str | None) -> Iterator[Page]:
         stream: Iterator[Sequence[Mapping[str, Any]]] | None = None
         trip = 0
-        seen = None if after is None else self._root + after
-        resumed = ""
+        start = seen = None if after is None else self._root + after
         tries = _LISTING_TRIES
 
         def following() -> Sequence[Mapping[str, Any]]:
@@ -259,7 +258,7 @@ class RemoteStore:
                 # The folder's own `/` is left out: obstore's prefixes are folders anyway.
                 folder_key = (self._root + folder).removesuffix("/") or None
                 page_size = _PAGE_SIZES.get(self._spec.kind, PAGE_SIZE)
-                stream = iter(obstore.list(self._client, prefix=folder_key, offset=seen, chunk_size=page_size))
+                stream = iter(obstore.list(self._client, prefix=folder_key, offset=start, chunk_size=page_size))
             return next(stream, [])
 
         while True:
@@ -273,20 +272,18 @@ class RemoteStore:
                 tries -= 1
                 if not tries:
                     raise
-                stream, resumed = None, seen or ""
+                stream, start = None, seen
                 continue
             if not page:
                 return
-            paths = [raw["path"] for raw in page]
+            keys = [raw["path"] for raw in page]
             # A listing that breaks off goes on after the last path. Out of order there is none, and the failure stands.
-            tries = tries if paths == sorted(paths) and paths[0] > (seen or "") else 1
-            seen = max(paths)
+            tries = tries if keys == sorted(keys) and keys[0] > (seen or "") else 1
+            seen = max(keys)
             shown = [
-                _meta(path, raw)
-                for raw in page
-                if (path := raw["path"].removeprefix(self._root)) > (after or "")
-                and raw["path"] > resumed
-                and not is_folder_marker(path, raw["size"])
+                _meta(key.removeprefix(self._root), raw)
+                for key, raw in zip(keys, page, strict=True)
+                if key > (start or "") and not is_folder_marker(key, raw["size"])
             ]
             if shown:
                 yield shown
