@@ -159,18 +159,15 @@ class LocalStore:
     def _open(self, path: str) -> Iterator[int]:
         try:
             file = os.open(self._file(path), os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            try:
+                yield file
+            finally:
+                os.close(file)
         except (OSError, ValueError) as error:
             raise self._explain(error, "read", path) from error
-        try:
-            yield file
-        finally:
-            os.close(file)
 
     def _read(self, file: int, path: str, start: int, end: int) -> Buffer:
-        try:
-            data = os.pread(file, end - start, start) if end - start < _LARGE_READ else _read_large(file, start, end)
-        except OSError as error:
-            raise self._explain(error, "read", path) from error
+        data = os.pread(file, end - start, start) if end - start < _LARGE_READ else _read_large(file, start, end)
         if len(data) < end - start:
             msg = f"cannot read bytes {start} to {end} of {self.url}/{path}: it ends at {start + len(data)}"
             raise ObjectTruncatedError(msg)
