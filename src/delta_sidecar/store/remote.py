@@ -21,8 +21,7 @@ from delta_sidecar.errors import (
     StorageError,
 )
 from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, TripClock, gate_for, join
-from delta_sidecar.store.client import ClientSpec, client_for
-from delta_sidecar.store.failures import explain, is_interrupt
+from delta_sidecar.store.client import ClientSpec, client_for, explain, is_interrupt
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
     Buffer,
@@ -313,10 +312,8 @@ class RemoteStore:
             except (BaseError, OSError, ValueError) as error:
                 if is_interrupt(error):
                     raise KeyboardInterrupt from None
-                where = f"{self.url}/{path}"
-                failure = explain(
-                    error, doing=_VERBS[kind], where=where, scrubber=self._scrubber, identity=self._spec.identity
-                )
+                what = f"cannot {_VERBS[kind]} {self.url}/{path}"
+                failure = explain(error, what, self._scrubber, self._spec.identity)
                 moved = 0
             else:
                 return value
