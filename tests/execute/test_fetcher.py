@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.recorded_log import RecordedLog
 
 from delta_sidecar.errors import ObjectNotFoundError, StorageError
 from delta_sidecar.execute import fetch as module
@@ -106,7 +107,7 @@ def test_other_errors_are_not_hidden(inner: Store, work_with: WorkWith) -> None:
 
 
 def test_files_asked_for_side_by_side_are_one_trip(inner: Store, work_with: WorkWith) -> None:
-    log = RequestLog(record=True)
+    log = RecordedLog()
     work = work_with(inner.bind(log))
     work.clock.depth = 4
     fetcher = Fetcher(work)
@@ -123,7 +124,7 @@ def test_files_asked_for_side_by_side_are_one_trip(inner: Store, work_with: Work
 def test_files_that_wait_for_a_thread_are_another_trip(
     inner: Store, threads: int, trips: int, work_with: WorkWith
 ) -> None:
-    log = RequestLog(record=True)
+    log = RecordedLog()
     work = work_with(inner.bind(log), threads)
     work.clock.depth = 4
     fetcher = Fetcher(work)

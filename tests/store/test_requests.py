@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 
 from delta_sidecar.store import (
-    Request,
     RequestCounts,
     RequestLog,
     ScanCancelledError,
@@ -19,7 +18,7 @@ from delta_sidecar.store import (
 
 def ask(log: RequestLog) -> int:
     trip = log.begin()
-    log.finish("get", "f", trip, moved=10)
+    log.finish("get", trip, moved=10)
     return trip
 
 
@@ -74,15 +73,6 @@ def test_every_thread_has_a_clock_of_its_own() -> None:
     thread.join()
     assert found[0] is not current_clock()
     assert current_clock() is current_clock()
-
-
-def test_records_are_kept_when_asked_for() -> None:
-    log = RequestLog(record=True)
-    run_in(TripClock(), lambda: log.finish("get", "f", log.begin(), moved=2, start=1, end=3))
-    assert log.records == [Request("get", "f", 1, 3, 2, 1)]
-    silent = RequestLog()
-    ask(silent)
-    assert silent.records == []
 
 
 def test_counting_from_many_threads_loses_nothing() -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.store.accounting import (
-    Request,
     RequestCounts,
     RequestKind,
     RequestLog,
@@ -40,7 +39,6 @@ __all__ = [
     "Fetched",
     "ObjectMeta",
     "Page",
-    "Request",
     "RequestCounts",
     "RequestKind",
     "RequestLog",

@@ -26,18 +26,6 @@ class ScanCancelledError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One request that was made."""
-
-    kind: RequestKind
-    path: str  # of the object, or the folder that was listed
-    start: int | None  # the first byte; None where the request is not a read
-    end: int | None  # the byte after the last one; None for everything
-    bytes: int  # bytes of the object that were moved, either way
-    trip: int  # the dependent trip that it was part of, counted from one
-
-
-@dataclass(frozen=True, slots=True)
 class RequestCounts:
     """The requests of a scan so far.
 
@@ -69,13 +57,10 @@ class RequestCounts:
 class RequestLog:
     """Counts one scan's requests, and stops them.
 
-    Any number of stores may be bound to it (`Store.bind`); together they are one scan. With `record`, every request is
-    kept in `records` too.
+    Any number of stores may be bound to it (`Store.bind`); together they are one scan.
     """
 
-    def __init__(self, *, record: bool = False) -> None:
-        self.records: list[Request] = []
-        self._record = record
+    def __init__(self) -> None:
         # A stream that is dropped is cancelled wherever the collector finds it, be it in here.
         self._lock = threading.RLock()
         self._counts: dict[RequestKind, int] = {"get": 0, "list": 0, "head": 0, "put": 0, "delete": 0}
@@ -113,23 +98,12 @@ class RequestLog:
             raise ScanCancelledError
         return max(current_clock().depth, previous) + 1
 
-    def finish(
-        self,
-        kind: RequestKind,
-        path: str,
-        trip: int,
-        *,
-        moved: int = 0,
-        start: int | None = None,
-        end: int | None = None,
-    ) -> None:
-        """Counts a request of the trip from `begin` that was answered or has failed."""
+    def finish(self, kind: RequestKind, trip: int, *, moved: int = 0) -> None:
+        """Counts a request of the trip from `begin` that was answered or has failed, and the bytes that it moved."""
         with self._lock:
             self._counts[kind] += 1
             self._bytes += moved
             self._trips = max(self._trips, trip)
-            if self._record:
-                self.records.append(Request(kind, path, start, end, moved, trip))
         clock = current_clock()
         clock.depth = max(clock.depth, trip)
 

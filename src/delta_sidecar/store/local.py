@@ -74,7 +74,7 @@ class LocalStore:
                 data = self._read(file, path, 0, size if max_bytes is None else min(size, max_bytes))
                 moved = len(data)
         finally:
-            self._log.finish("get", path, trip, moved=moved, start=0, end=max_bytes)
+            self._log.finish("get", trip, moved=moved)
         return Fetched(data, size, _e_tag(status))
 
     def get_range(self, path: str, start: int, end: int) -> Buffer:
@@ -92,8 +92,7 @@ class LocalStore:
                 parts.extend(self._read(file, path, start, end) for start, end in ranges)
         finally:
             for number, (start, end) in enumerate(ranges):
-                moved = end - start if number < len(parts) else 0
-                self._log.finish("get", path, trip, moved=moved, start=start, end=end)
+                self._log.finish("get", trip, moved=end - start if number < len(parts) else 0)
         return parts
 
     def head(self, path: str) -> ObjectMeta:
@@ -214,7 +213,7 @@ class LocalStore:
             moved = 0
             raise self._explain(error, doing, path) from error
         finally:
-            self._log.finish(kind, path, trip, moved=moved)
+            self._log.finish(kind, trip, moved=moved)
 
     def _explain(self, error: OSError | ValueError, doing: str, path: str) -> StorageError:
         what = f"cannot {doing} {self.url}/{path}"

@@ -238,7 +238,7 @@ class RemoteStore:
             return Fetched(memoryview(answer.bytes()), answer.meta["size"], _unquoted(answer.meta["e_tag"]))
 
         for _ in range(_SHORT_BODY_TRIES):
-            fetched = self._send("get", path, fetch, trip=trip, start=start, end=end)
+            fetched = self._send("get", path, fetch, trip=trip)
             if len(fetched.data) == (fetched.size if end is None else min(end, fetched.size)) - start:
                 return fetched
             logger.debug("short answer for %s/%s: %d bytes", self.url, path, len(fetched.data))
@@ -294,8 +294,6 @@ class RemoteStore:
         action: Callable[[], T],
         *,
         trip: int | None = None,
-        start: int | None = None,
-        end: int | None = None,
         moved: int = 0,
         first: bool = True,
     ) -> T:
@@ -319,7 +317,7 @@ class RemoteStore:
                 return value
             finally:
                 if sent:
-                    self._log.finish(kind, path, trip, moved=moved, start=start, end=end)
+                    self._log.finish(kind, trip, moved=moved)
         raise failure
 
 
