@@ -78,7 +78,7 @@ def test_a_turn_that_came_with_the_cancellation_is_given_back() -> None:
     stack = ExitStack()
     stack.enter_context(gate.slot(RequestLog()))
     waiter = Waiter(gate, log, "a1", served)
-    log._cancelled = True  # cancelled, but its thread not woken yet
+    log.cancelled = True  # cancelled, but its thread not woken yet
     stack.close()
     waiter.join()
     assert isinstance(waiter.error, ScanCancelledError)

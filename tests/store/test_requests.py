@@ -11,7 +11,6 @@ from delta_sidecar.store import (
     ScanCancelledError,
     TripClock,
     current_clock,
-    join,
     run_in,
 )
 
@@ -48,8 +47,8 @@ def test_parallel_work_is_as_deep_as_its_deepest_part() -> None:
         depths = [run_in(clock, partial(ask_often, log, n)) for n, clock in enumerate(clocks, 1)]
         assert depths == [[2], [2, 3], [2, 3, 4]]
         assert current_clock().depth == 1
-        join(clocks[1])
-        join(clocks[0])
+        current_clock().join(clocks[1])
+        current_clock().join(clocks[0])
         return ask(log)
 
     assert run_in(TripClock(), scan) == 4

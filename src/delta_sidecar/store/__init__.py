@@ -22,7 +22,6 @@ from delta_sidecar.store.accounting import (
     ScanCancelledError,
     TripClock,
     current_clock,
-    join,
     run_in,
 )
 from delta_sidecar.store.address import parse_address
@@ -47,7 +46,6 @@ __all__ = [
     "TokenCredential",
     "TripClock",
     "current_clock",
-    "join",
     "open_store",
     "run_in",
 ]

@@ -66,18 +66,13 @@ class RequestLog:
         self._counts: dict[RequestKind, int] = {"get": 0, "list": 0, "head": 0, "put": 0, "delete": 0}
         self._bytes = 0
         self._trips = 0
-        self._cancelled = False
+        self.cancelled = False  # True once the scan has been stopped
         self._wakers: set[Callable[[], None]] = set()
-
-    @property
-    def cancelled(self) -> bool:
-        """True once the scan has been stopped."""
-        return self._cancelled
 
     def cancel(self) -> None:
         """Stops the scan: waiting requests give up, further ones raise `ScanCancelledError` without I/O."""
         with self._lock:
-            self._cancelled = True
+            self.cancelled = True
             wakers, self._wakers = self._wakers, set()
         for wake in wakers:
             wake()
@@ -94,7 +89,7 @@ class RequestLog:
         Raises:
             ScanCancelledError: The scan has been stopped.
         """
-        if self._cancelled:
+        if self.cancelled:
             raise ScanCancelledError
         return max(current_clock().depth, previous) + 1
 
@@ -110,7 +105,7 @@ class RequestLog:
     def watch(self, wake: Callable[[], None]) -> None:
         """Has `wake` called when the scan is cancelled; at once if it is already."""
         with self._lock:
-            if not self._cancelled:
+            if not self.cancelled:
                 self._wakers.add(wake)
                 return
         wake()
@@ -154,11 +149,6 @@ def current_clock() -> TripClock:
         clock = TripClock()
         _current.set(clock)
     return clock
-
-
-def join(clock: TripClock) -> None:
-    """Joins a forked clock into the current one."""
-    current_clock().join(clock)
 
 
 def run_in(clock: TripClock, work: Callable[[], T]) -> T:

@@ -20,7 +20,7 @@ from delta_sidecar.errors import (
     ObjectTruncatedError,
     StorageError,
 )
-from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, TripClock, gate_for, join
+from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, TripClock, current_clock, gate_for
 from delta_sidecar.store.client import ClientSpec, client_for, explain, is_interrupt
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
@@ -213,7 +213,7 @@ class RemoteStore:
             return list(pool.map(self._read_exactly, [path] * len(ranges), ranges, trips))
         finally:
             pool.shutdown(cancel_futures=True)
-            join(TripClock(trips[-1]))
+            current_clock().join(TripClock(trips[-1]))
 
     def _read_exactly(self, path: str, bounds: tuple[int, int], trip: int) -> Buffer:
         start, end = bounds

@@ -66,20 +66,15 @@ def _credentials(config: dict[str, str], call: Mapping[str, str], environment: M
             return Identity("no credentials, for 'skip_signature' is set", f"The bucket is not public. {_GIVE}")
         found = {key: source[key] for key in _KINDS if key in source}
         if found:
-            if source is call:
-                _refuse_conflict(found, environment)
+            for key in ("bearer_token", "service_account", "service_account_key"):
+                # A client reads it by itself, and prefers it.
+                if key in environment and key not in found:
+                    msg = (
+                        f"the storage option {next(iter(found))!r} and the environment variable GOOGLE_{key.upper()} "
+                        "are both set, and object_store prefers the latter: unset it"
+                    )
+                    raise OptionError(msg)
             config |= found
             return Identity(f"{_KINDS[next(iter(found))]} {origin}", _ROLE)
     tried = "application default credentials, and this machine's service account, for no credentials were given"
     return Identity(tried, _GIVE)
-
-
-def _refuse_conflict(found: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Refuses what the environment would overrule: a client reads it by itself, and prefers these."""
-    for key in ("bearer_token", "service_account", "service_account_key"):
-        if key in environment and key not in found:
-            msg = (
-                f"the storage option {next(iter(found))!r} and the environment variable GOOGLE_{key.upper()} are both "
-                "set, and object_store prefers the latter: unset it"
-            )
-            raise OptionError(msg)

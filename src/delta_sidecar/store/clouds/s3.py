@@ -132,8 +132,13 @@ def _credentials(
             return Identity(f"the access key {origin}", f"Check the key and its region. {_POLICY}"), _access_key(source)
         for what, names in _MACHINES.items():
             if any(name in source for name in names if name in _POINTERS):
-                if source is call:
-                    _refuse_key(what, environment)
+                # A client reads a key in the environment by itself, and prefers it.
+                if "access_key_id" in environment or "secret_access_key" in environment:
+                    msg = (
+                        f"the storage options name {what}, and an access key is in the environment, which "
+                        "object_store prefers: unset AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                    )
+                    raise OptionError(msg)
                 config |= {name: source[name] for name in names if name in source}
                 return Identity(f"{what} {origin}", _POLICY), None
     if unused := ", ".join(unread):
@@ -148,13 +153,3 @@ def _access_key(source: Mapping[str, str]) -> AccessKey:
             msg = f"the storage option {missing!r} is missing: an access key is an id and a secret"
             raise OptionError(msg)
     return AccessKey(**{name: source[name] for name in _KEY if name in source})
-
-
-def _refuse_key(what: str, environment: Mapping[str, str]) -> None:
-    """Refuses a key in the environment: a client reads it by itself, and prefers it."""
-    if "access_key_id" in environment or "secret_access_key" in environment:
-        msg = (
-            f"the storage options name {what}, and an access key is in the environment, which object_store "
-            "prefers: unset AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
-        raise OptionError(msg)
