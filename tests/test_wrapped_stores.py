@@ -4,10 +4,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-
-from delta_sidecar.errors import ObjectNotFoundError, StorageError
-from delta_sidecar.store import ObjectMeta, RequestLog, Store, open_store
-from delta_sidecar.store.testing import (
+from tests.wrapped_stores import (
     Attempt,
     EmptyAfterOffset,
     Fail,
@@ -17,6 +14,9 @@ from delta_sidecar.store.testing import (
     RecordingStore,
     Truncate,
 )
+
+from delta_sidecar.errors import ObjectNotFoundError, StorageError
+from delta_sidecar.store import ObjectMeta, RequestLog, Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
