@@ -197,8 +197,7 @@ def explain(error: Exception, what: str, scrubber: Scrubber, identity: Identity)
     """
     name = type(error).__name__
     tried = scrubber.scrub(identity.tried)
-    no_token = _NO_TOKEN.search(_own_text(error))
-    if no_token:
+    if no_token := _NO_TOKEN.search(_own_text(error)):
         why = scrubber.scrub(" ".join(no_token[1].split()))
         return AuthenticationError(f"{what}: there is no token for it. Tried: {tried}: {why}. {identity.hint}")
     reason = _reason(error, scrubber)
@@ -207,18 +206,13 @@ def explain(error: Exception, what: str, scrubber: Scrubber, identity: Identity)
         return ObjectNotFoundError(f"{what}: {missing}")
     if name == "AlreadyExistsError":
         return ObjectExistsError(f"{what}: it is already there")
-    if name in {"UnauthenticatedError", "PermissionDeniedError"} or _REFUSED.search(str(error)):
-        return AuthenticationError(
-            f"{what}: the store refused the credentials ({reason}). Tried: {tried}. {identity.hint}"
-        )
-    if _NO_CREDENTIALS.search(str(error)):
-        return AuthenticationError(
-            f"{what}: there are no credentials for it ({reason}). Tried: {tried}. {identity.hint}"
-        )
+    refused = name in {"UnauthenticatedError", "PermissionDeniedError"} or _REFUSED.search(str(error))
+    if refused or _NO_CREDENTIALS.search(str(error)):
+        problem = "the store refused the credentials" if refused else "there are no credentials for it"
+        return AuthenticationError(f"{what}: {problem} ({reason}). Tried: {tried}. {identity.hint}")
     if _BEYOND.search(reason):
         return ObjectTruncatedError(f"{what}: the object is shorter than the range asked for")
-    distrusted = _DISTRUSTED.search(str(error))
-    if distrusted:
+    if distrusted := _DISTRUSTED.search(str(error)):
         reason = f"{reason}. The certificate of the service is not trusted ({distrusted[1]}); {_TRUST}"
     return StorageError(f"{what}: {reason}.")
 

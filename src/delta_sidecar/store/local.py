@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _LARGE_READ = 128 << 10
 _ONE_CALL = 1 << 30
+_BLOCK = 8 << 20
 
 
 class LocalStore:
@@ -51,7 +52,6 @@ class LocalStore:
         self._log = log or RequestLog()
 
     def __repr__(self) -> str:
-        """Shows the path."""
         return f"LocalStore({self.url!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -121,9 +121,7 @@ class LocalStore:
                 msg = f"cannot write {self.url}/{path}: the file to take it from cannot be read: {error.strerror}"
                 raise StorageError(msg) from error
             # In blocks, for a copy by the system cannot be interrupted.
-            return self._put(
-                path, lambda file: shutil.copyfileobj(origin, file, _COPIED_AT_ONCE), size, overwrite=overwrite
-            )
+            return self._put(path, lambda file: shutil.copyfileobj(origin, file, _BLOCK), size, overwrite=overwrite)
 
     def delete(self, path: str) -> None:
         """Deletes an object, if there is one; its folder stays."""
@@ -227,9 +225,6 @@ class LocalStore:
 
 # Drafts are never listed; a crash may leave one behind.
 _DRAFT = ".delta-sidecar-draft-"
-
-
-_COPIED_AT_ONCE = 8 << 20
 
 
 def _read_large(file: int, start: int, end: int) -> memoryview:

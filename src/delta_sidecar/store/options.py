@@ -118,8 +118,6 @@ def canonical(options: Mapping[str, str], known: Iterable[StorageOption]) -> dic
     Raises:
         OptionError: A name is unknown, or two names of the same option have different values.
     """
-    if not options:
-        return {}
     keys = {name: option.key for option in known for name in (option.key, *option.names)}
     found: dict[str, str] = {}
     for name, value in options.items():

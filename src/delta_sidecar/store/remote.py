@@ -78,7 +78,6 @@ class RemoteStore:
         self._scrubber = spec.scrubber
 
     def __repr__(self) -> str:
-        """Shows the address alone."""
         return f"RemoteStore({self.url!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,11 +176,10 @@ class RemoteStore:
         keys = self._key(source), self._key(path)
 
         def copy() -> bool:
-            try:
+            with contextlib.suppress(NotSupportedError, NotImplementedError):
                 obstore.copy(self._client, *keys, overwrite=False)
-            except (NotSupportedError, NotImplementedError):
-                return False
-            return True
+                return True
+            return False
 
         return self._send("put", path, copy)
 

@@ -406,7 +406,6 @@ class CredentialTokens:
         return hash((id(self.credential), self.tenant))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the credential, if it can be pickled."""
         # The object's own code may raise anything, with a secret in it.
         with contextlib.suppress(Exception):
             pickle.dumps(self.credential)
