@@ -6,18 +6,20 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.recorded_log import RecordedLog
+from tests.wrapped_stores import Fail, FaultStore, RecordingStore
 
 from delta_sidecar.errors import ObjectNotFoundError, StorageError
 from delta_sidecar.execute import fetch as module
 from delta_sidecar.execute.fetch import Fetcher, Work
 from delta_sidecar.store import RequestLog, open_store
-from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.wrapped_stores import Attempt
+
     from delta_sidecar.store import Store
-    from delta_sidecar.store.testing import Attempt
 
     WorkWith = Callable[..., Work]
 
@@ -106,7 +108,7 @@ def test_other_errors_are_not_hidden(inner: Store, work_with: WorkWith) -> None:
 
 
 def test_files_asked_for_side_by_side_are_one_trip(inner: Store, work_with: WorkWith) -> None:
-    log = RequestLog(record=True)
+    log = RecordedLog()
     work = work_with(inner.bind(log))
     work.clock.depth = 4
     fetcher = Fetcher(work)
@@ -123,7 +125,7 @@ def test_files_asked_for_side_by_side_are_one_trip(inner: Store, work_with: Work
 def test_files_that_wait_for_a_thread_are_another_trip(
     inner: Store, threads: int, trips: int, work_with: WorkWith
 ) -> None:
-    log = RequestLog(record=True)
+    log = RecordedLog()
     work = work_with(inner.bind(log), threads)
     work.clock.depth = 4
     fetcher = Fetcher(work)

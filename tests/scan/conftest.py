@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.scan.large_tables import append, large_table
 from tests.scan.reading import store_of
-
-from delta_sidecar.store.testing import RecordingStore
+from tests.wrapped_stores import RecordingStore
 
 if TYPE_CHECKING:
     from tests.builder import TableBuilder

@@ -170,7 +170,7 @@ def test_long_listings_come_page_by_page(azurite: Azurite) -> None:
     names = [f"l/{number:05}.json" for number in range(PAGE_SIZE + 20)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: store.put(name, b"x"), names))
-    log = RequestLog(record=True)
+    log = RequestLog()
     listing = store.bind(log).list("l/")
 
     def first() -> list[str]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.recorded_log import RecordedLog
 
 from delta_sidecar.errors import ObjectExistsError, StorageError
-from delta_sidecar.store import PAGE_SIZE, RequestLog, open_store
+from delta_sidecar.store import PAGE_SIZE, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,7 @@ def test_any_name_is_listed_and_read_back_as_it_is(objects: dict[str, bytes], af
 def test_listing_is_lazy_and_comes_in_pages(tmp_path: Path) -> None:
     for number in range(PAGE_SIZE + 10):
         (tmp_path / f"{number:05}.json").touch()
-    log = RequestLog(record=True)
+    log = RecordedLog()
     listing = open_store(tmp_path).bind(log).list("")
     assert log.snapshot().lists == 0
     assert len(next(listing)) == PAGE_SIZE

@@ -55,7 +55,7 @@ def test_who_deltalake_is_does_not_say_who_reads(name: str, monkeypatch: pytest.
     ],
 )
 def test_options_of_object_store_reach_it(name: str, value: str) -> None:
-    spec, _ = client_spec(parse_address("s3://bucket/t"), {**S3, name: value}, {})
+    spec = client_spec(parse_address("s3://bucket/t"), {**S3, name: value}, {})
     assert client_for(spec)
     assert name.removeprefix("aws_") in dict(spec.client) | dict(spec.config)
 

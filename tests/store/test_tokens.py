@@ -18,7 +18,7 @@ from tests.store.identity_server import TOKEN, IdentityServer
 
 from delta_sidecar.errors import AuthenticationError, OptionError, StorageError
 from delta_sidecar.store import RequestLog, open_store
-from delta_sidecar.store.clouds.azure import NoTokenError, ask_for_token
+from delta_sidecar.store.clouds.azure import CredentialTokens, NoTokenError
 
 if TYPE_CHECKING:
     from tests.azurite import Azurite
@@ -168,7 +168,7 @@ def test_what_is_no_token_is_a_failure(given: object) -> None:
             return given
 
     with pytest.raises(NoTokenError, match="Odd"):
-        ask_for_token(Odd())
+        CredentialTokens(Odd())()
 
 
 def test_an_interrupt_while_a_token_is_asked_for_arrives() -> None:

@@ -18,7 +18,7 @@ from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet.pages import DATA_PAGE, read_page_header
 from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Piece, Place
-from delta_sidecar.store import join
+from delta_sidecar.store import current_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -161,7 +161,7 @@ class _GroupTask:
         first = _first_read(self.plan, piece, names)
         asked = self.asked.pop(first)
         found = asked.future.result()
-        join(asked.clock)
+        current_clock().join(asked.clock)
         data = found[first]
         _check(data, first.digest, "the row group" if first is piece else "the footer of the statistics")
         content = memoryview(data if first is piece else self._excerpt(piece, data, names or ()))

@@ -5,7 +5,7 @@ requests are counted in a `RequestLog` and can be stopped through it.
 
 To be read in this order: `interface` (the protocol), `local` and `remote` (what implements it), `accounting` (requests,
 trips and turns), `address`, `options` and `clouds` (how a table is found and with which credentials), `client` (what
-all that makes), `failures` and `redaction` (what a user gets to see). Wrappers for tests are in `testing`.
+all that makes, and how it fails), `redaction` (what a user gets to see).
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.store.accounting import (
-    Request,
     RequestCounts,
     RequestKind,
     RequestLog,
     ScanCancelledError,
     TripClock,
     current_clock,
-    join,
     run_in,
 )
 from delta_sidecar.store.address import parse_address
@@ -40,7 +38,6 @@ __all__ = [
     "Fetched",
     "ObjectMeta",
     "Page",
-    "Request",
     "RequestCounts",
     "RequestKind",
     "RequestLog",
@@ -49,7 +46,6 @@ __all__ = [
     "TokenCredential",
     "TripClock",
     "current_clock",
-    "join",
     "open_store",
     "run_in",
 ]
@@ -87,5 +83,4 @@ def open_store(
     from delta_sidecar.store.client import client_spec
     from delta_sidecar.store.remote import RemoteStore
 
-    spec, limit = client_spec(address, options, os.environ, credential)
-    return RemoteStore(address.url, spec, limit, address.prefix)
+    return RemoteStore(address.url, client_spec(address, options, os.environ, credential), address.prefix)

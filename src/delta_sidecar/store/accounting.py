@@ -26,18 +26,6 @@ class ScanCancelledError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One request that was made."""
-
-    kind: RequestKind
-    path: str  # of the object, or the folder that was listed
-    start: int | None  # the first byte; None where the request is not a read
-    end: int | None  # the byte after the last one; None for everything
-    bytes: int  # bytes of the object that were moved, either way
-    trip: int  # the dependent trip that it was part of, counted from one
-
-
-@dataclass(frozen=True, slots=True)
 class RequestCounts:
     """The requests of a scan so far.
 
@@ -69,30 +57,22 @@ class RequestCounts:
 class RequestLog:
     """Counts one scan's requests, and stops them.
 
-    Any number of stores may be bound to it (`Store.bind`); together they are one scan. With `record`, every request is
-    kept in `records` too.
+    Any number of stores may be bound to it (`Store.bind`); together they are one scan.
     """
 
-    def __init__(self, *, record: bool = False) -> None:
-        self.records: list[Request] = []
-        self._record = record
+    def __init__(self) -> None:
         # A stream that is dropped is cancelled wherever the collector finds it, be it in here.
         self._lock = threading.RLock()
         self._counts: dict[RequestKind, int] = {"get": 0, "list": 0, "head": 0, "put": 0, "delete": 0}
         self._bytes = 0
         self._trips = 0
-        self._cancelled = False
+        self.cancelled = False  # True once the scan has been stopped
         self._wakers: set[Callable[[], None]] = set()
-
-    @property
-    def cancelled(self) -> bool:
-        """True once the scan has been stopped."""
-        return self._cancelled
 
     def cancel(self) -> None:
         """Stops the scan: waiting requests give up, further ones raise `ScanCancelledError` without I/O."""
         with self._lock:
-            self._cancelled = True
+            self.cancelled = True
             wakers, self._wakers = self._wakers, set()
         for wake in wakers:
             wake()
@@ -109,34 +89,23 @@ class RequestLog:
         Raises:
             ScanCancelledError: The scan has been stopped.
         """
-        if self._cancelled:
+        if self.cancelled:
             raise ScanCancelledError
         return max(current_clock().depth, previous) + 1
 
-    def finish(
-        self,
-        kind: RequestKind,
-        path: str,
-        trip: int,
-        *,
-        moved: int = 0,
-        start: int | None = None,
-        end: int | None = None,
-    ) -> None:
-        """Counts a request of the trip from `begin` that was answered or has failed."""
+    def finish(self, kind: RequestKind, trip: int, *, moved: int = 0) -> None:
+        """Counts a request of the trip from `begin` that was answered or has failed, and the bytes that it moved."""
         with self._lock:
             self._counts[kind] += 1
             self._bytes += moved
             self._trips = max(self._trips, trip)
-            if self._record:
-                self.records.append(Request(kind, path, start, end, moved, trip))
         clock = current_clock()
         clock.depth = max(clock.depth, trip)
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Has `wake` called when the scan is cancelled; at once if it is already."""
         with self._lock:
-            if not self._cancelled:
+            if not self.cancelled:
                 self._wakers.add(wake)
                 return
         wake()
@@ -182,11 +151,6 @@ def current_clock() -> TripClock:
     return clock
 
 
-def join(clock: TripClock) -> None:
-    """Joins a forked clock into the current one."""
-    current_clock().join(clock)
-
-
 def run_in(clock: TripClock, work: Callable[[], T]) -> T:
     """Calls `work` with `clock` as the current one."""
     token = _current.set(clock)
@@ -206,27 +170,16 @@ class RequestGate:
     """Lets at most `limit` requests run at the same time."""
 
     def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._lock = threading.Lock()
-        self._limit = limit
         self._running = 0
         # In round-robin order: the scan in front is served next and goes to the back.
         self._waiting: dict[RequestLog, deque[_Turn]] = {}
 
-    @property
-    def limit(self) -> int:
-        """The most requests that run at the same time."""
-        return self._limit
-
-    @property
-    def waiting(self) -> int:
-        """The number of requests that wait for their turn."""
-        with self._lock:
-            return sum(len(turns) for turns in self._waiting.values())
-
     def resize(self, limit: int) -> None:
         """Changes the limit; requests that run already are not stopped."""
         with self._lock:
-            self._limit = limit
+            self.limit = limit
             self._admit()
 
     @contextmanager
@@ -236,48 +189,39 @@ class RequestGate:
         Raises:
             ScanCancelledError: The scan was cancelled before its turn came.
         """
-        self._enter(log)
+        turn = _Turn()
+        with self._lock:
+            self._waiting.setdefault(log, deque()).append(turn)
+            self._admit()
         try:
+            if not turn.granted:
+                self._wait(turn, log)
             yield
         finally:
-            self._leave()
+            self._leave(turn, log)
 
-    def _enter(self, log: RequestLog) -> None:
-        with self._lock:
-            if self._running < self._limit:
-                self._running += 1
-                return
-            turn = _Turn()
-            self._waiting.setdefault(log, deque()).append(turn)
+    def _wait(self, turn: _Turn, log: RequestLog) -> None:
         log.watch(turn.set)
-        served = False
         try:
             turn.wait()
-            served = not log.cancelled
         finally:
             log.unwatch(turn.set)
-            if not served:
-                self._abandon(log, turn)
-        if not served:
+        if log.cancelled:
             raise ScanCancelledError
 
-    def _leave(self) -> None:
+    def _leave(self, turn: _Turn, log: RequestLog) -> None:
         with self._lock:
-            self._running -= 1
-            self._admit()
-
-    def _abandon(self, log: RequestLog, turn: _Turn) -> None:
-        with self._lock:
-            if not turn.granted:
-                turns = self._waiting[log]
-                turns.remove(turn)
-                if not turns:
-                    del self._waiting[log]
+            if turn.granted:
+                self._running -= 1
+                self._admit()
                 return
-        self._leave()
+            turns = self._waiting[log]
+            turns.remove(turn)
+            if not turns:
+                del self._waiting[log]
 
     def _admit(self) -> None:
-        while self._running < self._limit and self._waiting:
+        while self._running < self.limit and self._waiting:
             log = next(iter(self._waiting))
             turns = self._waiting.pop(log)
             turn = turns.popleft()
@@ -295,15 +239,11 @@ class _Turn(threading.Event):
 
 
 _gates: dict[str, RequestGate] = {}
-_gates_lock = threading.Lock()
 
 
 def gate_for(account: str, limit: int, *, explicit: bool) -> RequestGate:
     """Returns the gate that all stores of an account share; only a new one takes a limit that is not `explicit`."""
-    with _gates_lock:
-        gate = _gates.get(account)
-        if gate is None:
-            gate = _gates[account] = RequestGate(limit)
-        elif explicit and gate.limit != limit:
-            gate.resize(limit)
-        return gate
+    gate = _gates.setdefault(account, RequestGate(limit))
+    if explicit:
+        gate.resize(limit)
+    return gate

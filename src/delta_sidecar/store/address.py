@@ -20,7 +20,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 from urllib.parse import unquote
 
 from delta_sidecar.errors import OptionError
@@ -72,6 +72,23 @@ def is_for_deltalake(address: str | os.PathLike[str]) -> bool:
     """True if an address has a scheme that deltalake knows and this library does not."""
     scheme, found, _ = str(address).partition("://")
     return bool(found) and (scheme.lower() in _OF_DELTALAKE or scheme.lower().startswith("opendal+"))
+
+
+class UnreachableStore:
+    """The store of a table that only deltalake can reach: every request is refused, with what to do instead."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        msg = (
+            f"{self.url} can be reached by deltalake alone. What goes through to it works: version, load_as_version, "
+            "delete, update, merge, optimize, vacuum, alter, restore, load_cdf, create_checkpoint and others; "
+            "as_deltalake() gives the table that reads there"
+        )
+        raise OptionError(msg)
 
 
 def settled(address: str | os.PathLike[str]) -> str | os.PathLike[str]:

@@ -13,6 +13,7 @@ import errno
 import itertools
 import mmap
 import os
+import shutil
 import stat
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _LARGE_READ = 128 << 10
 _ONE_CALL = 1 << 30
+_BLOCK = 8 << 20
 
 
 class LocalStore:
@@ -50,7 +52,6 @@ class LocalStore:
         self._log = log or RequestLog()
 
     def __repr__(self) -> str:
-        """Shows the path."""
         return f"LocalStore({self.url!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -73,7 +74,7 @@ class LocalStore:
                 data = self._read(file, path, 0, size if max_bytes is None else min(size, max_bytes))
                 moved = len(data)
         finally:
-            self._log.finish("get", path, trip, moved=moved, start=0, end=max_bytes)
+            self._log.finish("get", trip, moved=moved)
         return Fetched(data, size, _e_tag(status))
 
     def get_range(self, path: str, start: int, end: int) -> Buffer:
@@ -91,8 +92,7 @@ class LocalStore:
                 parts.extend(self._read(file, path, start, end) for start, end in ranges)
         finally:
             for number, (start, end) in enumerate(ranges):
-                moved = end - start if number < len(parts) else 0
-                self._log.finish("get", path, trip, moved=moved, start=start, end=end)
+                self._log.finish("get", trip, moved=end - start if number < len(parts) else 0)
         return parts
 
     def head(self, path: str) -> ObjectMeta:
@@ -120,7 +120,8 @@ class LocalStore:
             except OSError as error:
                 msg = f"cannot write {self.url}/{path}: the file to take it from cannot be read: {error.strerror}"
                 raise StorageError(msg) from error
-            return self._put(path, lambda file: _copy(origin, file), size, overwrite=overwrite)
+            # In blocks, for a copy by the system cannot be interrupted.
+            return self._put(path, lambda file: shutil.copyfileobj(origin, file, _BLOCK), size, overwrite=overwrite)
 
     def delete(self, path: str) -> None:
         """Deletes an object, if there is one; its folder stays."""
@@ -155,18 +156,15 @@ class LocalStore:
     def _open(self, path: str) -> Iterator[int]:
         try:
             file = os.open(self._file(path), os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            try:
+                yield file
+            finally:
+                os.close(file)
         except (OSError, ValueError) as error:
             raise self._explain(error, "read", path) from error
-        try:
-            yield file
-        finally:
-            os.close(file)
 
     def _read(self, file: int, path: str, start: int, end: int) -> Buffer:
-        try:
-            data = os.pread(file, end - start, start) if end - start < _LARGE_READ else _read_large(file, start, end)
-        except OSError as error:
-            raise self._explain(error, "read", path) from error
+        data = os.pread(file, end - start, start) if end - start < _LARGE_READ else _read_large(file, start, end)
         if len(data) < end - start:
             msg = f"cannot read bytes {start} to {end} of {self.url}/{path}: it ends at {start + len(data)}"
             raise ObjectTruncatedError(msg)
@@ -175,17 +173,10 @@ class LocalStore:
     def _pages(self, folder: str, after: str) -> Iterator[Page]:
         found = self._walk(folder, after)
         trip = 0
-        full = True
-        while full:
-            trip = self._log.begin(trip)
-            page: Page = []
-            try:
+        page: Page | None = None
+        while page is None or len(page) == PAGE_SIZE:
+            with self._request("list", folder, "list", previous=trip) as trip:
                 page = list(itertools.islice(found, PAGE_SIZE))
-            except OSError as error:
-                raise self._explain(error, "list", folder) from error
-            finally:
-                full = len(page) == PAGE_SIZE
-                self._log.finish("list", folder, trip)
             if page:
                 yield page
 
@@ -212,15 +203,15 @@ class LocalStore:
                     yield _meta(path, status)
 
     @contextlib.contextmanager
-    def _request(self, kind: RequestKind, path: str, doing: str, moved: int = 0) -> Iterator[None]:
-        trip = self._log.begin()
+    def _request(self, kind: RequestKind, path: str, doing: str, *, moved: int = 0, previous: int = 0) -> Iterator[int]:
+        trip = self._log.begin(previous)
         try:
-            yield
+            yield trip
         except (OSError, ValueError) as error:
             moved = 0
             raise self._explain(error, doing, path) from error
         finally:
-            self._log.finish(kind, path, trip, moved=moved)
+            self._log.finish(kind, trip, moved=moved)
 
     def _explain(self, error: OSError | ValueError, doing: str, path: str) -> StorageError:
         what = f"cannot {doing} {self.url}/{path}"
@@ -234,15 +225,6 @@ class LocalStore:
 
 # Drafts are never listed; a crash may leave one behind.
 _DRAFT = ".delta-sidecar-draft-"
-
-
-def _copy(source: BinaryIO, target: BinaryIO) -> None:
-    # In blocks of its own, for a copy by the system cannot be interrupted.
-    while block := source.read(_COPIED_AT_ONCE):
-        target.write(block)
-
-
-_COPIED_AT_ONCE = 8 << 20
 
 
 def _read_large(file: int, start: int, end: int) -> memoryview:

@@ -113,13 +113,11 @@ REQUEST_OPTIONS = with_prefix(
 
 
 def canonical(options: Mapping[str, str], known: Iterable[StorageOption]) -> dict[str, str]:
-    """Returns the options of a call by key; those of deltalake alone are left out.
+    """Returns the options of a call by key; empty ones and those of deltalake alone are left out.
 
     Raises:
         OptionError: A name is unknown, or two names of the same option have different values.
     """
-    if not options:
-        return {}
     keys = {name: option.key for option in known for name in (option.key, *option.names)}
     found: dict[str, str] = {}
     for name, value in options.items():
@@ -131,7 +129,7 @@ def canonical(options: Mapping[str, str], known: Iterable[StorageOption]) -> dic
         if found.setdefault(key, _text(value)) != _text(value):
             msg = f"the storage option {key!r} is given twice, with different values; leave {name!r} out"
             raise OptionError(msg)
-    return found
+    return {key: value for key, value in found.items() if value}
 
 
 def from_environment(environment: Mapping[str, str], known: Iterable[StorageOption]) -> dict[str, str]:
@@ -202,6 +200,11 @@ def read_flag(key: str, value: str) -> bool:
         return False
     msg = f"the storage option {key!r} must be true or false"
     raise OptionError(msg)
+
+
+def is_set(options: Mapping[str, str], key: str) -> bool:
+    """True if a source of options says yes to one; not saying anything is a no."""
+    return read_flag(key, options.get(key, "false"))
 
 
 def read_count(key: str, value: str, *, least: int = 0) -> int:

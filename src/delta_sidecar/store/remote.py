@@ -20,9 +20,8 @@ from delta_sidecar.errors import (
     ObjectTruncatedError,
     StorageError,
 )
-from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, TripClock, gate_for, join
-from delta_sidecar.store.client import ClientSpec, RequestLimit, client_for
-from delta_sidecar.store.failures import explain, is_interrupt
+from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, TripClock, current_clock, gate_for
+from delta_sidecar.store.client import ClientSpec, client_for, explain, is_interrupt
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
     Buffer,
@@ -68,30 +67,26 @@ _VERBS: dict[RequestKind, str] = {"get": "read", "list": "list", "head": "find",
 class RemoteStore:
     """A table's root folder behind obstore: `prefix` inside of the container that `spec` names."""
 
-    def __init__(
-        self, url: str, spec: ClientSpec, limit: RequestLimit, prefix: str, log: RequestLog | None = None
-    ) -> None:
+    def __init__(self, url: str, spec: ClientSpec, prefix: str, log: RequestLog | None = None) -> None:
         self.url = url
         self._spec = spec
-        self._limit = limit
         self._root = f"{prefix}/" if prefix else ""
         self._prefix = prefix
         self._log = log or RequestLog()
         self._client = client_for(spec)
-        self._gate = gate_for(spec.account, limit.value, explicit=limit.explicit)
+        self._gate = gate_for(spec.account, spec.limit, explicit=spec.is_limit_explicit)
         self._scrubber = spec.scrubber
 
     def __repr__(self) -> str:
-        """Shows the address alone."""
         return f"RemoteStore({self.url!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles what the store is made from; the copy counts its requests by itself."""
-        return RemoteStore, (self.url, self._spec, self._limit, self._prefix)
+        return RemoteStore, (self.url, self._spec, self._prefix)
 
     def bind(self, log: RequestLog) -> RemoteStore:
         """Returns a view of this store for one scan."""
-        return RemoteStore(self.url, self._spec, self._limit, self._prefix, log)
+        return RemoteStore(self.url, self._spec, self._prefix, log)
 
     def get(self, path: str, *, max_bytes: int | None = None) -> Fetched:
         """Reads an object, or its first `max_bytes`."""
@@ -181,11 +176,10 @@ class RemoteStore:
         keys = self._key(source), self._key(path)
 
         def copy() -> bool:
-            try:
+            with contextlib.suppress(NotSupportedError, NotImplementedError):
                 obstore.copy(self._client, *keys, overwrite=False)
-            except (NotSupportedError, NotImplementedError):
-                return False
-            return True
+                return True
+            return False
 
         return self._send("put", path, copy)
 
@@ -217,7 +211,7 @@ class RemoteStore:
             return list(pool.map(self._read_exactly, [path] * len(ranges), ranges, trips))
         finally:
             pool.shutdown(cancel_futures=True)
-            join(TripClock(trips[-1]))
+            current_clock().join(TripClock(trips[-1]))
 
     def _read_exactly(self, path: str, bounds: tuple[int, int], trip: int) -> Buffer:
         start, end = bounds
@@ -242,7 +236,7 @@ class RemoteStore:
             return Fetched(memoryview(answer.bytes()), answer.meta["size"], _unquoted(answer.meta["e_tag"]))
 
         for _ in range(_SHORT_BODY_TRIES):
-            fetched = self._send("get", path, fetch, trip=trip, start=start, end=end)
+            fetched = self._send("get", path, fetch, trip=trip)
             if len(fetched.data) == (fetched.size if end is None else min(end, fetched.size)) - start:
                 return fetched
             logger.debug("short answer for %s/%s: %d bytes", self.url, path, len(fetched.data))
@@ -252,8 +246,7 @@ class RemoteStore:
     def _pages(self, folder: str, after: str | None) -> Iterator[Page]:
         stream: Iterator[Sequence[Mapping[str, Any]]] | None = None
         trip = 0
-        seen = None if after is None else self._root + after
-        resumed = ""
+        start = seen = None if after is None else self._root + after
         tries = _LISTING_TRIES
 
         def following() -> Sequence[Mapping[str, Any]]:
@@ -262,7 +255,7 @@ class RemoteStore:
                 # The folder's own `/` is left out: obstore's prefixes are folders anyway.
                 folder_key = (self._root + folder).removesuffix("/") or None
                 page_size = _PAGE_SIZES.get(self._spec.kind, PAGE_SIZE)
-                stream = iter(obstore.list(self._client, prefix=folder_key, offset=seen, chunk_size=page_size))
+                stream = iter(obstore.list(self._client, prefix=folder_key, offset=start, chunk_size=page_size))
             return next(stream, [])
 
         while True:
@@ -276,20 +269,18 @@ class RemoteStore:
                 tries -= 1
                 if not tries:
                     raise
-                stream, resumed = None, seen or ""
+                stream, start = None, seen
                 continue
             if not page:
                 return
-            paths = [raw["path"] for raw in page]
+            keys = [raw["path"] for raw in page]
             # A listing that breaks off goes on after the last path. Out of order there is none, and the failure stands.
-            tries = tries if paths == sorted(paths) and paths[0] > (seen or "") else 1
-            seen = max(paths)
+            tries = tries if keys == sorted(keys) and keys[0] > (seen or "") else 1
+            seen = max(keys)
             shown = [
-                _meta(path, raw)
-                for raw in page
-                if (path := raw["path"].removeprefix(self._root)) > (after or "")
-                and raw["path"] > resumed
-                and not is_folder_marker(path, raw["size"])
+                _meta(key.removeprefix(self._root), raw)
+                for key, raw in zip(keys, page, strict=True)
+                if key > (start or "") and not is_folder_marker(key, raw["size"])
             ]
             if shown:
                 yield shown
@@ -301,8 +292,6 @@ class RemoteStore:
         action: Callable[[], T],
         *,
         trip: int | None = None,
-        start: int | None = None,
-        end: int | None = None,
         moved: int = 0,
         first: bool = True,
     ) -> T:
@@ -319,16 +308,14 @@ class RemoteStore:
             except (BaseError, OSError, ValueError) as error:
                 if is_interrupt(error):
                     raise KeyboardInterrupt from None
-                where = f"{self.url}/{path}"
-                failure = explain(
-                    error, doing=_VERBS[kind], where=where, scrubber=self._scrubber, identity=self._spec.identity
-                )
+                what = f"cannot {_VERBS[kind]} {self.url}/{path}"
+                failure = explain(error, what, self._scrubber, self._spec.identity)
                 moved = 0
             else:
                 return value
             finally:
                 if sent:
-                    self._log.finish(kind, path, trip, moved=moved, start=start, end=end)
+                    self._log.finish(kind, trip, moved=moved)
         raise failure
 
 

@@ -24,8 +24,7 @@ from delta_sidecar.rows.columns import as_declared
 from delta_sidecar.rows.count import count_rows
 from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.store import open_store
-from delta_sidecar.store.address import is_for_deltalake, settled
-from delta_sidecar.store.failures import UnreachableStore
+from delta_sidecar.store.address import UnreachableStore, is_for_deltalake, settled
 from delta_sidecar.store.redaction import redact_address
 from delta_sidecar.table import files as listing
 from delta_sidecar.table.facts import ProtocolVersions, TableMetadata, schema_of

@@ -16,6 +16,15 @@ Providers are values: equal ones share a client, and they pickle with the stores
 """
 
 
+Pairs: TypeAlias = "tuple[tuple[str, Any], ...]"
+"""Values by name, in a form that has a hash."""
+
+
+def pairs(values: Mapping[str, Any]) -> Pairs:
+    """Returns values by name as pairs, without those that are None."""
+    return tuple(sorted((name, value) for name, value in values.items() if value is not None))
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The identity that a client claims, for the messages of failures."""

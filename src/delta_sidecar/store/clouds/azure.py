@@ -15,18 +15,19 @@ import logging
 import pickle
 import re
 import threading
+from collections import ChainMap
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from delta_sidecar.errors import AuthenticationError, OptionError, to_install
-from delta_sidecar.store.clouds import ENVIRONMENT, OPTIONS, CloudAccess, CredentialProvider, Identity
+from delta_sidecar.store.clouds import ENVIRONMENT, OPTIONS, CloudAccess, CredentialProvider, Identity, Pairs, pairs
 from delta_sidecar.store.interface import TokenCredential
-from delta_sidecar.store.options import flag, read_endpoint, read_flag, secret, text, with_prefix
+from delta_sidecar.store.options import flag, is_set, read_endpoint, secret, text, with_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from delta_sidecar.store.address import Address
 
@@ -115,9 +116,8 @@ def azure_access(
         AuthenticationError: There are no credentials, and without azure-identity nothing else to look for.
     """
     named = {"account_name": address.account, "endpoint": address.endpoint, "sas_key": address.sas}
-    in_address = {key: value for key, value in named.items() if value is not None}
-    sources = [_expanded(call), in_address, _expanded(environment)]
-    account = _first(sources, "account_name")
+    sources = [_expanded(source) for source in (call, named, environment)]
+    account = ChainMap(*sources).get("account_name")
     if account is None:
         msg = (
             f"{address.url} does not say which Azure account it is in: set the storage option 'account_name' "
@@ -126,7 +126,9 @@ def azure_access(
         )
         raise OptionError(msg)
     sources = [source if source.get("account_name", account) == account else {} for source in sources]
-    endpoint = _endpoint(sources, account)
+    options = ChainMap(*sources)
+    suffix = "fabric.microsoft.com" if is_set(options, "use_fabric_endpoint") else "core.windows.net"
+    endpoint = read_endpoint("endpoint", options.get("endpoint", f"https://{account}.blob.{suffix}"))
     config = {
         "account_name": account,
         "endpoint": endpoint,
@@ -135,7 +137,7 @@ def azure_access(
         "skip_signature": "false",
         "credential_type": "auto",
     }
-    config |= {key: value for key in _DESCRIPTIONS if (value := _first(sources, key)) is not None}
+    config |= {key: options[key] for key in _DESCRIPTIONS if key in options}
     if "authority_host" in config:
         config["authority_host"] = config["authority_host"].rstrip("/")
     if credential is not None:
@@ -183,28 +185,16 @@ _LOOKED_FOR = (
 )
 
 
-def _expanded(options: Mapping[str, str]) -> dict[str, str]:
+def _expanded(options: Mapping[str, str | None]) -> dict[str, str]:
     """Returns a source's options with its connection string and emulator switch spelled out below them."""
     source = {key: value for key, value in options.items() if value}
     if "connection_string" in source:
         source = parse_connection_string(source.pop("connection_string")) | source
-    if read_flag("use_emulator", source.pop("use_emulator", "false")):
+    if is_set(source, "use_emulator"):
         source = EMULATOR | source
     if "sas_key" in source:
         source["sas_key"] = source["sas_key"].removeprefix("?")
     return source
-
-
-def _first(sources: list[dict[str, str]], key: str) -> str | None:
-    return next((source[key] for source in sources if key in source), None)
-
-
-def _endpoint(sources: list[dict[str, str]], account: str) -> str:
-    endpoint = _first(sources, "endpoint")
-    if endpoint is not None:
-        return read_endpoint("endpoint", endpoint)
-    fabric = read_flag("use_fabric_endpoint", _first(sources, "use_fabric_endpoint") or "false")
-    return f"https://{account}.blob.{'fabric.microsoft.com' if fabric else 'core.windows.net'}"
 
 
 def _handed_over(credential: object, call: Mapping[str, str]) -> tuple[Identity, CredentialProvider]:
@@ -231,15 +221,14 @@ def _credentials(
     for source, origin in zip(sources, (OPTIONS, "from the address", ENVIRONMENT), strict=True):
         if chosen == "auto":
             chosen = source.get("credential_type", "auto").lower()
-        if read_flag("skip_signature", source.get("skip_signature", "false")):
+        if is_set(source, "skip_signature"):
             config["skip_signature"] = "true"
             hint = "The container is not public: give credentials"
             return Identity("no credentials, for 'skip_signature' is set", hint), None
         for key, kind, what in _VALUES:
             if key in source and chosen in {"auto", kind}:
                 return Identity(f"{what} {origin}", _HINTS.get(kind, _ROLE)), _use_value(config, source, key, kind)
-        cli = chosen == "azure_cli" or read_flag("use_azure_cli", source.get("use_azure_cli", "false"))
-        if cli and chosen in {"auto", "azure_cli"}:
+        if chosen == "azure_cli" or (is_set(source, "use_azure_cli") and chosen == "auto"):
             config |= {"use_azure_cli": "true", "credential_type": "azure_cli"}
             return Identity("the login of the Azure CLI", f"Log in with 'az login'. {_ROLE}"), None
         if chosen == "managed_identity" or (chosen == "auto" and any(key in source for key in _OF_MACHINES)):
@@ -268,7 +257,7 @@ def _use_value(config: dict[str, str], source: dict[str, str], key: str, kind: s
             "password": source.get("client_certificate_password"),
             "tenant_id": config["tenant_id"],
         }
-        return IdentityTokens("client_certificate", _pairs(arguments))
+        return IdentityTokens("CertificateCredential", pairs(arguments))
     config |= {key: source[key], "credential_type": kind}
     return None
 
@@ -289,7 +278,7 @@ def _login(config: dict[str, str], chosen: str, address: Address) -> tuple[Ident
             "workload_identity_tenant_id": config.get("tenant_id"),
         }
         found = Identity(f"azure-identity's DefaultAzureCredential{why}", hint)
-        return found, IdentityTokens("default", _pairs(arguments))
+        return found, IdentityTokens("DefaultAzureCredential", pairs(arguments))
     if chosen == "default":
         msg = f"the storage option 'credential_type' is 'default', which needs azure-identity: {_INSTALL}"
         raise OptionError(msg)
@@ -378,8 +367,6 @@ _INSTALL = to_install("azure")
 # In every Azure cloud and for OneLake.
 _STORAGE_SCOPE = "https://storage.azure.com/.default"
 
-_Pairs = tuple[tuple[str, str], ...]
-
 
 class NoTokenError(Exception):
     """A credential gave no token. It travels through the client as text and becomes an `AuthenticationError`."""
@@ -392,14 +379,12 @@ class IdentityTokens:
     Equal ones share one credential, and with it the tokens that it keeps.
     """
 
-    kind: str  # default or client_certificate
-    arguments: _Pairs = field(default=(), repr=False)  # of the credential, by name
+    name: str  # of the credential's class
+    arguments: Pairs = field(default=(), repr=False)
 
     def __call__(self) -> dict[str, Any]:
         """Returns a token."""
-        with _making:
-            credential = _credential(self.kind, self.arguments)
-        return ask_for_token(credential)
+        return _token(self.name, lambda: _credential(self.name, self.arguments))
 
 
 class CredentialTokens:
@@ -420,12 +405,7 @@ class CredentialTokens:
     def __hash__(self) -> int:
         return hash((id(self.credential), self.tenant))
 
-    def __repr__(self) -> str:
-        """Shows the kind of credential alone."""
-        return f"CredentialTokens({type(self.credential).__name__})"
-
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the credential, if it can be pickled."""
         # The object's own code may raise anything, with a secret in it.
         with contextlib.suppress(Exception):
             pickle.dumps(self.credential)
@@ -438,7 +418,7 @@ class CredentialTokens:
 
     def __call__(self) -> dict[str, Any]:
         """Returns a token."""
-        return ask_for_token(self.credential, self.tenant)
+        return _token(type(self.credential).__name__, lambda: self.credential, self.tenant)
 
 
 def is_installed() -> bool:
@@ -449,15 +429,10 @@ def is_installed() -> bool:
         return False
 
 
-def ask_for_token(credential: TokenCredential, tenant: str | None = None) -> dict[str, Any]:
-    """Asks for a token, in obstore's form.
-
-    Raises:
-        NoTokenError: There is none. Its text names the credential or, where it is a chain, each one in it.
-    """
-    name = type(credential).__name__
+def _token(name: str, credential: Callable[[], TokenCredential], tenant: str | None = None) -> dict[str, Any]:
+    """Asks for a token, in obstore's form, or raises `NoTokenError` that names each credential that gave none."""
     try:
-        token = credential.get_token(_STORAGE_SCOPE, **({} if tenant is None else {"tenant_id": tenant}))
+        token = credential().get_token(_STORAGE_SCOPE, **({} if tenant is None else {"tenant_id": tenant}))
         value, until = token.token, dt.datetime.fromtimestamp(token.expires_on, dt.UTC)
     except Exception as error:  # noqa: BLE001 - the object is anybody's
         why = _describe(name, error)
@@ -468,28 +443,23 @@ def ask_for_token(credential: TokenCredential, tenant: str | None = None) -> dic
     raise NoTokenError(why)
 
 
+def _credential(name: str, arguments: Pairs) -> TokenCredential:
+    # One at a time, or two clients that ask at once have one each.
+    with _making:
+        return _make_credential(name, arguments)
+
+
 _making = threading.Lock()
 
 
 @lru_cache(maxsize=64)
-def _credential(kind: str, arguments: _Pairs) -> TokenCredential:
-    from azure.identity import CertificateCredential, DefaultAzureCredential
+def _make_credential(name: str, arguments: Pairs) -> TokenCredential:
+    import azure.identity
 
     # It warns of what is raised anyway, and without a handler the warning goes to the user's terminal.
     logging.getLogger("azure.identity").addHandler(logging.NullHandler())
-    named: dict[str, Any] = dict(arguments)
-    make: Any = DefaultAzureCredential if kind == "default" else CertificateCredential
-    try:
-        made: TokenCredential = make(**named)
-    except (OSError, ValueError, TypeError) as error:
-        why = _describe(make.__name__, error)
-    else:
-        return made
-    raise NoTokenError(why)
-
-
-def _pairs(named: Mapping[str, str | None]) -> _Pairs:
-    return tuple(sorted((name, value) for name, value in named.items() if value is not None))
+    made: TokenCredential = getattr(azure.identity, name)(**dict(arguments))
+    return made
 
 
 def _describe(name: str, error: Exception) -> str:

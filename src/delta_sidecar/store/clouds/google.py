@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.store.clouds import ENVIRONMENT, OPTIONS, CloudAccess, Identity
-from delta_sidecar.store.options import flag, read_endpoint, read_flag, secret, text, with_prefix
+from delta_sidecar.store.options import flag, is_set, read_endpoint, secret, text, with_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ GOOGLE_OPTIONS = with_prefix(
 
 def google_access(call: Mapping[str, str], environment: Mapping[str, str]) -> CloudAccess:
     """Reads the options of the call and of the environment, by key, for Google Cloud."""
-    endpoint = call.get("base_url") or environment.get("base_url") or ""
+    endpoint = call.get("base_url") or environment.get("base_url", "")
     # Set in any case, or the client looks for it in the environment by itself.
     config = {"skip_signature": "false"}
     if endpoint:
@@ -61,25 +61,20 @@ _GIVE = (
 
 def _credentials(config: dict[str, str], call: Mapping[str, str], environment: Mapping[str, str]) -> Identity:
     for source, origin in ((call, OPTIONS), (environment, ENVIRONMENT)):
-        if read_flag("skip_signature", source.get("skip_signature", "false")):
+        if is_set(source, "skip_signature"):
             config["skip_signature"] = "true"
             return Identity("no credentials, for 'skip_signature' is set", f"The bucket is not public. {_GIVE}")
-        found = {key: source[key] for key in _KINDS if source.get(key)}
+        found = {key: source[key] for key in _KINDS if key in source}
         if found:
-            if source is call:
-                _refuse_conflict(found, environment)
+            for key in ("bearer_token", "service_account", "service_account_key"):
+                # A client reads it by itself, and prefers it.
+                if key in environment and key not in found:
+                    msg = (
+                        f"the storage option {next(iter(found))!r} and the environment variable GOOGLE_{key.upper()} "
+                        "are both set, and object_store prefers the latter: unset it"
+                    )
+                    raise OptionError(msg)
             config |= found
             return Identity(f"{_KINDS[next(iter(found))]} {origin}", _ROLE)
     tried = "application default credentials, and this machine's service account, for no credentials were given"
     return Identity(tried, _GIVE)
-
-
-def _refuse_conflict(found: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Refuses what the environment would overrule: a client reads it by itself, and prefers these."""
-    for key in ("bearer_token", "service_account", "service_account_key"):
-        if environment.get(key) and key not in found:
-            msg = (
-                f"the storage option {next(iter(found))!r} and the environment variable GOOGLE_{key.upper()} are both "
-                "set, and object_store prefers the latter: unset it"
-            )
-            raise OptionError(msg)

@@ -7,12 +7,12 @@ for its instance's role. Profiles in files are not read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.errors import AuthenticationError, OptionError
 from delta_sidecar.store.clouds import ENVIRONMENT, OPTIONS, CloudAccess, Identity
-from delta_sidecar.store.options import flag, read_endpoint, read_flag, secret, text, with_prefix
+from delta_sidecar.store.options import flag, is_set, read_endpoint, secret, text, with_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,18 +84,19 @@ def s3_access(call: Mapping[str, str], environment: Mapping[str, str], unread: I
         AuthenticationError: There are no credentials but those that deltalake alone can use.
         OptionError: A value is not valid, or half of an access key is missing.
     """
-    both = {**environment, **{key: value for key, value in call.items() if value}}
-    config = {key: value for key, value in both.items() if key not in _OF_CREDENTIALS}
-    for option in S3_OPTIONS:
-        if option.type == "flag" and option.key in config:
-            config[option.key] = str(read_flag(option.key, config[option.key])).lower()
+    both = {**environment, **call}
+    config = {
+        option.key: str(option.read(both[option.key])).lower() if option.type == "flag" else both[option.key]
+        for option in S3_OPTIONS
+        if option.key in both and option.key not in _OF_CREDENTIALS
+    }
     endpoint = config.pop("endpoint", "")
     if endpoint:
         # The most specific name, or the environment's stands above it.
         endpoint = config["aws_endpoint_url_s3"] = read_endpoint("endpoint", endpoint)
     identity, key = _credentials(config, call, environment, unread)
-    secrets = (key.access_key_id, key.secret_access_key, key.session_token) if key else ()
-    return CloudAccess(config, endpoint, identity, key, frozenset(filter(None, secrets)))
+    secrets = filter(None, astuple(key)) if key else ()
+    return CloudAccess(config, endpoint, identity, key, frozenset(secrets))
 
 
 _KEY = ("access_key_id", "secret_access_key", "session_token")
@@ -124,16 +125,21 @@ def _credentials(
     # Set in any case, or the client looks for it in the environment by itself.
     config["skip_signature"] = "false"
     for source, origin in ((call, OPTIONS), (environment, ENVIRONMENT)):
-        if read_flag("skip_signature", source.get("skip_signature", "false")):
+        if is_set(source, "skip_signature"):
             config["skip_signature"] = "true"
             return Identity("no credentials, for 'skip_signature' is set", f"The bucket is not public. {_GIVE}"), None
-        if any(source.get(name) for name in _KEY):
+        if any(name in source for name in _KEY):
             return Identity(f"the access key {origin}", f"Check the key and its region. {_POLICY}"), _access_key(source)
         for what, names in _MACHINES.items():
-            if any(source.get(name) for name in names if name in _POINTERS):
-                if source is call:
-                    _refuse_key(what, environment)
-                config |= {name: source[name] for name in names if source.get(name)}
+            if any(name in source for name in names if name in _POINTERS):
+                # A client reads a key in the environment by itself, and prefers it.
+                if "access_key_id" in environment or "secret_access_key" in environment:
+                    msg = (
+                        f"the storage options name {what}, and an access key is in the environment, which "
+                        "object_store prefers: unset AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                    )
+                    raise OptionError(msg)
+                config |= {name: source[name] for name in names if name in source}
                 return Identity(f"{what} {origin}", _POLICY), None
     if unused := ", ".join(unread):
         msg = f"{unused}: profiles and roles are for the calls that deltalake does, reads need credentials too. {_GIVE}"
@@ -142,19 +148,8 @@ def _credentials(
 
 
 def _access_key(source: Mapping[str, str]) -> AccessKey:
-    key_id, secret, token = (source.get(name) or None for name in _KEY)
-    if not key_id or not secret:
-        missing = "access_key_id" if not key_id else "secret_access_key"
-        msg = f"the storage option {missing!r} is missing: an access key is an id and a secret"
-        raise OptionError(msg)
-    return AccessKey(key_id, secret, token)
-
-
-def _refuse_key(what: str, environment: Mapping[str, str]) -> None:
-    """Refuses a key in the environment: a client reads it by itself, and prefers it."""
-    if environment.get("access_key_id") or environment.get("secret_access_key"):
-        msg = (
-            f"the storage options name {what}, and an access key is in the environment, which object_store "
-            "prefers: unset AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
-        raise OptionError(msg)
+    for missing in ("access_key_id", "secret_access_key"):
+        if missing not in source:
+            msg = f"the storage option {missing!r} is missing: an access key is an id and a secret"
+            raise OptionError(msg)
+    return AccessKey(**{name: source[name] for name in _KEY if name in source})
