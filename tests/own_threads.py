@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.wrapped_stores import RecordingStore
+    from delta_sidecar.store.testing import RecordingStore
 
 PATIENCE = 60
 """Seconds after which a test that hangs fails instead."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.builder import TableBuilder, add
-from tests.wrapped_stores import Attempt, Fail, FaultStore, RecordingStore
 
 import delta_sidecar.events
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, ScanClosedError, StorageError
@@ -31,6 +30,7 @@ from delta_sidecar.events import (
     ScanEnded,
 )
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,12 +12,12 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from tests.builder import TableBuilder, add, remove
-from tests.wrapped_stores import Fail, FaultStore
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError, StorageError
 from delta_sidecar.events import BaseChosen, Events, FallbackTriggered, FirstFileFound, ScanEnded
 from delta_sidecar.otel import OpenTelemetryListener
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import Fail, FaultStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,6 @@ import pytest
 from tests.build.checked import hours
 from tests.build.reading_back import read_back, scanned_files
 from tests.builder import TableBuilder, add
-from tests.wrapped_stores import Fail, FaultStore, RecordingStore
 
 from delta_sidecar import LazyDeltaScanner
 from delta_sidecar.build import build as assembling
@@ -18,13 +17,13 @@ from delta_sidecar.build.publish import Levels
 from delta_sidecar.build.sort import SortMemoryError
 from delta_sidecar.errors import DeltaSidecarError, StorageError, TemporaryFileError
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.wrapped_stores import Attempt
-
     from delta_sidecar.build import BuildSummary
+    from delta_sidecar.store.testing import Attempt
 
 SMALL: dict[str, Any] = {"threads": 1, "rows_per_group": 4}
 TWO_LEVELS: dict[str, Any] = SMALL | {"levels": Levels(most_row_groups=2, groups_per_segment=3)}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tests.builder import TableBuilder, add
 from tests.own_threads import PATIENCE
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar.connect import tables
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.table import DeltaTable
 from delta_sidecar.table import pinned as handle
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
-    from tests.wrapped_stores import Attempt
+
+    from delta_sidecar.store.testing import Attempt
 
 
 def leading_to_all_addresses(

@@ -25,7 +25,6 @@ from deltalake import write_deltalake
 from tests.builder import TableBuilder, add, protocol
 from tests.own_threads import PATIENCE
 from tests.small_files import small_files
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.connect.polars import _opened, scan_delta
@@ -37,10 +36,12 @@ from delta_sidecar.errors import (
     VersionNotFoundError,
 )
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from polars._typing import EngineType
-    from tests.wrapped_stores import Attempt
+
+    from delta_sidecar.store.testing import Attempt
 
 ENGINES: list[EngineType] = ["in-memory", "streaming"]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "polars_query.py"

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 from tests.small_files import FILES_AN_HOUR, START, hour_name, small_files
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.connect.polars import scan_delta
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from polars._typing import EngineType
-    from tests.wrapped_stores import Attempt
+
+    from delta_sidecar.store.testing import Attempt
 
 FILES = 10_000
 ROWS = 20

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from tests.own_threads import PATIENCE, forget
 from tests.small_files import FILES_AN_HOUR, hour_name, small_files
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     import pytest
-    from tests.wrapped_stores import Attempt
 
     from delta_sidecar.events import Event
+    from delta_sidecar.store.testing import Attempt
 
 FILES = 10_000
 ROWS = 20

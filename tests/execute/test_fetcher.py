@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.recorded_log import RecordedLog
-from tests.wrapped_stores import Fail, FaultStore, RecordingStore
 
 from delta_sidecar.errors import ObjectNotFoundError, StorageError
 from delta_sidecar.execute import fetch as module
 from delta_sidecar.execute.fetch import Fetcher, Work
 from delta_sidecar.store import RequestLog, open_store
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.wrapped_stores import Attempt
-
     from delta_sidecar.store import Store
+    from delta_sidecar.store.testing import Attempt
 
     WorkWith = Callable[..., Work]
 

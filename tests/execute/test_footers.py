@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar.errors import ObjectNotFoundError, UnreadableFileError
 from delta_sidecar.execute import LocalExecutor
@@ -26,6 +25,7 @@ from delta_sidecar.plan import (
     ScanParquet,
 )
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.wrapped_stores import Fail, FaultStore, RecordingStore
 
 from delta_sidecar.errors import ObjectNotFoundError, StorageError, UnreadableFileError
 from delta_sidecar.execute import LocalExecutor
@@ -33,6 +32,7 @@ from delta_sidecar.plan import (
     ScanParquet,
 )
 from delta_sidecar.store import RequestLog, open_store
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

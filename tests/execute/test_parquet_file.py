@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.execute.choosing import chosen
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute.parquet import file as parquet_file
@@ -24,6 +23,7 @@ from delta_sidecar.execute.parquet.pages import PageHeader, TruncatedThriftError
 from delta_sidecar.execute.parquet.select import SelectedRows
 from delta_sidecar.plan import FileRef, ScanParquet, Substitute
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

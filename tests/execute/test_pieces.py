@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import UnreadableFileError
@@ -31,6 +30,7 @@ from delta_sidecar.plan import (
 )
 from delta_sidecar.sidecar.pieces import encode_piece, piece_footer, read_piece_footer
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar.execute.parquet.sparse import SparseFile, Window
 from delta_sidecar.store import TripClock, open_store, run_in
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

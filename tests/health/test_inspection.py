@@ -12,7 +12,6 @@ from tests.builder.strategies import History, histories
 from tests.scan.effort import examples
 from tests.scan.expected import built
 from tests.scan.reading import scan
-from tests.wrapped_stores import Fail, FaultStore, RecordingStore
 
 from delta_sidecar import (
     AuthenticationError,
@@ -26,6 +25,7 @@ from delta_sidecar.health import TableReport, inspect_table
 from delta_sidecar.health import findings as rules
 from delta_sidecar.replay.estimate import Range
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:

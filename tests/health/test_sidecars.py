@@ -24,7 +24,6 @@ from tests.scan.sidecar_tables import (
     spoil,
     with_sidecar,
 )
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar.build.publish import Levels
 from delta_sidecar.health import TableReport, inspect_table
@@ -32,6 +31,7 @@ from delta_sidecar.health import findings as sidecar_findings
 from delta_sidecar.replay.estimate import Range
 from delta_sidecar.sidecar import names as listed_sidecars
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

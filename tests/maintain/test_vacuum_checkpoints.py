@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.builder import TableBuilder, add
 from tests.maintain.cleaning import clean, deleted, pair
-from tests.wrapped_stores import Attempt, RecordingStore
 
 from delta_sidecar.maintain.vacuum import vacuum_sidecars
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import Attempt, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.scan.reading import agrees_with_model
-from tests.wrapped_stores import Attempt, Fail, FaultStore, RecordingStore
 
 from delta_sidecar import StorageError
 from delta_sidecar.maintain.vacuum import vacuum_sidecars
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

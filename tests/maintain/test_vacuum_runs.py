@@ -13,7 +13,6 @@ import pytest
 from tests.builder import TableBuilder, add, protocol
 from tests.maintain.cleaning import LOG, deleted, pair, unknown
 from tests.scan.reading import agrees_with_model
-from tests.wrapped_stores import Attempt, Fail, FaultStore, RecordingStore
 
 from delta_sidecar import (
     DeltaSidecarError,
@@ -25,6 +24,7 @@ from delta_sidecar import (
 from delta_sidecar.events import Event, VacuumEnded
 from delta_sidecar.maintain.vacuum import vacuum_sidecars
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from tests.azurite import Azurite

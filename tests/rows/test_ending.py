@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.wrapped_stores import Attempt, RecordingStore
-
     from delta_sidecar import RowStream
+    from delta_sidecar.store.testing import Attempt, RecordingStore
 
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")

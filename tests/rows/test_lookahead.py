@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.wrapped_stores import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 
 def test_all_rows_come(root: Path) -> None:

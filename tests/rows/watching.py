@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from tests.own_threads import PATIENCE
 from tests.small_files import FILES_AN_HOUR, small_files
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import Any
 
-    from tests.wrapped_stores import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 FILES, ROWS = 30 * FILES_AN_HOUR, 20
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.wrapped_stores import Attempt, RecordingStore
+    from delta_sidecar.store.testing import Attempt, RecordingStore
 
 
 def checkpoint_reads(store: RecordingStore) -> list[Attempt]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.scan.large_tables import append, large_table
 from tests.scan.reading import store_of
-from tests.wrapped_stores import RecordingStore
+
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from tests.builder import TableBuilder

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 from hypothesis import event
 from hypothesis import strategies as st
-from tests.wrapped_stores import Fail, Truncate
 
 from delta_sidecar import ObjectNotFoundError
 from delta_sidecar.log.names import commit_path
+from delta_sidecar.store.testing import Fail, Truncate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,11 +16,11 @@ from tests.builder import TableBuilder, add
 from tests.own_threads import PATIENCE, are_at_rest, own_threads
 from tests.scan.large_tables import FILES, append, wide_stats
 from tests.scan.reading import STRATEGIES, scan, scanner, store_of
-from tests.wrapped_stores import Attempt, Fail, FaultStore, RecordingStore
 
 from delta_sidecar import LogCorruptionError, OptionError, ScanClosedError, StorageError
 from delta_sidecar.scan.stream import AsyncStream, BatchStream
 from delta_sidecar.store import RequestLog
+from delta_sidecar.store.testing import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -11,9 +11,9 @@ from tests.builder import TableBuilder, add, metadata, protocol
 from tests.scan.byte_ranges import checkpoint_reads, chunk_ranges, footer_start, touches
 from tests.scan.large_tables import DAYS, FILES, GROUP, append, large_table
 from tests.scan.reading import scan, scanner, store_of
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, OptionError, TableNotFoundError
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from tests.builder import TableBuilder, add
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, PageTokenExpiredError
 from delta_sidecar.store import RequestLog, Store, open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.wrapped_stores import Attempt
+    from delta_sidecar.store.testing import Attempt
 
 PATIENCE = 60
 

@@ -12,9 +12,9 @@ import pytest
 from tests.builder import TableBuilder, add, remove, txn
 from tests.scan.reading import STRATEGIES, agrees_with_model, scan, store_of
 from tests.scan.small_history import KINDS, V2, fails_without_seeming_complete
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import CorruptCheckpointError, LazyDeltaScanner, LazyScanConfig
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,10 +12,10 @@ import pytest
 from tests.builder import TableBuilder, add, remove
 from tests.scan.reading import STRATEGIES, agrees_with_model, keys_of, scan, scanner, store_of
 from tests.scan.small_history import KINDS, V2, fails_without_seeming_complete, history
-from tests.wrapped_stores import Fail, FaultStore, RecordingStore
 
 from delta_sidecar import CorruptCheckpointError, DeltaSidecarError
 from delta_sidecar.log.names import commit_path
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

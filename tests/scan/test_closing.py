@@ -10,9 +10,9 @@ import pytest
 from tests.builder import TableBuilder, add
 from tests.own_threads import PATIENCE, await_threads, own_threads
 from tests.scan.reading import scanner, store_of
-from tests.wrapped_stores import Attempt, Fail, FaultStore, RecordingStore
 
 from delta_sidecar import ScanClosedError, StorageError
+from delta_sidecar.store.testing import Attempt, Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

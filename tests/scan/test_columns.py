@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, LogCorruptionError, OptionError
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.scan.files import delta_files
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:

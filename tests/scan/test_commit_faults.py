@@ -8,7 +8,6 @@ import pytest
 from tests.builder import TableBuilder, add
 from tests.scan.reading import STRATEGIES, agrees_with_model, keys_of, scan, scanner, store_of
 from tests.scan.small_history import FIRST, LAST, fails_without_seeming_complete, history
-from tests.wrapped_stores import Fail, FaultStore, RecordingStore, StoreWrapper
 
 from delta_sidecar import (
     CorruptCommitError,
@@ -18,6 +17,7 @@ from delta_sidecar import (
     StorageError,
 )
 from delta_sidecar.log.names import commit_path
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore, StoreWrapper
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,10 @@ from tests.own_threads import PATIENCE, await_threads, own_threads, settled
 from tests.scan.byte_ranges import checkpoint_reads, chunk_ranges, footer_start, touches
 from tests.scan.large_tables import FILES, append, wide_stats
 from tests.scan.reading import STRATEGIES, scan, scanner, store_of
-from tests.wrapped_stores import Attempt, RecordingStore
 
 from delta_sidecar import DeltaFile, LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.log.names import commit_path
+from delta_sidecar.store.testing import Attempt, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

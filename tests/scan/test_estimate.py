@@ -17,7 +17,6 @@ from tests.builder.strategies import History, histories, predicates
 from tests.scan.effort import examples
 from tests.scan.expected import built
 from tests.scan.reading import key_of, scan, scanner, store_of
-from tests.wrapped_stores import Fail, FaultStore, RecordingStore
 
 from delta_sidecar import CorruptCommitError, PageTokenExpiredError, RetentionGuardError, ScanEstimate, StorageError
 from delta_sidecar.execute import LocalExecutor
@@ -28,6 +27,7 @@ from delta_sidecar.replay.estimate import Range
 from delta_sidecar.replay.estimate import estimate as estimating
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,8 @@ from tests.builder.strategies import History, histories, predicates
 from tests.scan.effort import examples
 from tests.scan.expected import built
 from tests.scan.reading import STRATEGIES, scan, scanner, store_of
-from tests.wrapped_stores import RecordingStore
+
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ import pytest
 from tests.builder import TableBuilder, add
 from tests.scan.reading import STRATEGIES, agrees_with_model, keys_of, scan, scanner, store_of
 from tests.scan.small_history import FIRST, LAST, fails_without_seeming_complete, history
-from tests.wrapped_stores import EmptyAfterOffset, FaultStore, Hide, IgnoreOffset, RecordingStore
 
 from delta_sidecar import MissingCommitError, TableNotFoundError, VersionNotFoundError
+from delta_sidecar.store.testing import EmptyAfterOffset, FaultStore, Hide, IgnoreOffset, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,12 +22,12 @@ from tests.scan.expected import built
 from tests.scan.paged import HOUR, hours, pages
 from tests.scan.reading import STRATEGIES, key_of, keys_of, scan, scanner, store_of
 from tests.scan.sizes import SIZES
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import LazyScanConfig, OptionError, PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
 from delta_sidecar.scan import scanner as scanner_module
 from delta_sidecar.scan.pages import Cursor, Position
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

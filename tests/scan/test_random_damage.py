@@ -16,10 +16,10 @@ from tests.scan.effort import examples
 from tests.scan.expected import built, by_key, contents, forms_of, shallow, shallow_model
 from tests.scan.flaky_server import FlakyServer
 from tests.scan.reading import STRATEGIES, keys_of, scan, scanner, store_of
-from tests.wrapped_stores import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset
 
 from delta_sidecar import DeltaFile, DeltaSidecarError, LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.log.names import commit_path
+from delta_sidecar.store.testing import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from tests.builder import TableBuilder, add, metadata, protocol
 from tests.scan.byte_ranges import checkpoint_reads
 from tests.scan.large_tables import V2, append
 from tests.scan.reading import STRATEGIES, keys_of, scan, scanner, store_of
-from tests.wrapped_stores import FaultStore, Hide, RecordingStore
 
 from delta_sidecar.log.names import checksum_path, commit_path
+from delta_sidecar.store.testing import FaultStore, Hide, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,6 @@ import pytest
 from tests.builder import TableBuilder, metadata
 from tests.scan.dated_tables import ENABLED, MINUTE, NOW, Heard, dated, enabling, moment, stamped, write
 from tests.scan.reading import scan, scanner, store_of
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, RetentionCheck, RetentionGuardError, VersionNotFoundError
 from delta_sidecar.events import PropertyIgnored, RetentionDoubted
@@ -17,6 +16,7 @@ from delta_sidecar.log.names import commit_path
 from delta_sidecar.replay.versions import BEGINNING
 from delta_sidecar.scan import retention
 from delta_sidecar.scan.retention import RETENTION, default_guard
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

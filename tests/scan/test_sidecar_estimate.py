@@ -11,7 +11,6 @@ from tests.scan.reading import key_of, scan, scanner, store_of
 from tests.scan.sidecar_layouts import LAYOUTS, SIDECAR, laid_out
 from tests.scan.sidecar_tables import BASE, NEWEST, VECTORS, hourly, manifest_of, manifest_path, with_sidecar
 from tests.scan.test_estimate import holds, more_requests
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.build import build_sidecar
@@ -19,6 +18,7 @@ from delta_sidecar.build.publish import Levels
 from delta_sidecar.health import inspect_table
 from delta_sidecar.replay.estimate import Range
 from delta_sidecar.sidecar.manifest import Totals
+from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 from tests.scan.reading import scanner, store_of
 from tests.scan.sidecar_layouts import LAYOUTS, laid_out
 from tests.scan.sidecar_tables import BASE, NEWEST, hourly, manifest_of, manifest_path, spoil, with_sidecar
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar.build.publish import Levels
 from delta_sidecar.sidecar import names as listed_sidecars
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

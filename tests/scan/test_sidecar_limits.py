@@ -10,10 +10,10 @@ from tests.builder import TableBuilder, add
 from tests.scan.paged import pages
 from tests.scan.reading import scanner, store_of
 from tests.scan.sidecar_tables import manifest_of, with_sidecar
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import DeltaTable
 from delta_sidecar.sidecar import rows as sidecar_rows
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     import pyarrow as pa

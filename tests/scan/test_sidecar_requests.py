@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.builder import TableBuilder, add
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.sidecar.manifest import decode_manifest
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from tests.scan.sidecar_tables import (
     with_sidecar,
     without_sidecars,
 )
-from tests.wrapped_stores import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, Truncate
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, LogCorruptionError, PageTokenExpiredError, StorageError
 from delta_sidecar.events import BaseChosen, Event, ScanEnded
+from delta_sidecar.store.testing import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, Truncate
 
 if TYPE_CHECKING:
     from pathlib import Path

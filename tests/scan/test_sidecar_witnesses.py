@@ -27,12 +27,12 @@ from tests.scan.sidecar_tables import (
     with_sidecar,
     without_sidecars,
 )
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import BuildError
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.health import inspect_table
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from tests.scan.sidecar_tables import Heard

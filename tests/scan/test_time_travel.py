@@ -12,11 +12,11 @@ from deltalake import DeltaTable
 from tests.builder import TableBuilder, add
 from tests.scan.dated_tables import ENABLED, MINUTE, NOW, dated, enabling, moment, stamped, write
 from tests.scan.reading import STRATEGIES, scan, scanner, store_of
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import LazyScanConfig, LogCorruptionError, OptionError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.replay.versions import BEGINNING
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

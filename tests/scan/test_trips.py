@@ -8,7 +8,8 @@ import pytest
 from tests.builder import TableBuilder
 from tests.scan.large_tables import append, large_table
 from tests.scan.reading import scanner, store_of
-from tests.wrapped_stores import RecordingStore
+
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

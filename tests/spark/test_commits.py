@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from tests.builder import TableBuilder, add
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import SchemaMismatchError
 from delta_sidecar.spark.commits import Committed, Mark, find_commit, mark_in, pipeline_mark
 from delta_sidecar.spark.ingest.buckets import TimeBucket
 from delta_sidecar.spark.spark_errors import condition_of, ingest_failure
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.own_threads import forget
 from tests.spark.triggered_table import TriggeredTable, hint_of, triggered_table
-from tests.wrapped_stores import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, RecordingStore
 
 from delta_sidecar import LazyDeltaScanner, OptionError
 from delta_sidecar.events import BaseChosen, CheckpointTriggered, Event
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.wrapped_stores import Rule
-
     from delta_sidecar.spark.trigger import CheckpointTrigger, TriggerOutcome
+    from delta_sidecar.store.testing import Rule
 
 BOTH = ["checkpoint 4", "sidecar 4"]
 

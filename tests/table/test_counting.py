@@ -10,11 +10,11 @@ from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
 from tests.conformance import tables
 from tests.own_threads import forget
 from tests.table.written import counting_table, numbers, write
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import DeltaTable, UnreadableFileError
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,10 +11,10 @@ from tests.builder import TableBuilder, add, commit_info
 from tests.conformance import tables
 from tests.own_threads import forget
 from tests.table.written import counting_table
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import CorruptCommitError, DeltaTable, OptionError
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path

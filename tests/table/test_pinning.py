@@ -13,7 +13,6 @@ import pytest
 from tests.builder import TableBuilder, add, remove
 from tests.own_threads import await_threads, forget
 from tests.table.written import MORNING, committed_at, counting_table, numbers, write
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import (
     DeltaTable,
@@ -27,6 +26,7 @@ from delta_sidecar import (
 )
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,11 +14,11 @@ from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
 from tests.conformance import tables
 from tests.own_threads import forget
 from tests.table.written import every_type, partitioned, write
-from tests.wrapped_stores import RecordingStore
 
 from delta_sidecar import DeltaTable, LogCorruptionError, OptionError
 from delta_sidecar.events import Event, ScanEnded
 from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.table.summaries import ColumnSummary, TableSummary, fold_stats
 
 if TYPE_CHECKING:

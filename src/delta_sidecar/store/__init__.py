@@ -5,7 +5,7 @@ requests are counted in a `RequestLog` and can be stopped through it.
 
 To be read in this order: `interface` (the protocol), `local` and `remote` (what implements it), `accounting` (requests,
 trips and turns), `address`, `options` and `clouds` (how a table is found and with which credentials), `client` (what
-all that makes, and how it fails), `redaction` (what a user gets to see).
+all that makes, and how it fails), `redaction` (what a user gets to see). Wrappers for tests are in `testing`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,10 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.wrapped_stores import (
+
+from delta_sidecar.errors import ObjectNotFoundError, StorageError
+from delta_sidecar.store import ObjectMeta, RequestLog, Store, open_store
+from delta_sidecar.store.testing import (
     Attempt,
     EmptyAfterOffset,
     Fail,
@@ -14,9 +17,6 @@ from tests.wrapped_stores import (
     RecordingStore,
     Truncate,
 )
-
-from delta_sidecar.errors import ObjectNotFoundError, StorageError
-from delta_sidecar.store import ObjectMeta, RequestLog, Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
