@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import uuid
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from delta_sidecar.store.testing import (
     FaultStore,
     Hide,
     IgnoreOffset,
+    LatencyStore,
     RecordingStore,
     Truncate,
 )
@@ -68,6 +70,15 @@ def test_the_hook_comes_before_the_request(store: Store) -> None:
     recording.head("l/0.json")
     assert seen == [0, 1]
     assert log.snapshot().requests == 2
+
+
+def test_latency_waits_once_for_ranges_read_together(store: Store) -> None:
+    waits: list[float] = []
+    slow = LatencyStore(store, 0.02, sleep=waits.append)
+    slow.get("l/0.json")
+    slow.get_ranges("l/0.json", [(0, 1), (5, 6)])
+    assert paths(slow) == paths(store)
+    assert waits == [0.02] * 3
 
 
 def test_the_nth_request_fails(store: Store) -> None:
@@ -136,10 +147,11 @@ def test_each_page_of_a_listing_is_a_request(store: Store) -> None:
     assert len(recording.attempts) == 3
 
 
-def test_wrappers_compose(store: Store) -> None:
-    wrapped = RecordingStore(FaultStore(store, Fail("x")))
-    assert wrapped.url == store.url
-    assert repr(wrapped) == f"RecordingStore(FaultStore(RemoteStore({store.url!r})))"
-    assert bytes(wrapped.get("l/0.json").data) == b"0123456789"
+def test_wrappers_compose_and_pickle(store: Store) -> None:
+    wrapped = LatencyStore(FaultStore(store, Fail("x")), 0.0)
+    copy = pickle.loads(pickle.dumps(wrapped))  # noqa: S301 - its own pickle
+    assert copy.url == wrapped.url == store.url
+    assert repr(copy) == f"LatencyStore(FaultStore(RemoteStore({store.url!r})))"
+    assert bytes(copy.get("l/0.json").data) == b"0123456789"
     with pytest.raises(StorageError, match="injected"):
-        wrapped.get("x")
+        copy.get("x")

@@ -1,14 +1,14 @@
-"""Stores around stores, for tests: faulty ones, and ones that remember their requests.
+"""Stores around stores, for tests: slow ones, faulty ones, and ones that remember their requests.
 
-They compose (`RecordingStore(FaultStore(store, Fail("*")))`), and a bound view keeps its wrappers.
+They compose (`RecordingStore(LatencyStore(store, 0.02))`), and a bound view keeps its wrappers.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-import itertools
 import threading
+import time
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -50,6 +50,11 @@ class StoreWrapper:
         is one.
         """
 
+    def before_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """Is called before ranges are read together."""
+        for start, end in ranges:
+            self.before("get", path, start, end)
+
     def get(self, path: str, *, max_bytes: int | None = None) -> Fetched:
         """Reads an object, or its first `max_bytes`."""
         self.before("get", path, 0, max_bytes)
@@ -62,8 +67,7 @@ class StoreWrapper:
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Reads several ranges together."""
-        for start, end in ranges:
-            self.before("get", path, start, end)
+        self.before_ranges(path, ranges)
         return self.inner.get_ranges(path, ranges)
 
     def head(self, path: str) -> ObjectMeta:
@@ -93,6 +97,23 @@ class StoreWrapper:
         """Deletes an object, if there is one."""
         self.before("delete", path)
         self.inner.delete(path)
+
+
+class LatencyStore(StoreWrapper):
+    """A store whose every answer takes some seconds longer. Ranges that are read together wait once."""
+
+    def __init__(self, inner: Store, seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+        super().__init__(inner)
+        self.seconds = seconds
+        self._sleep = sleep
+
+    def before(self, *_request: object, **_range: object) -> None:
+        """Waits."""
+        self._sleep(self.seconds)
+
+    def before_ranges(self, *_ranges: object, **_named: object) -> None:
+        """Waits once for all of them."""
+        self._sleep(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +161,14 @@ class FaultStore(StoreWrapper):
     def __init__(self, inner: Store, *rules: Rule) -> None:
         super().__init__(inner)
         self.rules = rules
-        self._numbers = [itertools.count(1) for _ in rules]
+        self._seen = _Counter(len(rules))
 
     def before(self, kind: RequestKind, path: str, *_range: object, **_named: object) -> None:
         """Raises the error of a rule."""
-        for rule, numbers in zip(self.rules, self._numbers, strict=True):
+        for index, rule in enumerate(self.rules):
             if not isinstance(rule, Fail) or rule.kind not in {None, kind} or not fnmatchcase(path, rule.path):
                 continue
-            number = next(numbers) - rule.first
+            number = self._seen.count(index) - rule.first
             if number >= 0 and (rule.times is None or number < rule.times):
                 raise rule.error
 
@@ -195,6 +216,22 @@ class FaultStore(StoreWrapper):
             self.before("get", path, 0, end)
             msg = f"cannot read up to byte {end} of {self.url}/{path}: it ends at {keep}"
             raise ObjectTruncatedError(msg)
+
+
+class _Counter:
+    """Counts the requests that each rule has seen; a pickled one starts anew."""
+
+    def __init__(self, rules: int) -> None:
+        self._counts = [0] * rules
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[_Counter], tuple[int]]:
+        return _Counter, (len(self._counts),)
+
+    def count(self, index: int) -> int:
+        with self._lock:
+            self._counts[index] += 1
+            return self._counts[index]
 
 
 @dataclass(frozen=True, slots=True)
