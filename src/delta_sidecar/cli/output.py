@@ -79,20 +79,14 @@ def _break_off(stdout: BinaryIO, mark: bytes) -> None:
             os.set_blocking(stdout.fileno(), True)
 
 
-def file_rendering(output: str) -> Rendering:
-    """The form that files have on stdout by the flag `--output`."""
-    if output in {"text", "json"}:
-        return _FileLines(file_text if output == "text" else file_json)
-    from delta_sidecar.cli.table import row_rendering
+class FileLines(Rendering):
+    """A line per file: `file_text` or `file_json`."""
 
-    return row_rendering(output)
-
-
-class _FileLines(Rendering):
     def __init__(self, line: Callable[[DeltaFile], str]) -> None:
         self._line = line
 
     def batch(self, batch: pa.RecordBatch) -> bytes:
+        """The lines of a batch."""
         from delta_sidecar.scan.files import delta_files
 
         return "".join(f"{self._line(file)}\n" for file in delta_files(batch)).encode()

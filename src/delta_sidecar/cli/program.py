@@ -17,9 +17,9 @@ import click
 
 from delta_sidecar.cli.commands.ingest import ingest
 from delta_sidecar.cli.commands.reports import explain, inspect
-from delta_sidecar.cli.commands.sidecars import build, vacuum
 from delta_sidecar.cli.commands.stats import stats
 from delta_sidecar.cli.commands.streams import files, head, sql
+from delta_sidecar.cli.commands.upkeep import build, vacuum
 from delta_sidecar.cli.process import INTERRUPTED
 from delta_sidecar.cli.text import printable
 from delta_sidecar.events import JsonLines, event_of, logger

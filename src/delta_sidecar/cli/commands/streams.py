@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from delta_sidecar.cli import options
-from delta_sidecar.cli.output import file_rendering, write_batches
+from delta_sidecar.cli.output import FileLines, file_json, file_text, write_batches
 from delta_sidecar.cli.process import FAILED, Command, command, report
 
 if TYPE_CHECKING:
@@ -50,9 +50,11 @@ def files(*, table: str, output: str, storage_options: dict[str, str], summary: 
     Text lines show size, modification time (UTC), records, "dv" where rows are deleted, and the path.
     """
     from delta_sidecar.cli.progress import files_status, scan_progress
+    from delta_sidecar.cli.table import row_rendering
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.scanner import LazyDeltaScanner
 
+    line = {"text": file_text, "json": file_json}.get(output)
     scanner = LazyDeltaScanner(table, LazyScanConfig(**scan), storage_options=storage_options)
     with (
         scan_progress(
@@ -61,7 +63,7 @@ def files(*, table: str, output: str, storage_options: dict[str, str], summary: 
         # Closing stops the scan's requests, however this ends.
         closing(scanner.scan_batches()) as batches,
     ):
-        write_batches(batches, file_rendering(output), reporter)
+        write_batches(batches, FileLines(line) if line else row_rendering(output), reporter)
 
 
 @command(
