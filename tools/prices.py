@@ -12,7 +12,7 @@ START, END = "<!-- prices -->\n", "<!-- end of prices -->"
 # A module counts for the first feature that names it, or its folder; of tests, likewise.
 FEATURES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "estimates": (("replay/estimate", "scan/estimate"), ("scan/test_estimate", "scan/test_sidecar_estimate")),
-    "explain": (("scan/explain", "cli/commands/explain"), ("scan/test_explain", "scan/test_sidecar_explain")),
+    "explain": (("scan/explain",), ("scan/test_explain", "scan/test_sidecar_explain")),
     "page tokens": (("scan/pages",), ("scan/test_paging", "scan/test_forged_tokens", "scan/paged")),
     "time travel and retention": (
         ("replay/versions", "scan/retention", "log/commit_times"),

@@ -17,7 +17,7 @@ from tests.cli.test_terminal import CONTROL, HIDE_CURSOR, PATIENCE, PATIENT_COMM
 
 from delta_sidecar.build import BuildSummary
 from delta_sidecar.cli import main
-from delta_sidecar.cli.commands.build import summary_lines
+from delta_sidecar.cli.commands.upkeep import summary_lines
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:

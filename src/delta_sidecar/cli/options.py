@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
 
-def _storage_options(ctx: click.Context, param: click.Parameter, pairs: Sequence[str]) -> dict[str, str]:
+def _storage_options(_: click.Context, __: click.Parameter, pairs: Sequence[str]) -> dict[str, str]:
     """Splits each `KEY=VALUE`. No message repeats a value, or a key that looks like one: that may be a secret."""
     options: dict[str, str] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
             msg = "KEY=VALUE is expected (what was given is not shown: it may be a secret)"
-            raise click.BadParameter(msg, ctx, param)
+            raise click.BadParameter(msg)
         if options.setdefault(key.strip(), value) != value:
             from delta_sidecar.store.redaction import redact_name
 
             msg = f"{redact_name(key.strip())!r} is given twice, with different values"
-            raise click.BadParameter(msg, ctx, param)
+            raise click.BadParameter(msg)
     return options
 
 
-def column_names(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[str, ...]:
+def column_names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
     """Splits names at commas; a comma in back-quotes is part of a name. Without a text there is no name."""
     if text is None:
         return ()
@@ -45,7 +45,7 @@ def column_names(ctx: click.Context, param: click.Parameter, text: str | None) -
     found = tuple(name.strip() for name in names)
     if not all(found):
         msg = "names of columns are expected, with commas between"
-        raise click.BadParameter(msg, ctx, param)
+        raise click.BadParameter(msg)
     return found
 
 
@@ -99,38 +99,27 @@ timestamp = click.option(
     help="The table as of a time in ISO 8601, in UTC where it names no zone; not together with --version.",
 )
 
-output = click.option(
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object.",
-)
-
-
-def _batch_output(text: str) -> Callable[[_F], _F]:
-    return click.option(
-        "--output",
-        type=click.Choice(["text", "json", "arrow", "csv"]),
-        default="text",
-        show_default=True,
-        callback=_refuse_binary_on_terminal,
-        help=text,
-    )
-
 
 def _refuse_binary_on_terminal(ctx: click.Context, _: click.Parameter, output: str) -> str:
     if output == "arrow" and sys.stdout.isatty():
         msg = (
             f"Arrow output is binary: redirect it to a file or a program, as in --output arrow > {ctx.info_name}.arrow"
         )
-        raise click.UsageError(msg, ctx)
+        raise click.UsageError(msg)
     return output
 
 
-files_output = _batch_output("Lines for people, a JSON object per line, an Arrow IPC stream, or CSV.")
+def output_of(text: str, *more: str) -> Callable[[_F], _F]:
+    """The flag `--output` of a command: text, JSON or another form."""
+    forms = click.Choice(["text", "json", *more])
+    return click.option("--output", type=forms, default="text", callback=_refuse_binary_on_terminal, help=text)
 
-rows_output = _batch_output("A table for people, a JSON object per row, an Arrow IPC stream, or CSV.")
+
+output = output_of("Lines for people, or one JSON object.")
+
+files_output = output_of("Lines for people, a JSON object per line, an Arrow IPC stream, or CSV.", "arrow", "csv")
+
+rows_output = output_of("A table for people, a JSON object per row, an Arrow IPC stream, or CSV.", "arrow", "csv")
 
 summary = click.option(
     "--summary/--no-summary", default=None, help="What was read, on stderr at the end. [default: on a terminal]"
@@ -147,7 +136,7 @@ storage = click.option(
 
 
 def open_table(
-    address: str, version: int | None, timestamp: str | None, storage_options: Mapping[str, str]
+    table: str, version: int | None, timestamp: str | None, storage_options: Mapping[str, str]
 ) -> TableHandle:
     """A table at a version, at a time, or as it is at its first use. Only a time is looked up at once.
 
@@ -158,7 +147,7 @@ def open_table(
     from delta_sidecar.table.pinned import TableHandle
 
     config = LazyScanConfig(version=version, timestamp=timestamp)
-    handle = TableHandle.of(address, version, storage_options)
+    handle = TableHandle.of(table, version, storage_options)
     if config.timestamp is not None:
         handle.pin(timestamp=config.timestamp)
     return handle

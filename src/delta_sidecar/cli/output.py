@@ -1,37 +1,27 @@
-"""Batches on stdout, written as they come: files as lines or JSON, and anything in Arrow's stream format."""
+"""Batches on stdout, written as they come, and the lines of files; `table` has the forms that rows have."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import os
-import struct
 import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from delta_sidecar.cli.text import human_size, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import pyarrow as pa
 
     from delta_sidecar.cli.progress import Reporter
+    from delta_sidecar.connect.duckdb_query import QueryRows
     from delta_sidecar.log.deletion_vectors import DeletionVector
+    from delta_sidecar.rows.stream import RowStream
     from delta_sidecar.scan.files import DeltaFile
-
-
-class Batches(Protocol):
-    """Batches of one schema."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of each of them."""
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Iterates over them."""
 
 
 class Rendering(ABC):
@@ -54,7 +44,9 @@ class Rendering(ABC):
         return b""
 
 
-def write_batches(batches: Batches, rendering: Rendering, reporter: Reporter) -> None:
+def write_batches(
+    batches: pa.RecordBatchReader | RowStream | QueryRows, rendering: Rendering, reporter: Reporter
+) -> None:
     """Writes each batch to stdout when it comes; where that breaks off, the output is marked as not whole."""
     stdout = sys.stdout.buffer
 
@@ -98,29 +90,6 @@ class FileLines(Rendering):
         from delta_sidecar.scan.files import delta_files
 
         return "".join(f"{self._line(file)}\n" for file in delta_files(batch)).encode()
-
-
-class ArrowStream(Rendering):
-    """The batches in Arrow's IPC stream format."""
-
-    def start(self, schema: pa.Schema) -> bytes:
-        """The schema."""
-        return schema.serialize().to_pybytes()  # type: ignore[no-any-return]
-
-    def batch(self, batch: pa.RecordBatch) -> memoryview:
-        """One message."""
-        return memoryview(batch.serialize())
-
-    def end(self) -> bytes:
-        """The mark that the stream is whole."""
-        return _CONTINUATION + struct.pack("<i", 0)
-
-    def broken_off(self) -> bytes:
-        """A message that stops after its length: readers take a plain end of the file for a whole stream."""
-        return _CONTINUATION + struct.pack("<i", 8)
-
-
-_CONTINUATION = b"\xff\xff\xff\xff"
 
 
 def file_text(file: DeltaFile) -> str:

@@ -6,10 +6,13 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from inspect import cleandoc
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from delta_sidecar.cli.text import counted, echo, printable
 from delta_sidecar.errors import (
     AuthenticationError,
     CorruptCommitError,
@@ -43,11 +46,20 @@ class Command(click.Command):
             click.UsageError: There are too many arguments.
         """
         if ctx.args:
-            more = f"{len(ctx.args)} more argument{'s were' if len(ctx.args) > 1 else ' was'} given"
+            more = f"{counted(len(ctx.args), 'more argument')} {'were' if len(ctx.args) > 1 else 'was'} given"
             msg = f"{self.expected}, and {more}{self.hint}"
             raise click.UsageError(msg, ctx)
         with ending():
             return super().invoke(ctx)
+
+
+def command(
+    short_help: str, examples: str, cls: type[Command] = Command
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Makes a command of a function, with examples below its help."""
+    # The mark keeps the lines as they are.
+    epilog = f"\b\nExamples:\n{indent(cleandoc(examples), '  ')}"
+    return click.command(cls=cls, epilog=epilog, short_help=short_help)
 
 
 @contextmanager
@@ -76,15 +88,10 @@ def ending() -> Iterator[None]:
 
 def report(message: str, *, hint: str | None = None) -> None:
     """Writes an error message to stderr."""
-    text = f"{click.style('error:', fg='red', bold=True)} {_harmless(message)}"
+    shown = printable(message, keep="\n\t")
+    echo([f"{click.style('error:', fg='red', bold=True)} {shown}"], err=True)
     if hint is not None:
-        text += f"\n{click.style('hint:', bold=True)} {hint}"
-    click.echo(text, err=True, color=False if is_colourless() else None)
-
-
-def is_colourless() -> bool:
-    """True where colours are switched off, for a terminal too."""
-    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        echo([f"{click.style('hint:', bold=True)} {hint}"], err=True)
 
 
 # Parts of messages that the library cannot have, since they are about options of the command.
@@ -95,11 +102,6 @@ _HINTS: dict[type[DeltaSidecarError], str] = {
     TableNotFoundError: "TABLE is the folder that holds _delta_log",
     VersionNotFoundError: "without --version and --timestamp the newest version is read",
 }
-
-
-def _harmless(text: str) -> str:
-    """A text from a log that cannot steer a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _forget_stdout() -> None:

@@ -15,18 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from delta_sidecar.cli.commands.build import build
-from delta_sidecar.cli.commands.explain import explain
-from delta_sidecar.cli.commands.files import files
-from delta_sidecar.cli.commands.head import head
 from delta_sidecar.cli.commands.ingest import ingest
-from delta_sidecar.cli.commands.inspect import inspect
-from delta_sidecar.cli.commands.sql import sql
+from delta_sidecar.cli.commands.reports import explain, inspect
 from delta_sidecar.cli.commands.stats import stats
-from delta_sidecar.cli.commands.vacuum import vacuum
+from delta_sidecar.cli.commands.streams import files, head, sql
+from delta_sidecar.cli.commands.upkeep import build, vacuum
 from delta_sidecar.cli.process import INTERRUPTED
 from delta_sidecar.cli.text import printable
-from delta_sidecar.events import Event, JsonLines, event_of, logger
+from delta_sidecar.events import JsonLines, event_of, logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +53,7 @@ class Program(click.Group):
 @click.group(
     "delta-sidecar",
     cls=Program,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(package_name="delta-sidecar", message="%(prog)s %(version)s")
 @click.option("--log", type=click.Choice(["text", "json"]), help="Tell on stderr what happens, event by event.")
@@ -102,13 +98,12 @@ def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         event = event_of(record)
-        text = record.getMessage() if event is None else _event_text(event)
+        if event is None:
+            text = record.getMessage()
+        else:
+            fields = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in event.fields().items())
+            text = f"{event.name:<18} {' '.join(fields)}"
         return f"{record.levelname.lower():<8}{printable(text)}"
-
-
-def _event_text(event: Event) -> str:
-    fields = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in event.fields().items())
-    return f"{event.name:<18} {' '.join(fields)}"
 
 
 # Seconds that Python has to take notice of Ctrl-C, and then to clean up and end the program by itself.

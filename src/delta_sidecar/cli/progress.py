@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import click
 
-from delta_sidecar.cli.process import is_colourless
-from delta_sidecar.cli.text import counted, echo, folded, human_size, terminal_width
+from delta_sidecar.cli.text import counted, echo, folded, human_size, is_colourless, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from delta_sidecar.rows.scan import RowMetrics
     from delta_sidecar.rows.stream import RowStream
     from delta_sidecar.scan.scanner import LazyDeltaScanner
+    from delta_sidecar.store import RequestCounts
 
 
 # Quicker work shows nothing: a line that flashes by is only unrest.
@@ -64,11 +64,6 @@ class Reporter:
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
-
-    @property
-    def is_shown(self) -> bool:
-        """True where stderr is a terminal that can redraw a line."""
-        return self._live is not None
 
     @property
     def seconds(self) -> float:
@@ -128,17 +123,10 @@ def files_status(scanner: LazyDeltaScanner | None) -> ScanStatus:
     if scanner is None:
         return ScanStatus("opening", "nothing", "no files")
     metrics = scanner.metrics
-    found = counted(metrics.files_emitted, "file")
     commits, groups = counted(metrics.commits_read, "commit"), counted(metrics.row_groups_read, "row group")
-    requests = counted(metrics.requests.requests, "request")
-    summary = found if metrics.files_emitted else "no files"
-    if metrics.version is not None:
-        summary += f" of version {metrics.version}"
-    if not metrics.is_complete:
-        summary += " (limit reached)"
-    elif not metrics.files_emitted and scanner.config.predicate is not None:
-        summary += " can hold a matching row"
-    return ScanStatus(found, f"{commits}, {groups}, {human_size(metrics.requests.bytes)} by {requests}", summary)
+    read = f"{commits}, {groups}, {_transferred([metrics.requests])}"
+    none = "" if scanner.config.predicate is None else " can hold a matching row"
+    return _status(metrics.files_emitted, "file", read, metrics.version, none, is_limited=not metrics.is_complete)
 
 
 def rows_status(rows: RowStream | None, limit: int | None, *, is_filtered: bool) -> ScanStatus:
@@ -146,21 +134,27 @@ def rows_status(rows: RowStream | None, limit: int | None, *, is_filtered: bool)
     if rows is None:
         return ScanStatus("opening", "nothing", "no rows")
     metrics = rows.metrics
-    found = counted(metrics.rows, "row")
-    summary = found if metrics.rows else "no rows"
-    if metrics.discovery.version is not None:
-        summary += f" of version {metrics.discovery.version}"
-    if metrics.rows == limit:
-        summary += " (limit reached)"
-    elif is_filtered and not metrics.rows:
-        summary += " match"
-    return ScanStatus(found, _rows_read([metrics]), summary)
+    none = " match" if is_filtered else ""
+    is_limited = metrics.rows == limit
+    return _status(metrics.rows, "row", _rows_read([metrics]), metrics.discovery.version, none, is_limited=is_limited)
 
 
 def query_status(rows: QueryRows) -> ScanStatus:
     """The rows of a query, and files found and opened for them."""
-    found = counted(rows.rows, "row")
-    return ScanStatus(found, _rows_read(rows.scans), found if rows.rows else "no rows")
+    return _status(rows.rows, "row", _rows_read(rows.scans))
+
+
+def _status(
+    number: int, noun: str, read: str, version: int | None = None, if_none: str = "", *, is_limited: bool = False
+) -> ScanStatus:
+    summary = counted(number, noun) if number else f"no {noun}s"
+    if version is not None:
+        summary += f" of version {version}"
+    if is_limited:
+        summary += " (limit reached)"
+    elif not number:
+        summary += if_none
+    return ScanStatus(counted(number, noun), read, summary)
 
 
 def _rows_read(scans: list[RowMetrics]) -> str:
@@ -168,16 +162,17 @@ def _rows_read(scans: list[RowMetrics]) -> str:
     opened = sum(metrics.files_opened for metrics in scans)
     found = sum(metrics.files_found for metrics in scans)
     requests = [counts for metrics in scans for counts in (metrics.discovery.requests, metrics.requests)]
+    return f"{opened:,} of {counted(found, 'file')} found, {_transferred(requests)}"
+
+
+def _transferred(requests: list[RequestCounts]) -> str:
     size = human_size(sum(counts.bytes for counts in requests))
-    return (
-        f"{opened:,} of {counted(found, 'file')} found, "
-        f"{size} by {counted(sum(counts.requests for counts in requests), 'request')}"
-    )
+    return f"{size} by {counted(sum(counts.requests for counts in requests), 'request')}"
 
 
 @contextmanager
-def build_progress() -> Iterator[ProgressListener | None]:
-    """Shows how far a build is by a bar; yields its listener, None where nothing is shown."""
+def build_progress() -> Iterator[ProgressListener]:
+    """Shows how far a build is by a bar; yields its listener."""
     from delta_sidecar.build.summary import BuildProgress
 
     now, since = BuildProgress("opening"), time.monotonic()
@@ -193,8 +188,8 @@ def build_progress() -> Iterator[ProgressListener | None]:
         total = None if now.stage in {"opening", "sorting", "publishing"} else now.total
         return progress_bar(f"{now.stage:<10}", _done(now), time.monotonic() - since, now.files, total)
 
-    with Reporter(line) as reporter:
-        yield listen if reporter.is_shown else None
+    with Reporter(line):
+        yield listen
 
 
 def _done(progress: BuildProgress) -> str:

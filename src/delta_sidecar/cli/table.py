@@ -1,35 +1,33 @@
-"""Rows on stdout: a table for people, JSON lines or CSV.
+"""Rows on stdout: a table for people, JSON lines, CSV or Arrow's stream format.
 
 On a terminal a table is as wide as that: long values are cut, and columns that do not fit are named below it. In a file
 or a pipe nothing is cut. The widths are those of the first rows; later rows are not held.
 
 rich measures the texts and does not lay them out. Its tables cut numbers and long words where room is short, take the
-widths of each part anew, and are slow: 270 ms for 1,000 rows of 7 columns, against 11 ms here.
+widths of each part anew, and are slow: 80 ms to import, and 270 ms for 1,000 rows of 7 columns, against 11 ms here.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+import struct
 from collections import Counter
-from itertools import islice
+from itertools import accumulate, islice
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
 
-from delta_sidecar.cli.output import ArrowStream, Rendering
-from delta_sidecar.cli.process import is_colourless
+from delta_sidecar.cli.output import Rendering
 from delta_sidecar.cli.text import (
     GAP,
-    NARROW,
     TYPE_NAMES,
-    TextColumn,
     cells,
     counted,
     cut,
-    fit,
+    is_colourless,
     printable,
     terminal_width,
 )
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
 _ROWS_MEASURED = 1_000
 # In a file, values are padded to at most this width.
 _WIDE = 60
+# The width that a column keeps where many share a terminal.
+_NARROW = 12
 _NULL = "null"
 
 
@@ -50,9 +50,9 @@ def row_rendering(output: str) -> Rendering:
     width = terminal_width()
     forms = {
         "text": TextTable(width, colours=width is not None and not is_colourless()),
-        "json": RowJsonLines(),
-        "arrow": ArrowStream(),
-        "csv": Csv(),
+        "json": _RowJsonLines(),
+        "arrow": _ArrowStream(),
+        "csv": _Csv(),
     }
     return forms[output]
 
@@ -68,13 +68,13 @@ class TextTable(Rendering):
     def __init__(self, width: int | None = None, *, colours: bool = False) -> None:
         self._width = width
         self._colours = colours
+        self._left_out: list[_Column] = []
         # The first rows, until there are enough of them to measure; None from then on.
         self._held: list[pa.RecordBatch] | None = []
 
     def start(self, schema: pa.Schema) -> bytes:
         """Nothing yet: the widths of the columns are those of the first rows."""
-        self._fields = list(schema)
-        self._columns = [TextColumn(printable(field.name), _is_number(field.type)) for field in schema]
+        self._columns = [_Column(field) for field in schema]
         return b""
 
     def batch(self, batch: pa.RecordBatch) -> bytes:
@@ -87,10 +87,10 @@ class TextTable(Rendering):
     def end(self) -> bytes:
         """The rows that are still held, and the names of columns that were left out."""
         first = b"" if self._held is None else self._first()
-        left_out = [printable(field.name) for field in self._fields[len(self._columns) :]]
-        if not left_out:
+        if not self._left_out:
             return first
-        note = f"… {counted(len(left_out), 'more column')}: {', '.join(left_out)}"
+        names = ", ".join(column.name for column in self._left_out)
+        note = f"… {counted(len(self._left_out), 'more column')}: {names}"
         return first + f"{self._styled(cut(note, 4 * (self._width or _WIDE)), dim=True)}\n".encode()
 
     def broken_off(self) -> bytes:
@@ -99,20 +99,18 @@ class TextTable(Rendering):
 
     def _first(self) -> bytes:
         held, self._held = self._held or [], None
-        types = [type_name(field.type) for field in self._fields]
-        for column, kind in zip(self._columns, types, strict=True):
-            column.natural = max(cells(column.name), min(cells(kind), 2 * NARROW))
         for batch in held:
-            for column, field, texts in zip(self._columns, self._fields, self._texts(batch), strict=True):
-                column.measure(max(map(cells, texts), default=0), is_whole=_stays_whole(field.type))
-        if self._width is not None:
-            self._columns = fit(self._columns, self._width)
-        else:
+            for column, texts in zip(self._columns, self._texts(batch), strict=True):
+                column.measure(max(map(cells, texts), default=0))
+        if self._width is None:
             for column in self._columns:
                 column.width = min(column.natural, _WIDE)
+        else:
+            shown = _fit(self._columns, self._width)
+            self._columns, self._left_out = self._columns[:shown], self._columns[shown:]
         columns = self._columns
         names = [column.place(cut(column.name, column.width, in_middle=True)) for column in columns]
-        kinds = [column.place(cut(kind, column.width)) for column, kind in zip(columns, types, strict=False)]
+        kinds = [column.place(cut(column.kind, column.width)) for column in columns]
         head = (
             self._styled(GAP.join(names).rstrip(" "), bold=True),
             self._styled(GAP.join(kinds).rstrip(" "), dim=True),
@@ -121,17 +119,15 @@ class TextTable(Rendering):
         return "".join(f"{line}\n" for line in head).encode() + self._lines(held)
 
     def _lines(self, batches: Iterable[pa.RecordBatch]) -> bytes:
-        return b"".join(
-            "".join(f"{GAP.join(row).rstrip(' ')}\n" for row in zip(*self._placed(part), strict=True)).encode()
-            for batch in batches
-            for part in parts_of(batch)
-        )
+        parts = (part for batch in batches for part in parts_of(batch))
+        rows = (row for part in parts for row in zip(*self._placed(part), strict=True))
+        return "".join(f"{GAP.join(row).rstrip(' ')}\n" for row in rows).encode()
 
     def _placed(self, batch: pa.RecordBatch) -> Iterator[list[str]]:
         null = self._styled(_NULL, dim=True)
-        for column, field, texts in zip(self._columns, self._fields, self._texts(batch), strict=False):
+        for column, texts in zip(self._columns, self._texts(batch), strict=True):
             # A number that is longer than those before it goes over its edge, unless they had to be cut already.
-            is_whole = self._width is None or (_stays_whole(field.type) and column.width >= column.least)
+            is_whole = self._width is None or (column.is_whole and column.width >= column.least)
             shown = texts if is_whole else (cut(text, column.width) for text in texts)
             yield [column.place(text).replace(_NULL, null) if text == _NULL else column.place(text) for text in shown]
 
@@ -151,6 +147,49 @@ class TextTable(Rendering):
     def _styled(self, text: str, *, bold: bool | None = None, dim: bool | None = None) -> str:
         # For False, click would write a reset.
         return click.style(text, bold=bold, dim=dim) if self._colours else text
+
+
+class _Column:
+    """A column of a text table, and the width that it has there."""
+
+    def __init__(self, field: pa.Field) -> None:
+        self.name = printable(field.name)
+        self.kind = type_name(field.type)
+        self.is_number = _is_number(field.type)
+        # A piece of a number or of a time would be another value.
+        self.is_whole = bool(self.is_number or pa.types.is_temporal(field.type) or pa.types.is_boolean(field.type))
+        self.natural = max(cells(self.name), min(cells(self.kind), 2 * _NARROW))  # the width of its longest text
+        self.least = 0  # the width that it keeps while there is another column to leave out
+        self.width = 0
+
+    def measure(self, size: int) -> None:
+        """Makes room for a text."""
+        self.natural = max(self.natural, size)
+        self.least = max(self.least, size if self.is_whole else min(size, _NARROW))
+
+    def within(self, most: int) -> int:
+        """The width where no column gets more than `most` without need."""
+        return min(self.natural, max(self.least, most))
+
+    def place(self, text: str) -> str:
+        """A text with blanks up to the width of the column."""
+        room = " " * (self.width - cells(text))
+        return room + text if self.is_number else text + room
+
+
+def _fit(columns: list[_Column], width: int) -> int:
+    """Sets the widths of columns that go into a line, and returns their number.
+
+    The widest give way first, down to what they need; where that is not enough, the last columns are left out.
+    """
+    ends = accumulate(column.within(_NARROW) + len(GAP) for column in columns)
+    shown = columns[: max(1, sum(end - len(GAP) <= width for end in ends))]
+    room = width - len(GAP) * (len(shown) - 1)
+    levels = (most for most in range(width, _NARROW, -1) if sum(column.within(most) for column in shown) <= room)
+    most = next(levels, _NARROW)
+    for column in shown:
+        column.width = min(column.within(most), width)
+    return len(shown)
 
 
 class PlanText(Rendering):
@@ -178,13 +217,26 @@ def type_name(kind: pa.DataType) -> str:
     return TYPE_NAMES.get(str(kind), str(kind))
 
 
-def _stays_whole(kind: pa.DataType) -> bool:
-    """True for numbers and times, of which a piece would be another value."""
-    return _is_number(kind) or bool(pa.types.is_temporal(kind) or pa.types.is_boolean(kind))
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+class _ArrowStream(Rendering):
+    def start(self, schema: pa.Schema) -> bytes:
+        return schema.serialize().to_pybytes()  # type: ignore[no-any-return]
+
+    def batch(self, batch: pa.RecordBatch) -> memoryview:
+        return memoryview(batch.serialize())
+
+    def end(self) -> bytes:
+        return _CONTINUATION + struct.pack("<i", 0)
+
+    def broken_off(self) -> bytes:
+        # A message that stops after its length: readers take a plain end of the file for a whole stream.
+        return _CONTINUATION + struct.pack("<i", 8)
+
+
+_CONTINUATION = b"\xff\xff\xff\xff"
 
 
 # JSON lines and CSV. Rows are made into text a few thousand at a time, however large a batch is.
@@ -192,31 +244,24 @@ def _is_number(kind: pa.DataType) -> bool:
 _ROWS_AT_ONCE = 4_096
 
 
-class RowJsonLines(Rendering):
-    """A JSON object per row, under the names of the columns."""
-
+class _RowJsonLines(Rendering):
     def start(self, schema: pa.Schema) -> bytes:
-        """Nothing: every line is a row.
-
-        Raises:
-            OptionError: Two columns have the same name, so that readers would lose one.
-        """
         twice = [name for name, count in Counter(schema.names).items() if count > 1]
         if twice:
+            # Readers would lose one of the two.
             msg = f"two columns are called {twice[0]!r}, and a JSON object has each name once: name them by AS"
             raise OptionError(msg)
         self._names = [json_string(name) for name in schema.names]
         return b""
 
     def batch(self, batch: pa.RecordBatch) -> bytes:
-        """The lines of a batch."""
         if not self._names:
             return b"{}\n" * int(batch.num_rows)
         parts = (json_objects(self._names, map(json_texts, part.columns)) for part in parts_of(batch))
         return b"".join("".join(f"{row}\n" for row in rows).encode() for rows in parts)
 
 
-class Csv(Rendering):
+class _Csv(Rendering):
     """Comma-separated values as RFC 4180 has them, with a head.
 
     Null is an empty field, an empty text is `""`. The only column of a row is never left empty, since readers skip
@@ -224,11 +269,9 @@ class Csv(Rendering):
     """
 
     def start(self, schema: pa.Schema) -> bytes:
-        """The names of the columns."""
         return _csv_line(map(_quoted, schema.names)).encode()
 
     def batch(self, batch: pa.RecordBatch) -> bytes:
-        """The lines of a batch."""
         null = '""' if batch.num_columns == 1 else ""
         parts = (zip(*(_csv_fields(column, null) for column in part.columns), strict=True) for part in parts_of(batch))
         return b"".join("".join(map(_csv_line, rows)).encode() for rows in parts)
@@ -283,7 +326,7 @@ def plain_texts(column: pa.Array) -> list[str | None]:
         return _each(moments, lambda text: _without_zeros(text).replace(" ", "T", 1) + end)
     if pa.types.is_time(kind):
         return _each(_cast(column), _without_zeros)
-    if _is_binary(kind):
+    if any(is_binary(kind) for is_binary in _BINARIES):
         return _each(column.to_pylist(), lambda value: base64.b64encode(value).decode())
     if pa.types.is_duration(kind) or kind == pa.month_day_nano_interval():
         return _each(_intervals(column), _interval)
@@ -385,13 +428,7 @@ def _is_container(kind: pa.DataType) -> bool:
     return bool(pa.types.is_nested(kind) and not pa.types.is_union(kind))
 
 
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_binary_view(kind)
-    )
+_BINARIES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
 
 
 def _float(text: str) -> str:

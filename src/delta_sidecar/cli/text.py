@@ -6,16 +6,12 @@ import json
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from delta_sidecar.cli.process import is_colourless
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from delta_sidecar.health.report import RequestReport
     from delta_sidecar.store import RequestCounts
@@ -25,6 +21,11 @@ def echo(lines: Iterable[str], *, err: bool = False) -> None:
     """Prints lines, with colours on a terminal that may have them."""
     for line in lines:
         click.echo(line, err=err, color=False if is_colourless() else None)
+
+
+def is_colourless() -> bool:
+    """True where colours are switched off, for a terminal too."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def echo_report(output: str, lines: Iterable[str], values: Mapping[str, Any]) -> None:
@@ -57,11 +58,11 @@ def requests_text(counts: RequestCounts | RequestReport) -> str:
     return f"{counted(counts.requests, 'request')}, {human_size(counts.bytes)}, {counted(counts.trips, 'trip')}"
 
 
-def printable(text: str) -> str:
-    """A path or another text of a log that stays on its line and cannot steer a terminal."""
+def printable(text: str, *, keep: str = "") -> str:
+    """A text of a log that stays on its line and cannot steer a terminal; characters to keep stay as they are."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def terminal_width(*, err: bool = False) -> int | None:
@@ -123,53 +124,8 @@ TYPE_NAMES = {
 """The names that types have in Delta, by those that they have in Arrow; others are the same, or not Delta's."""
 
 
-# Columns of a table.
-
 GAP = "  "
-"""The blanks between two columns."""
-
-NARROW = 12
-"""The width that a column keeps where many share a terminal."""
-
-
-@dataclass(slots=True)
-class TextColumn:
-    """A column of a text table."""
-
-    name: str
-    to_right: bool = False
-    natural: int = 0  # the width of its longest text
-    least: int = 0  # below it, a value would be cut that has to stay whole
-    width: int = 0  # the width that it has
-
-    def measure(self, size: int, *, is_whole: bool) -> None:
-        """Makes room for a text; one that stays whole is not cut while there is a column to leave out."""
-        self.natural = max(self.natural, size)
-        self.least = max(self.least, size if is_whole else min(size, NARROW))
-
-    def within(self, most: int) -> int:
-        """The width where no column gets more than `most` without need."""
-        return min(self.natural, max(self.least, most))
-
-    def place(self, text: str) -> str:
-        """A text with blanks up to the width of the column."""
-        room = " " * (self.width - cells(text))
-        return room + text if self.to_right else text + room
-
-
-def fit(columns: Sequence[TextColumn], width: int) -> list[TextColumn]:
-    """Sets the widths of columns that go into a line, and returns these.
-
-    The widest give way first, down to what they need; where that is not enough, the last columns are left out.
-    """
-    ends = accumulate(column.within(NARROW) + len(GAP) for column in columns)
-    shown = list(columns[: max(1, sum(end - len(GAP) <= width for end in ends))])
-    room = width - len(GAP) * (len(shown) - 1)
-    levels = (most for most in range(width, NARROW, -1) if sum(column.within(most) for column in shown) <= room)
-    most = next(levels, NARROW)
-    for column in shown:
-        column.width = min(column.within(most), width)
-    return shown
+"""The blanks between two columns of a table."""
 
 
 def cut(text: str, width: int, *, in_middle: bool = False) -> str:

@@ -1,1 +1,1 @@
-"""One module a command."""
+"""The commands, those that change together in one module."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from delta_sidecar.cli import options
-from delta_sidecar.cli.process import Command, in_background
+from delta_sidecar.cli.process import Command, command, in_background
 from delta_sidecar.cli.text import counted, echo_report, human_size, labelled
 
 if TYPE_CHECKING:
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from delta_sidecar.spark.ingest.sources import Source
     from delta_sidecar.store import Store
 
-# The mark keeps the lines as they are.
-_EXAMPLES = """\b
-Examples:
-  delta-sidecar ingest readings.json ./telemetry --timestamp-column event_ts
-  delta-sidecar ingest 'day/*.csv' ./telemetry --timestamp-column at --batch-id 41
-  delta-sidecar ingest ./arriving ./telemetry --timestamp-column event_ts --format json \\
-      --stream --checkpoint-location ./telemetry-stream
-"""
-
 _FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".parquet": "parquet"}
 
 
@@ -40,10 +31,15 @@ class _IngestCommand(Command):
     expected, hint = "SOURCE and TABLE are expected", ": put a pattern in quotes"
 
 
-@click.command(
+@command(
+    "Write files into a Delta table, one time bucket a data file.",
+    """
+    delta-sidecar ingest readings.json ./telemetry --timestamp-column event_ts
+    delta-sidecar ingest 'day/*.csv' ./telemetry --timestamp-column at --batch-id 41
+    delta-sidecar ingest ./arriving ./telemetry --timestamp-column event_ts --format json \\
+        --stream --checkpoint-location ./telemetry-stream
+    """,
     cls=_IngestCommand,
-    epilog=_EXAMPLES,
-    short_help="Write files into a Delta table, one time bucket a data file.",
 )
 @click.argument("source")
 @options.table
@@ -74,7 +70,6 @@ class _IngestCommand(Command):
     "--bad-timestamps",
     type=click.Choice(["reject", "null-bucket"]),
     default="reject",
-    show_default=True,
     help="Rows without a timestamp, or with one outside the years 1 to 9999: nothing is written, or they go into the "
     "partition of rows without a bucket.",
 )
@@ -84,20 +79,14 @@ class _IngestCommand(Command):
     metavar="N",
     help="A number that grows from batch to batch; one that was written is not written again.",
 )
-@click.option(
-    "--app-id",
-    metavar="NAME",
-    default="delta-sidecar",
-    show_default=True,
-    help="Whose batch ids they are.",
-)
-@click.option("--target-size", metavar="SIZE", default="128MB", show_default=True, help="Size of large data files.")
+@click.option("--app-id", metavar="NAME", default="delta-sidecar", help="Whose batch ids they are.")
+@click.option("--target-size", "target_file_size", metavar="SIZE", default="128MB", help="Size of large data files.")
 @click.option(
     "--interval",
+    "checkpoint_interval",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
     default=10,
-    show_default=True,
     help="Every N commits get a checkpoint and a metadata sidecar.",
 )
 @click.option("--merge-schema", is_flag=True, help="Add columns to the table that it does not have.")
@@ -118,33 +107,30 @@ def ingest(*, source: str, table: str, output: str, **flags: Any) -> None:  # no
     SOURCE is a file, a folder or a pattern. The table is made where it is missing, partitioned by the time bucket of
     each row, so that a data file holds rows of one bucket alone. Nothing is written of files that cannot be read.
     """
-    ctx = click.get_current_context()
-    _check_stream(ctx, **flags)
-    flags["source_format"] = flags["source_format"] or _format_of(ctx, source)
-    if flags["as_stream"]:
-        _stream(source, table, output, flags)
-    else:
-        _write(source, table, output, flags)
+    _check_stream(**flags)
+    flags["source_format"] = flags["source_format"] or _format_of(source)
+    act = _stream if flags["as_stream"] else _write
+    act(source, table, output, flags)
 
 
-def _check_stream(ctx: click.Context, *, as_stream: bool, checkpoint_location: str | None, **others: Any) -> None:  # noqa: ANN401
+def _check_stream(*, as_stream: bool, checkpoint_location: str | None, **others: Any) -> None:  # noqa: ANN401
     if as_stream and not checkpoint_location:
         msg = "--stream needs --checkpoint-location FOLDER, where it is kept how far it has come"
-        raise click.UsageError(msg, ctx)
+        raise click.UsageError(msg)
     if as_stream and others["batch_id"] is not None:
         msg = "--batch-id is for one batch; those of a stream have ids by themselves"
-        raise click.UsageError(msg, ctx)
+        raise click.UsageError(msg)
     if not as_stream and (others["once"] or checkpoint_location):
         msg = "--once and --checkpoint-location belong to --stream"
-        raise click.UsageError(msg, ctx)
+        raise click.UsageError(msg)
 
 
-def _format_of(ctx: click.Context, source: str) -> str:
+def _format_of(source: str) -> str:
     suffixes = PurePosixPath(source.rstrip("/")).suffixes
     found = next((_FORMATS[each.lower()] for each in reversed(suffixes) if each.lower() in _FORMATS), None)
     if found is None:
         msg = "--format is needed: the name of SOURCE does not tell what its files are"
-        raise click.UsageError(msg, ctx)
+        raise click.UsageError(msg)
     return found
 
 
@@ -275,16 +261,16 @@ def _opened(
         spark,
         table,
         bucket=bucket,
-        checkpoint_interval=flags["interval"],
-        target_file_size=flags["target_size"],
-        app_id=flags["app_id"],
         bad_timestamps=flags["bad_timestamps"].replace("-", "_"),
-        merge_schema=flags["merge_schema"],
         sidecars=not flags["no_sidecars"],
         storage_options=options,
         listeners=[counts],
+        **{name: flags[name] for name in _OF_PIPELINE},
     )
     return spark, pipeline, files, store
+
+
+_OF_PIPELINE = ("checkpoint_interval", "target_file_size", "app_id", "merge_schema")
 
 
 def _bucket(store: Store, flags: dict[str, Any]) -> TimeBucket:

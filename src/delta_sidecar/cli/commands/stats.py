@@ -8,21 +8,19 @@ import re
 from contextlib import closing
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from delta_sidecar.cli import options
-from delta_sidecar.cli.process import Command
+from delta_sidecar.cli.process import command
 from delta_sidecar.cli.text import (
     GAP,
     TYPE_NAMES,
-    TextColumn,
     cells,
     counted,
     cut,
     echo,
-    fit,
     human_size,
     labelled,
     printable,
@@ -36,17 +34,16 @@ if TYPE_CHECKING:
     from delta_sidecar.table.pinned import TableHandle
     from delta_sidecar.table.summaries import ColumnSummary, TableSummary
 
-# The mark keeps the lines as they are.
-_EXAMPLES = """\b
-Examples:
-  delta-sidecar stats ./telemetry
-  delta-sidecar stats ./telemetry --columns event_ts,device_id
-  delta-sidecar stats ./telemetry --where "_event_hour >= '2026021022'"
-  delta-sidecar stats ./telemetry --output json | jq .rows
-"""
 
-
-@click.command(cls=Command, epilog=_EXAMPLES, short_help="Show bounds and nulls of a Delta table's columns.")
+@command(
+    "Show bounds and nulls of a Delta table's columns.",
+    """
+    delta-sidecar stats ./telemetry
+    delta-sidecar stats ./telemetry --columns event_ts,device_id
+    delta-sidecar stats ./telemetry --where "_event_hour >= '2026021022'"
+    delta-sidecar stats ./telemetry --output json | jq .rows
+    """,
+)
 @options.table
 @click.option(
     "--columns",
@@ -59,16 +56,7 @@ Examples:
 @options.timestamp
 @options.output
 @options.storage
-def stats(
-    *,
-    table: str,
-    columns: tuple[str, ...],
-    predicate: str | None,
-    version: int | None,
-    timestamp: str | None,
-    output: str,
-    storage_options: dict[str, str],
-) -> None:
+def stats(*, columns: tuple[str, ...], predicate: str | None, output: str, **opening: Any) -> None:  # noqa: ANN401
     """Show what the log tells of the columns of the Delta table at TABLE: minimum, maximum and nulls of each.
 
     They are those that writers noted down for each file, folded in one pass; no data file is opened. Where they are not
@@ -77,7 +65,7 @@ def stats(
     from delta_sidecar.cli.progress import files_status, scan_progress
     from delta_sidecar.table.summaries import fold_stats
 
-    with closing(options.open_table(table, version, timestamp, storage_options)) as handle:
+    with closing(options.open_table(**opening)) as handle:
         watched: Any = _WatchedTable(handle)
         with scan_progress(lambda: files_status(watched.scan)) as reporter:
             summary = fold_stats(watched, columns or None, predicate)
@@ -133,62 +121,53 @@ def _rows(summary: TableSummary) -> str:
 
 def _columns(summary: TableSummary) -> Iterator[str]:
     """A table of the columns; on a narrow terminal bounds are below the line of their column."""
-    rows = [_cells(column, summary) for column in summary.columns]
-    names = list(rows[0]) if any(column.files_without for column in summary.columns) else list(rows[0])[:-1]
     width = terminal_width()
-    columns = [_measured(name, rows, width) for name in names]
-    if width is None or len(fit(columns, width)) == len(columns):
-        yield from _table(columns, rows)
+    rows = [_cells(column, summary, None if width is None else _WIDEST_TEXT) for column in summary.columns]
+    names = list(rows[0]) if any(column.files_without for column in summary.columns) else list(rows[0])[:-1]
+    widths = _widths(names, rows)
+    if width is None or sum(widths.values()) + len(GAP) * (len(widths) - 1) <= width:
+        yield from _table(widths, rows)
         return
-    columns = [column for column in columns if column.name not in {"min", "max"}]
-    if len(fit(columns, width)) < len(columns):
-        columns = [_measured(column.name, rows, None) for column in columns]
-    head, ruler, *lines = _table(columns, rows)
+    rows = [_cells(column, summary, max(1, width - len(f"{GAP}min "))) for column in summary.columns]
+    head, ruler, *lines = _table(_widths([name for name in names if name not in {"min", "max"}], rows), rows)
     yield from (head, ruler)
     for line, row in zip(lines, rows, strict=True):
         yield line
-        bounds = [f"{GAP}{name} {row[name].within(width - len(GAP) - 4)}" for name in ("min", "max")]
+        bounds = [f"{GAP}{name} {row[name]}" for name in ("min", "max")]
         both = "".join(bounds)
         yield from [both] if cells(both) <= width else bounds
 
 
-class _Cell(NamedTuple):
-    text: str
-    is_whole: bool = True  # a part of it would say something else
+def _cells(column: ColumnSummary, summary: TableSummary, most: int | None) -> dict[str, str]:
+    """The texts of a column, those that may be cut in at most so many cells."""
 
-    def within(self, width: int) -> str:
-        return self.text if self.is_whole else cut(self.text, width, in_middle=True)
+    def short(text: str, *, is_whole: bool = False) -> str:
+        return text if is_whole or most is None else cut(text, most, in_middle=True)
 
-
-def _cells(column: ColumnSummary, summary: TableSummary) -> dict[str, _Cell]:
+    # A part of a number would say something else.
     is_whole = column.type != "string"
     return {
-        "column": _Cell(printable(column.name), is_whole=False),
-        "type": _Cell(cut(type_text(column.type), _WIDEST_TYPE), is_whole=False),
-        "min": _Cell(_bound(column.minimum, column.minimum_is, "≥", column), is_whole),
-        "max": _Cell(_bound(column.maximum, column.maximum_is, "≤", column), is_whole),
-        "nulls": _Cell(_nulls(column, summary)),
-        "no bounds in": _Cell(counted(column.files_without, "file") if column.files_without else ""),
+        "column": short(printable(column.name)),
+        "type": short(cut(type_text(column.type), _WIDEST_TYPE)),
+        "min": short(_bound(column.minimum, column.minimum_is, "≥", column), is_whole=is_whole),
+        "max": short(_bound(column.maximum, column.maximum_is, "≤", column), is_whole=is_whole),
+        "nulls": _nulls(column, summary),
+        "no bounds in": counted(column.files_without, "file") if column.files_without else "",
     }
 
 
-def _measured(name: str, rows: list[dict[str, _Cell]], width: int | None) -> TextColumn:
-    column = TextColumn(name)
-    column.measure(cells(name), is_whole=True)
-    for row in rows:
-        text, is_whole = row[name]
-        column.measure(min(cells(text), _WIDEST_TEXT) if width and not is_whole else cells(text), is_whole=is_whole)
-    # For lines that may be of any length; `fit` sets another.
-    column.width = column.natural
-    return column
+def _widths(names: list[str], rows: list[dict[str, str]]) -> dict[str, int]:
+    return {name: max(cells(name), *(cells(row[name]) for row in rows)) for name in names}
 
 
-def _table(columns: list[TextColumn], rows: list[dict[str, _Cell]]) -> Iterator[str]:
-    yield click.style(GAP.join(column.place(column.name) for column in columns).rstrip(), bold=True)
-    yield click.style(GAP.join("─" * column.width for column in columns), dim=True)
-    for row in rows:
-        texts = (column.place(row[column.name].within(column.width)) for column in columns)
-        yield GAP.join(texts).rstrip()
+def _table(widths: dict[str, int], rows: list[dict[str, str]]) -> Iterator[str]:
+    yield click.style(_row({name: name for name in widths}, widths), bold=True)
+    yield click.style(GAP.join("─" * width for width in widths.values()), dim=True)
+    yield from (_row(row, widths) for row in rows)
+
+
+def _row(texts: dict[str, str], widths: dict[str, int]) -> str:
+    return GAP.join(texts[name] + " " * (width - cells(texts[name])) for name, width in widths.items()).rstrip()
 
 
 def _bound(value: Any, meaning: str | None, beyond: str, column: ColumnSummary) -> str:  # noqa: ANN401
@@ -251,37 +230,21 @@ def _is_beyond(column: ColumnSummary, summary: TableSummary) -> bool:
 
 
 def _json_lines(table: str, summary: TableSummary) -> Iterator[str]:
-    columns = [
-        {
-            "name": column.name,
-            "type": type_text(column.type),
-            "min": _short(column.minimum, column.type),
-            "min_is": column.minimum_is,
-            "max": _short(column.maximum, column.type),
-            "max_is": column.maximum_is,
-            "null_count": column.null_count,
-            "null_count_is_exact": column.null_count_is_exact,
-            "rows": column.rows,
-            "files": column.files,
-            "files_without": column.files_without,
-        }
-        for column in summary.columns
-    ]
-    values = {
-        "table": table,
-        "version": summary.version,
-        "files": summary.files,
-        "bytes": summary.size,
-        "rows": summary.rows,
-        "deleted_rows": summary.deleted_rows,
-        "files_without_rows": summary.files_without_rows,
-        "columns": columns,
-    }
-    yield _json(values)
+    columns = [_by_keys(column) for column in summary.columns]
+    for column in columns:
+        # Of 32 bits, a number has fewer digits.
+        if column["type"] == "float":
+            column |= {key: column[key] and float(value_text(column[key], "float")) for key in ("min", "max")}
+        column["type"] = type_text(column["type"])
+    yield _json({"table": table, **_by_keys(summary), "columns": columns})
 
 
-def _short(value: Any, kind: str) -> Any:  # noqa: ANN401 - of any column
-    return float(value_text(value, kind)) if kind == "float" and value is not None else value
+def _by_keys(summary: TableSummary | ColumnSummary) -> dict[str, Any]:
+    return {_KEYS.get(name, name): getattr(summary, name) for name in summary.__match_args__}
+
+
+# Other names than those of the fields.
+_KEYS = {"minimum": "min", "minimum_is": "min_is", "maximum": "max", "maximum_is": "max_is", "size": "bytes"}
 
 
 def _json(value: Any, indent: str = "") -> str:  # noqa: ANN401 - anything that JSON has
@@ -311,6 +274,4 @@ def value_text(value: Any, kind: str = "") -> str:  # noqa: ANN401 - of any colu
 
 def type_text(arrow: str) -> str:
     """A type by the name that Delta has for it; by Arrow's where it has none."""
-    if found := re.fullmatch(r"decimal\d+\((\d+), (-?\d+)\)", arrow):
-        return f"decimal({found[1]},{found[2]})"
-    return TYPE_NAMES.get(arrow, arrow)
+    return re.sub(r"^decimal\d+\((\d+), (-?\d+)\)$", r"decimal(\1,\2)", TYPE_NAMES.get(arrow, arrow))
