@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from delta_sidecar.execute.parquet.footer import Footer, Layout, plain_batch
 from delta_sidecar.execute.parquet.pages import DICTIONARY_PAGE, PageReader, excerpt_of, first_header
 from delta_sidecar.execute.parquet.sparse import Range, SparseFile, Window
+from delta_sidecar.execute.parquet.times import with_raw_int96
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -169,10 +170,10 @@ class ParquetRows:
         # Another reader would move the windows of the first one.
         int96 = self._paths([leaf for leaf in leaves if leaf in self._layout.int96])
         again = self.fetch(group, int96) if int96 and sparse is not None and sparse.has_windows else None
-        millis = source if again is None else partial(pa.PythonFile, again, mode="r")
+        second = source if again is None else partial(pa.PythonFile, again, mode="r")
         try:
             step = self._step(group, leaves, rows, source, fetched)
-            decoded = self._decoded(group, leaves, step, source, millis)
+            decoded = self._decoded(group, leaves, step, source, second)
             yield from decoded if step == rows else _joined(decoded, rows, self._size.bytes)
         finally:
             for made in (own, again):
@@ -194,12 +195,12 @@ class ParquetRows:
         return PageReader(fetched, _chunk_range(chunk), excerpt, self.num_rows(group))
 
     def _decoded(
-        self, group: int, leaves: Sequence[int], rows: int, source: Source, millis: Source
+        self, group: int, leaves: Sequence[int], rows: int, source: Source, second: Source
     ) -> Iterator[pa.RecordBatch]:
         int96 = [leaf for leaf in leaves if leaf in self._layout.int96]
         checks: Iterable[pa.RecordBatch | None] = repeat(None)
         if int96:
-            checks = self._iterated(millis(), group, int96, rows, coerce_int96_timestamp_unit="ms")
+            checks = self._iterated(second(), group, int96, rows, metadata=self._with_raw_int96)
         batches = self._iterated(source(), group, leaves, rows, coerce_int96_timestamp_unit="us")
         found = 0
         for batch, check in zip(batches, checks, strict=False):
@@ -219,9 +220,13 @@ class ParquetRows:
         self, file: pa.NativeFile, group: int, leaves: Sequence[int], rows: int, **options: object
     ) -> Iterator[pa.RecordBatch]:
         buffer_size = max(_NARROWEST, min(_SLICE_BYTES, HELD_BYTES // (2 * len(leaves) or 1)))
-        metadata = self._footer.metadata
-        opened = pq.ParquetFile(file, metadata=metadata, pre_buffer=False, buffer_size=buffer_size, **options)
+        options.setdefault("metadata", self._footer.metadata)
+        opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=buffer_size, **options)
         return opened.iter_batches(rows, row_groups=[group], columns=self._paths(leaves), use_threads=False)  # type: ignore[no-any-return]
+
+    @cached_property
+    def _with_raw_int96(self) -> pq.FileMetaData:
+        return with_raw_int96(self._footer.metadata)
 
     def _step(self, group: int, leaves: Sequence[int], rows: int, source: Source, fetched: SparseFile | None) -> int:
         """The number of rows that are decoded at once: `rows`, or fewer where they may take too much memory.
