@@ -61,7 +61,7 @@ def written(
         content = content.replace(arrow_bytes(moment), given_bytes)
     path.write_bytes(content)
     store = open_store(folder)
-    footer = read_footer(store, NAME, len(content), pool, guess)
+    footer = read_footer(store, NAME, len(content), guess)
     return ParquetRows(store, NAME, footer, pool, layout=Layout.of(footer.metadata, strict=strict))
 
 

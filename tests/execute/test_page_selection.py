@@ -104,7 +104,7 @@ shares = st.sampled_from([1.0, 1.0, 0.3])
 
 def rows_of(folder: Path, pool: ThreadPoolExecutor, name: str = NAME) -> ParquetRows:
     store = open_store(folder)
-    found = read_footer(store, name, (folder / name).stat().st_size, pool, footer.FOOTER_BYTES)
+    found = read_footer(store, name, (folder / name).stat().st_size, footer.FOOTER_BYTES)
     return ParquetRows(store, name, found, pool, BatchSize(11, fewest_rows=5))
 
 

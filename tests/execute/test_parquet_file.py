@@ -92,7 +92,7 @@ def opened(table: pa.Table, pool: ThreadPoolExecutor, **options: object) -> tupl
     inner = open_store(f"memory://{uuid.uuid4().hex}")
     inner.put("f", sink.getvalue())
     store = RecordingStore(inner)
-    footer = read_footer(store, "f", len(sink.getvalue()), pool)
+    footer = read_footer(store, "f", len(sink.getvalue()))
     return ParquetRows(store, "f", footer, pool), store
 
 
@@ -106,18 +106,18 @@ def picked(rows: list[Any], names: tuple[str, ...] = COLUMNS) -> list[Any]:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"x" * 500, b"PAR1" + b"\xff" * 100 + b"PAR1"])
-def test_what_is_no_parquet_is_refused(content: bytes, pool: ThreadPoolExecutor) -> None:
+def test_what_is_no_parquet_is_refused(content: bytes) -> None:
     store = open_store(f"memory://{uuid.uuid4().hex}")
     store.put("f", content)
     with pytest.raises((pa.ArrowInvalid, OSError)):
-        read_footer(store, "f", len(content), pool)
+        read_footer(store, "f", len(content))
 
 
-def test_a_size_that_is_too_large_is_an_error_of_the_store(pool: ThreadPoolExecutor) -> None:
+def test_a_size_that_is_too_large_is_an_error_of_the_store() -> None:
     store = open_store(f"memory://{uuid.uuid4().hex}")
     store.put("f", b"x" * 100)
     with pytest.raises(StorageError):
-        read_footer(store, "f", 200, pool)
+        read_footer(store, "f", 200)
 
 
 def test_a_footer_takes_one_request_and_a_small_file_no_other(pool: ThreadPoolExecutor) -> None:

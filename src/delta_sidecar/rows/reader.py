@@ -132,7 +132,7 @@ class FileReader:
 
     def _batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
         store, path = self._places.find(file.path)
-        footer = find_footer(store, path, file.size, self._pool)
+        footer = find_footer(store, path, file.size)
         found = self._known.find(footer.metadata, file.path)
         # To read one row group that is here already takes less than to find out that it need not be read.
         is_here = footer.whole is not None and footer.size <= _SMALL and footer.metadata.num_row_groups == 1
@@ -227,16 +227,16 @@ def unreadable(path: str, error: Exception) -> UnreadableFileError | NotEnoughMe
     return UnreadableFileError(f"data file {path} cannot be read: {error}", path)
 
 
-def find_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> Footer:
+def find_footer(store: Store, path: str, size: int) -> Footer:
     """Reads the footer of a data file, by its size in the log; where that is wrong, by its size in the store."""
     guess = size if size <= _WHOLE else _FOOTER
     try:
-        return read_footer(store, path, size, pool, guess)
+        return read_footer(store, path, size, guess)
     except (pa.ArrowInvalid, ObjectTruncatedError):
         actual = store.head(path).size
         if actual == size:
             raise
-        return read_footer(store, path, actual, pool, actual if actual <= _WHOLE else _FOOTER)
+        return read_footer(store, path, actual, actual if actual <= _WHOLE else _FOOTER)
 
 
 # The rows that a query keeps, and what can be pruned by bounds alone.

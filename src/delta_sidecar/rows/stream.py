@@ -165,8 +165,6 @@ def file_schema(table: ReadableTable, file: DeltaFile) -> pa.Schema:
     """
     store, path = Places(table.access, RequestLog()).find(file.path)
     try:
-        with ThreadPoolExecutor(1) as pool:
-            metadata = find_footer(store, path, file.size, pool).metadata
-            return metadata.schema.to_arrow_schema()
+        return find_footer(store, path, file.size).metadata.schema.to_arrow_schema()
     except (pa.ArrowException, MemoryError, StorageError, OSError, UnicodeDecodeError) as error:
         raise unreadable(file.path, error) from error

@@ -182,7 +182,7 @@ class ParquetScan:
 
         def read() -> T:
             size = work.store.head(ref.path).size if ref.size is None else ref.size
-            return look(read_footer(work.store, ref.path, size, work.pool, guess))
+            return look(read_footer(work.store, ref.path, size, guess))
 
         return work.submit(read)
 

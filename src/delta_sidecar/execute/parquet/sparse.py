@@ -102,31 +102,12 @@ class SparseFile:
         """The current position."""
         return self._position
 
-    def size(self) -> int:
-        """The size of the file."""
-        return self.size_in_bytes
-
     def close(self) -> None:
         """Forgets everything that was loaded."""
         with self._lock:
             self._loaded.clear()
             self._windows.clear()
         self.closed = True
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def writable(self) -> bool:
-        """It is not."""
-        return False
-
-    def flush(self) -> None:
-        """There is nothing to write."""
 
     def _find(self, start: int, end: int) -> Bytes | None:
         index = bisect_right(self._loaded, start, key=_start) - 1
@@ -148,9 +129,12 @@ class SparseFile:
             if moving.start <= start and end <= moving.end:
                 return self._through(moving, start, end)
         upto = min(max(end, start + _SMALLEST_READ), self.size_in_bytes)
-        data = run_in(self._clock, lambda: self._store.get_range(self.path, start, upto))
+        data = self._fetch(start, upto)
         self.keep(start, data)
         return bytes(memoryview(data)[: end - start])
+
+    def _fetch(self, start: int, end: int) -> Bytes:
+        return run_in(self._clock, lambda: self._store.get_range(self.path, start, end))
 
     def _through(self, moving: _Window, start: int, end: int) -> bytes:
         out = bytearray()
@@ -161,9 +145,6 @@ class SparseFile:
             start += len(piece)
             moving.read_on(self._pool, self._store, self.path, self._clock)
         return bytes(out)
-
-    def _fetch(self, start: int, end: int) -> Bytes:
-        return run_in(self._clock, lambda: self._store.get_range(self.path, start, end))
 
 
 def _start(entry: tuple[int, Bytes]) -> int:
