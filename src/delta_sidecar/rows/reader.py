@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -61,23 +61,19 @@ _FOOTER = 64 << 10
 _SMALL = 256 << 10
 
 
-@dataclass(slots=True)
 class RowCounts:
-    """Counts of a scan for rows so far; all threads count here. `RowMetrics` says what each means."""
+    """Counts of a scan for rows so far, under their names in `RowMetrics`; all threads count here."""
 
-    files_opened: int = 0
-    files_read: int = 0
-    row_groups_read: int = 0
-    row_groups_skipped: int = 0
-    rows_decoded: int = 0
-    rows_deleted: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    def __init__(self) -> None:
+        names = ("files_opened", "files_read", "row_groups_read", "row_groups_skipped", "rows_decoded", "rows_deleted")
+        self.by_name = dict.fromkeys(names, 0)
+        self._lock = threading.Lock()
 
     def add(self, **counts: int) -> None:
         """Counts, from any thread."""
         with self._lock:
             for name, count in counts.items():
-                setattr(self, name, getattr(self, name) + count)
+                self.by_name[name] += count
 
 
 class FileReader:

@@ -12,7 +12,7 @@ from delta_sidecar.cli.output import write_batches
 from delta_sidecar.cli.process import Command
 
 if TYPE_CHECKING:
-    from delta_sidecar.rows.stream import RowStream
+    from delta_sidecar.rows.scan import RowStream
 
 # The mark keeps the lines as they are.
 _EXAMPLES = """\b
