@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ class FileFields:
     def __init__(self, fields: Iterable[pa.Field], matching: Matching) -> None:
         self.fields = tuple(fields)
         self._matching = matching
-        self._places = self._by(_id if matching.by_id else _name)
+        self._places = self._by(_id if matching.by_id else attrgetter("name"))
         self._inside: dict[tuple[int, bool], FileFields] = {}
 
     def find(self, sought: pa.Field) -> int | None:
@@ -57,14 +58,24 @@ class FileFields:
         Raises:
             UnreadableFileError: The file has it more than once, or has no ids to find it by.
         """
-        if self._matching.by_id:
-            self._check_ids()
-            number = _id(sought)
-            return self._one(sought, self._places.get(number, []) if number is not None else [])
-        found = self._places.get(sought.name, [])
-        if not found and self._matching.folds:
-            found = self._folded.get(sought.name.lower(), [])
-        return self._one(sought, found)
+        file = self._matching.file
+        if not self._matching.by_id:
+            found = self._places.get(sought.name, [])
+            if not found and self._matching.folds:
+                found = self._folded.get(sought.name.lower(), [])
+        elif self._places.keys() <= {None}:
+            names = ", ".join(field.name for field in self.fields[:_SHOWN]) or "nothing"
+            msg = (
+                f"the table finds columns by their ids (delta.columnMapping.mode is id), and {file} has none at "
+                f"{names}: its values cannot be told apart, so that it is not read"
+            )
+            raise UnreadableFileError(msg, file)
+        else:
+            found = [] if _id(sought) is None else self._places.get(_id(sought), [])
+        if len(found) > 1:
+            msg = f"{file} has {len(found)} columns that are {sought.name!r}: it cannot be told which one counts"
+            raise UnreadableFileError(msg, file)
+        return found[0] if found else None
 
     def inside(self, at: int, matching: Matching) -> FileFields:
         """The fields of the struct with a number."""
@@ -88,31 +99,9 @@ class FileFields:
             places.setdefault(key(field), []).append(at)
         return places
 
-    def _check_ids(self) -> None:
-        if len(self._places) > (None in self._places):
-            return
-        names = ", ".join(field.name for field in self.fields[:_SHOWN]) or "nothing"
-        file = self._matching.file
-        msg = (
-            f"the table finds columns by their ids (delta.columnMapping.mode is id), and {file} has none at "
-            f"{names}: its values cannot be told apart, so that it is not read"
-        )
-        raise UnreadableFileError(msg, file)
-
-    def _one(self, sought: pa.Field, found: list[int]) -> int | None:
-        if len(found) > 1:
-            file = self._matching.file
-            msg = f"{file} has {len(found)} columns that are {sought.name!r}: it cannot be told which one counts"
-            raise UnreadableFileError(msg, file)
-        return found[0] if found else None
-
 
 def _id(field: pa.Field) -> bytes | None:
     return (field.metadata or {}).get(FIELD_ID)
-
-
-def _name(field: pa.Field) -> str:
-    return str(field.name)
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -152,9 +141,11 @@ def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: 
             _check_variant(held, matching, name)
         return _struct_converter(kind, physical.type, held, matching.inside(logical), name)
     if pa.types.is_list(kind) and pa.types.is_list(held):
-        return _list_converter(logical, physical.type, held, matching, name)
+        listed = nullable_type(kind)
+        inner = converter(kind.value_field, physical.type.value_field, held.value_field, matching, f"{name}.element")
+        return lambda array: _relisted(array, listed, inner(array.values))
     if pa.types.is_map(kind) and pa.types.is_map(held):
-        return _map_converter(logical, physical.type, held, matching, name)
+        return _map_converter(kind, physical.type, held, matching, name)
     if pa.types.is_nested(kind) or pa.types.is_nested(held):
         msg = f"column {name} is {held} in {matching.file}, and {kind} in the table: it cannot be read"
         raise UnreadableFileError(msg, matching.file)
@@ -210,27 +201,14 @@ def _struct_converter(
     return convert_struct
 
 
-def _list_converter(
-    logical: pa.Field, physical: pa.ListType, held: pa.ListType, matching: Matching, name: str
-) -> Convert:
-    made = nullable_type(logical.type)
-    inner = converter(logical.type.value_field, physical.value_field, held.value_field, matching, f"{name}.element")
-    return lambda array: _relisted(array, made, inner(array.values))
-
-
-def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
-    kind = logical.type
+def _map_converter(kind: pa.MapType, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
     keys = converter(kind.key_field, physical.key_field, held.key_field, matching, f"{name}.key")
     items = converter(kind.item_field, physical.item_field, held.item_field, matching, f"{name}.value")
     made = nullable_type(kind)
-
-    def convert_map(array: pa.MapArray) -> pa.MapArray:
-        entries = pa.StructArray.from_arrays(
-            [keys(array.keys), items(array.items)], fields=[made.key_field, made.item_field]
-        )
-        return _relisted(array, made, entries)
-
-    return convert_map
+    fields = [made.key_field, made.item_field]
+    return lambda array: _relisted(
+        array, made, pa.StructArray.from_arrays([keys(array.keys), items(array.items)], fields=fields)
+    )
 
 
 def _relisted(column: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:

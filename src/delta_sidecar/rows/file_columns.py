@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_type
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
-from delta_sidecar.predicate.literals import Kind, kind_of
+from delta_sidecar.predicate.literals import STEPPED, Kind, kind_of
 from delta_sidecar.predicate.tree import leaves
 from delta_sidecar.rows.convert import Convert, FileFields, Matching, converter
 
@@ -178,8 +178,7 @@ def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
 # Row groups of a data file that may hold a matching row, by the statistics in its footer.
 
 
-T = TypeVar("T")
-
+_BOUNDED = STEPPED | {Kind.FLOATING, Kind.BOOLEAN, Kind.STRING}
 _PER_UNIT = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
 
@@ -246,8 +245,10 @@ def _is_ordered(column: pq.ColumnSchema, created_by: str | None) -> bool:
 
 def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> ColumnBounds:
     """Counts of values and nulls, without bounds."""
-    statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
-    counts = [found.null_count if found is not None and found.has_null_count else None for found in statistics]
+    counts = [
+        found.null_count if (found := _statistics(chunk)) is not None and found.has_null_count else None
+        for chunk in chunks
+    ]
     known = np.array([count is not None for count in counts])
     nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), known)
     return ColumnBounds(None, None, nulls, rows, whole=True)
@@ -256,69 +257,41 @@ def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> Colum
 def _bounds(
     chunks: list[pq.ColumnChunkMetaData], held: pa.DataType, kind: pa.DataType
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
-    raw = [
-        (found.min_raw, found.max_raw) if found is not None and found.has_min_max else (None, None)
-        for found in statistics
+    pairs = [
+        (found.min_raw, found.max_raw)
+        if (found := _statistics(chunk)) is not None and found.has_min_max
+        else (None, None)
+        for chunk in chunks
     ]
-    return _typed([pair[0] for pair in raw], held, kind), _typed([pair[1] for pair in raw], held, kind)
+    return _typed([lower for lower, _ in pairs], held, kind), _typed([upper for _, upper in pairs], held, kind)
+
+
+def _statistics(chunk: pq.ColumnChunkMetaData) -> pq.Statistics | None:
+    return chunk.statistics if chunk.is_stats_set else None
 
 
 def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
     """Bounds in the table's type; None where the file's type says nothing that is sure to be right for it."""
-    own, there = kind_of(kind), kind_of(held)
-    if own is not there:
+    own = kind_of(kind)
+    if own not in _BOUNDED or own is not kind_of(held) or pa.types.is_unsigned_integer(held):
+        return None
+    try:
+        texts = strings(_text(value, own, held) for value in raw)
+        number = {Kind.TIMESTAMP: pa.int64(), Kind.DATE: pa.int32()}.get(own)
+        return texts.cast(kind) if number is None else texts.cast(number).view(kind)
+    except (pa.ArrowInvalid, UnicodeDecodeError, TypeError):
+        return None
+
+
+def _text(value: object, own: Kind, held: pa.DataType) -> Any:  # noqa: ANN401 - what is no text after all is refused
+    if own is Kind.STRING:
+        return value.decode() if isinstance(value, bytes) else value
+    if own is Kind.FLOATING:
+        return repr(value) if isinstance(value, float) and not math.isnan(value) else None
+    if not isinstance(value, int):
         return None
     if own is Kind.TIMESTAMP:
         # Cut as the values are.
         times, by = _PER_UNIT[held.unit]
-        return _integers([None if value is None else value * times // by for value in _only(int, raw)], kind)
-    if own in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
-        return None if pa.types.is_unsigned_integer(held) else _integers(_only(int, raw), kind)
-    if own is Kind.FLOATING:
-        return _floats(_only(float, raw), kind)
-    if own is Kind.STRING:
-        return _texts(raw)
-    if own is Kind.DECIMAL:
-        return _decimals(_only(int, raw), held, kind)
-    return None
-
-
-def _only(kind: type[T], values: list[Any]) -> list[T | None]:
-    return [value if isinstance(value, kind) else None for value in values]
-
-
-def _floats(values: list[float | None], kind: pa.DataType) -> pa.Array:
-    known = np.array([value is not None and not math.isnan(value) for value in values])
-    numbers = np.array([value if is_known else 0.0 for value, is_known in zip(values, known, strict=True)])
-    bits = pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(pa.float64(), len(values), [bits, pa.py_buffer(numbers)]).cast(kind, safe=False)
-
-
-def _integers(values: list[int | None], kind: pa.DataType) -> pa.Array | None:
-    fits = [value is not None and -(2**63) <= value < 2**63 for value in values]
-    numbers = np.array([value if is_fit else 0 for value, is_fit in zip(values, fits, strict=True)], dtype=np.int64)
-    made = nullable_int64s(numbers, np.array(fits))
-    if pa.types.is_timestamp(kind):
-        return made.view(kind)
-    if pa.types.is_date32(kind):
-        return made.cast(pa.int32()).view(kind)
-    try:
-        return made.cast(kind)
-    except pa.ArrowInvalid:
-        return None
-
-
-def _texts(values: list[Any]) -> pa.Array | None:
-    try:
-        return strings(value.decode() if isinstance(value, bytes) else value for value in values)
-    except (UnicodeDecodeError, TypeError):
-        return None
-
-
-def _decimals(values: list[int | None], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
-    texts = [None if value is None else format(Decimal(value).scaleb(-held.scale), "f") for value in values]
-    try:
-        return strings(texts).cast(kind)
-    except pa.ArrowInvalid:
-        return None
+        return str(value * times // by)
+    return str(int(value)) if own is not Kind.DECIMAL else format(Decimal(value).scaleb(-held.scale), "f")

@@ -264,17 +264,17 @@ class Selection:
         if prunes is None and self.prunes_groups is not None:
             prunes = bind(self.prunes_groups, schema)
         names = {path[0] for path in columns(exact)} if exact is not None else set()
-        order: tuple[str, ...] = ()
+        order: list[str] = []
         if self.expression is not None:
             _check_expression(self.expression, schema)
             found = expression_columns(self.expression)
             # Arrow evaluates nothing on rows that have no columns.
             names |= set(schema.names) if found is None else found or set(schema.names[:1])
-            order = tuple(schema.names) if found is None else ()
+            order = schema.names if found is None else []
         return replace(
             self,
             row_groups=prunes,
-            keeps=None if exact is None and self.expression is None else _Keeps(exact, self.expression, order),
+            keeps=None if exact is None and self.expression is None else _row_filter(exact, self.expression, order),
             looked_at=tuple(name for name in schema.names if name in names),
         )
 
@@ -292,29 +292,26 @@ def select_rows(query: RowQuery, schema: pa.Schema | None) -> Selection:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Keeps:
+def _row_filter(predicate: Predicate | None, expression: pc.Expression | None, order: list[str]) -> RowFilter:
     """Leaves out rows. Where there is an order of columns, the expression may name them by their places in it."""
 
-    predicate: Predicate | None
-    expression: pc.Expression | None
-    order: tuple[str, ...] = ()
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.predicate is not None:
-            batch = filtered(batch, matches(self.predicate, batch))
-        if self.expression is None:
+    def keep(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if predicate is not None:
+            batch = filtered(batch, matches(predicate, batch))
+        if expression is None:
             return batch
         try:
-            if self.order:
-                return batch.select(list(self.order)).filter(self.expression).select(batch.schema.names)
-            return batch.filter(self.expression)
+            if order:
+                return batch.select(order).filter(expression).select(batch.schema.names)
+            return batch.filter(expression)
         except MemoryError:
             # Arrow's is one of its own, and says nothing of the filter.
             raise
         except pa.ArrowException as error:
-            msg = f"the filter {self.expression} cannot be evaluated: {error}"
+            msg = f"the filter {expression} cannot be evaluated: {error}"
             raise PredicateError(msg) from error
+
+    return keep
 
 
 def _check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
