@@ -17,7 +17,7 @@ from delta_sidecar.errors import StorageError
 from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet.file import ParquetRows
-from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, Footer, read_footer, read_footer_within
+from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, Footer, leaf_paths, read_footer_within
 from delta_sidecar.execute.parquet.select import SelectedRows
 from delta_sidecar.plan import FileSummary, Place
 
@@ -55,7 +55,7 @@ class ParquetScan:
         """Asks for footers that are needed soon."""
         for ref in files:
             if ref.path not in self._footers and ref.path not in self._ahead:
-                self._ahead[ref.path] = self._ask(ref, FOOTER_BYTES, lambda footer: footer)
+                self._ahead[ref.path] = self._ask(ref)
 
     def run(self, plan: ScanParquet, functions: Functions = ()) -> Batches:
         """Reads files, and applies filters without state where the batches are made.
@@ -93,11 +93,11 @@ class ParquetScan:
         if plan.most_requests is not None and len(unknown) > plan.most_requests:
             unknown = []
         allowed = None if plan.most_requests is None else 1 + plan.most_requests - len(unknown)
-        asked: dict[str, Asked[Footer | None]] = {}
-        for number, ref in enumerate(unknown):
-            # What is left over is for the first: where there are two, they have one request each.
-            most = allowed if number == 0 or allowed is None else 1
-            asked[ref.path] = self._ask_within(ref, most)
+        # What is left over is for the first: where there are two, they have one request each.
+        asked = {
+            ref.path: self._ask(ref, most=allowed if number == 0 or allowed is None else 1)
+            for number, ref in enumerate(unknown)
+        }
         for ref in plan.files:
             footer = self._footers.get(ref.path)
             if footer is None and ref.path in asked:
@@ -170,31 +170,23 @@ class ParquetScan:
             while len(waiting) < self._work.file_parallelism and (ref := next(remaining, None)) is not None:
                 known = self._footers.get(ref.path) if keep else self._footers.pop(ref.path, None)
                 found = known or self._ahead.pop(ref.path, None)
-                waiting.append((ref, found or self._ask(ref, FOOTER_BYTES, lambda footer: footer)))
+                waiting.append((ref, found or self._ask(ref)))
             if not waiting:
                 return
             ref, found = waiting.popleft()
             yield ref, found if isinstance(found, Footer) else self._take(ref, found)
 
-    def _ask(self, ref: FileRef, guess: int, look: Callable[[Footer], T]) -> Asked[T]:
-        """Asks for a footer, to be looked at in a thread of the pool."""
+    def _ask(
+        self, ref: FileRef, guess: int | None = None, look: Callable[[Any], Any] | None = None, most: int | None = None
+    ) -> Asked[Any]:
+        """Asks for a footer, to be looked at in a thread of the pool; None where it takes more requests than `most`."""
         work = self._work
 
-        def read() -> T:
+        def read() -> Any:  # noqa: ANN401 - what `look` makes of it
             size = work.store.head(ref.path).size if ref.size is None else ref.size
-            return look(read_footer(work.store, ref.path, size, guess))
-
-        return work.submit(read)
-
-    def _ask_within(self, ref: FileRef, most: int | None) -> Asked[Footer | None]:
-        """Asks for a footer in so many requests; None where it takes more."""
-        work = self._work
-
-        def read() -> Footer | None:
-            spent = ref.size is None
-            size = work.store.head(ref.path).size if ref.size is None else ref.size
-            left = None if most is None else most - spent
-            return read_footer_within(work.store, ref.path, size, left)
+            left = None if most is None else most - (ref.size is None)
+            footer = read_footer_within(work.store, ref.path, size, left, guess)
+            return footer if look is None else look(footer)
 
         return work.submit(read)
 
@@ -321,7 +313,7 @@ _FACTS = ("path", "group", "rows", "column", "values", "lower", "upper")
 
 def summary_of(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> FileSummary:
     """Sums up a footer: the rows of the file, and how many of them have a value in flat columns."""
-    names = _leaves(metadata)
+    names = {name: leaf for leaf, name in enumerate(leaf_paths(metadata))}
     groups = [group for number in range(metadata.num_row_groups) if (group := metadata.row_group(number)).num_rows]
     values = {name: _values(groups, names[name]) for name in columns if name in names}
     return FileSummary(path, metadata.num_rows, values)
@@ -329,7 +321,7 @@ def summary_of(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> 
 
 def footer_facts(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> pa.RecordBatch:
     """The facts of `ReadFooters`: a row for the file, then one for each row group and column."""
-    names = _leaves(metadata)
+    names = {name: leaf for leaf, name in enumerate(leaf_paths(metadata))}
     rows: list[_Fact] = [(metadata.num_row_groups, metadata.num_rows, None, None, None, None)]
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -352,10 +344,6 @@ def footer_facts(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -
 
 
 _Fact = tuple[int, int, str | None, int | None, str | None, str | None]
-
-
-def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
-    return {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
 
 
 def _values(groups: Sequence[pq.RowGroupMetaData], leaf: int) -> int | None:
