@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from delta_sidecar.rows.columns import RowColumn, RowColumns
 
 
-FieldPlace: TypeAlias = tuple[int, ...]
-"""The numbers of a field among the fields of each struct above it, from the top level down."""
-
-
 @dataclass(frozen=True, slots=True)
 class FileColumnsFound:
     """The columns of a query in one data file."""
@@ -44,50 +40,36 @@ class FileColumnsFound:
     converters: tuple[tuple[str, Convert] | None, ...]  # of each needed column; None where the file does not have it
     layout: Layout
 
-    def place(self, path: tuple[str, ...]) -> FieldPlace | None:
-        """The place of a column among the file's fields; empty where the file lacks it, None where that is unknown."""
+    def leaf(self, path: tuple[str, ...]) -> tuple[int | None, pa.DataType] | None:
+        """The number and the plain type of the leaf column of a path; no number where the file lacks it.
+
+        None where it is no leaf, or that is not sure.
+        """
         column = self.by_name.get(path[0])
         if column is None or column.is_partition:
             return None
         logical, physical, there, matching = column.logical, column.physical, self.there, self.matching
-        place: list[int] = []
-        for name in (*path[1:], None):
+        number, names, inside = 0, [], list(path[1:])
+        while True:
             at = there.find(physical)
             if at is None:
-                return ()
-            place.append(at)
-            if name is None:
+                return None, pa.null()
+            held = there.fields[at]
+            number += there.first_leaves[at]
+            names.append(held.name)
+            if not inside:
                 break
-            inner = logical.type.get_field_index(name) if pa.types.is_struct(logical.type) else -1
-            if inner < 0 or not pa.types.is_struct(there.fields[at].type):
+            inner = logical.type.get_field_index(inside.pop(0)) if pa.types.is_struct(logical.type) else -1
+            if inner < 0 or not pa.types.is_struct(held.type):
                 return None
             matching = matching.inside(logical)
             there = there.inside(at, matching)
             logical, physical = logical.type.field(inner), physical.type.field(inner)
-        return tuple(place)
-
-    def leaf(self, place: FieldPlace) -> int | None:
-        """The number of the leaf column at a place; None where it is no leaf, or that is not sure."""
-        number, names, there = 0, [], self.there
-        kind: pa.DataType = pa.null()
-        for at in place:
-            number += there.first_leaves[at]
-            names.append(there.fields[at].name)
-            kind = there.fields[at].type
-            if pa.types.is_struct(kind):
-                there = there.inside(at, self.matching)
-        if pa.types.is_nested(kind):
-            # A list that is nothing but repeated has its own name for a leaf, which counts its empty lists as nulls.
+        # A list that is nothing but repeated has its own name for a leaf, which counts its empty lists as nulls. And a
+        # name alone is not enough, for there may be dots in it.
+        if pa.types.is_nested(held.type) or self.layout.leaves[number : number + 1] != (".".join(names),):
             return None
-        # A name alone is not enough, for there may be dots in it.
-        return number if self.layout.leaves[number : number + 1] == (".".join(names),) else None
-
-    def field_at(self, place: FieldPlace) -> pa.Field:
-        """A column of the file, in a plain type."""
-        field = self.held.field(place[0])
-        for at in place[1:]:
-            field = field.type.field(at)
-        return field.with_type(plain_type(field.type))
+        return number, plain_type(held.type)
 
 
 def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
@@ -211,22 +193,19 @@ class _FooterBounds(Bounds):
         known = {}
         for leaf in leaves(predicate):
             column = leaf.column
-            place = found.place(column.path)
-            if place is None or column.type is None or column.path in known:
+            leaf_column = found.leaf(column.path)
+            if leaf_column is None or column.type is None or column.path in known:
                 continue
-            if not place:
+            at, held = leaf_column
+            if at is None:
                 # Not in the file: null in every row.
                 known[column.path] = ColumnBounds(None, None, rows, rows)
                 continue
-            at = found.leaf(place)
-            if at is not None:
-                chunks = [metadata.row_group(group).column(at) for group in groups]
-                known[column.path] = _counted(chunks, rows)
-                if _is_ordered(metadata.schema.column(at), metadata.created_by):
-                    held = found.field_at(place)
-                    lower, upper = _bounds(chunks, held.type, column.type)
-                    lower, upper = found.layout.times.bounds(lower, upper, held.type)
-                    known[column.path] = replace(known[column.path], lower=lower, upper=upper)
+            chunks = [metadata.row_group(group).column(at) for group in groups]
+            known[column.path] = _counted(chunks, rows)
+            if _is_ordered(metadata.schema.column(at), metadata.created_by):
+                lower, upper = found.layout.times.bounds(*_bounds(chunks, held, column.type), held)
+                known[column.path] = replace(known[column.path], lower=lower, upper=upper)
         return cls(known, len(groups))
 
 

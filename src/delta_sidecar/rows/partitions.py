@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -21,34 +22,8 @@ if TYPE_CHECKING:
     from delta_sidecar.log.partition_values import PartitionColumn
 
 
-class PartitionColumns:
-    """Makes the partition columns of files; `zone` is that of timestamps which were written without one."""
-
-    def __init__(self, zone: str) -> None:
-        self._zone = zone
-        self._known: dict[tuple[str, str | None], pa.Scalar] = {}
-
-    def column(self, field: pa.Field, values: Mapping[str, str | None], rows: int, file: str) -> pa.Array:
-        """The column of a partition value of a file, in so many rows.
-
-        Raises:
-            LogCorruptionError: The text is no value of the column's type, or there is none.
-        """
-        key = (field.name, values.get(field.name))
-        value = self._known.get(key) if field.name in values else None
-        if value is None:
-            value = partition_value(field, values, file, self._zone)
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[key] = value
-        return pa.repeat(value, rows)
-
-
-_KEPT = 4096
-
-
 def partition_value(field: pa.Field, values: Mapping[str, str | None], file: str, zone: str) -> pa.Scalar:
-    """A partition value of a file, whose path is for messages.
+    """A partition value of a file, whose path is for messages; a timestamp without a zone is in `zone`.
 
     Raises:
         LogCorruptionError: The text is no value of the column's type, or there is none.
@@ -57,18 +32,22 @@ def partition_value(field: pa.Field, values: Mapping[str, str | None], file: str
         msg = f"the log tells no value of partition column {field.name} for {shown(file)}"
         raise LogCorruptionError(msg)
     text = values[field.name]
-    if text is None or text == "" or pa.types.is_null(field.type):
-        return pa.nulls(1, field.type)[0]
+    value = _value(text, field.type, zone)
+    if value is None:
+        msg = f"the log has {text!r} for partition column {field.name} of {shown(file)}, which is no {field.type}"
+        raise LogCorruptionError(msg)
+    return value
+
+
+@lru_cache(maxsize=256)
+def _value(text: str | None, kind: pa.DataType, zone: str) -> pa.Scalar | None:
+    if text is None or text == "" or pa.types.is_null(kind):
+        return pa.nulls(1, kind)[0]
     one = strings([text])
-    if pa.types.is_binary(field.type):
-        typed = one.cast(pa.binary())
-    else:
-        column = read_partition_column(one, field.type)
-        if column is None:
-            msg = f"the log has {text!r} for partition column {field.name} of {shown(file)}, which is no {field.type}"
-            raise LogCorruptionError(msg)
-        typed = in_zone(column, zone)
-    return typed[0]
+    if pa.types.is_binary(kind):
+        return one.cast(pa.binary())[0]
+    column = read_partition_column(one, kind)
+    return None if column is None else in_zone(column, zone)[0]
 
 
 def in_zone(column: PartitionColumn, zone: str) -> pa.Array:

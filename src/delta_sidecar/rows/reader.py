@@ -34,7 +34,7 @@ from delta_sidecar.predicate.tree import IsNull, leaves
 from delta_sidecar.rows.columns import expression_columns, row_schema
 from delta_sidecar.rows.convert import filtered, struct_of
 from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match
-from delta_sidecar.rows.partitions import PartitionColumns
+from delta_sidecar.rows.partitions import partition_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,16 +77,10 @@ class RowCounts:
 
 
 class FileReader:
-    """Reads data files for one query, and remembers what many of them have in common.
+    """Reads data files for one query, whose selection is bound, and remembers what many of them have in common.
 
-    Args:
-        columns: The columns to read.
-        selection: The rows to keep, bound.
-        places: Finds files.
-        pool: Threads that read ahead in large files.
-        options: The options of the table's rows.
-        counts: Counts what is read.
-        rows: Most rows of a batch; None for what the options say.
+    A batch has at most `rows` rows; None for as many as the options say.
+
     """
 
     def __init__(
@@ -108,7 +102,7 @@ class FileReader:
         most_rows = options.rows_per_batch if rows is None else rows
         self._size = BatchSize(most_rows, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
         self._known = KnownColumns(columns)
-        self._partitions = PartitionColumns(options.time_zone)
+        self._zone = options.time_zone
         self._schemas = (columns.needed_schema, columns.schema)
 
     def batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
@@ -179,8 +173,8 @@ class FileReader:
         arrays = []
         for at, (column, converter) in enumerate(zip(self._columns.needed, found.converters, strict=True)):
             if column.is_partition:
-                values = file.partition_values
-                arrays.append(self._partitions.column(column.logical, values, held.num_rows, file.path))
+                value = partition_value(column.logical, file.partition_values, file.path, self._zone)
+                arrays.append(pa.repeat(value, held.num_rows))
             elif converter is None:
                 arrays.append(pa.nulls(held.num_rows, self._schemas[0].field(at).type))
             else:

@@ -55,7 +55,7 @@ class RowScan:
     """One scan for rows, taken by one consumer. Nothing is read before `begin`, `schema` or the first batch.
 
     Args:
-        access: The access to the table's files.
+        access: Finds the table's files.
         query: The rows to read.
         config: The configuration of the scan for files; predicate and limit are set here.
         options: The options of the table's rows.

@@ -24,7 +24,7 @@ from delta_sidecar.log.stats import parse_num_records
 from delta_sidecar.rows.columns import row_columns, row_schema
 from delta_sidecar.rows.convert import struct_of
 from delta_sidecar.rows.locations import Places
-from delta_sidecar.rows.partitions import PartitionColumns
+from delta_sidecar.rows.partitions import partition_value
 from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.rows.reader import FileReader, find_footer, select_rows, unreadable
 from delta_sidecar.scan.files import delta_files
@@ -195,7 +195,7 @@ class _ByPartition:
     def __init__(self, keeps: RowFilter, fields: list[pa.Field], zone: str) -> None:
         self._keeps = keeps
         self._fields = fields
-        self._partitions = PartitionColumns(zone)
+        self._zone = zone
         self._decided: dict[tuple[str | None, ...], bool] = {}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -207,7 +207,7 @@ class _ByPartition:
     def _is_kept(self, values: Mapping[str, str | None], path: str) -> bool:
         key = tuple(values.get(field.name) for field in self._fields)
         if key not in self._decided:
-            columns = [self._partitions.column(field, values, 1, path) for field in self._fields]
+            columns = [pa.repeat(partition_value(field, values, path, self._zone), 1) for field in self._fields]
             row = struct_of(columns, row_schema(self._fields), 1)
             if len(self._decided) >= _KEPT:
                 self._decided.clear()

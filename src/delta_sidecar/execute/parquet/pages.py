@@ -94,14 +94,34 @@ class PageReader:
                 spans.append(span)
                 uncompressed += header.uncompressed
             if uncompressed > _AT_ONCE:
-                found.append(_decode(self._excerpt, self._dictionary, held, spans, uncompressed, rows))
+                found.append(self._decode(held, spans, uncompressed, rows))
                 held, spans, uncompressed = [], [], 0
             if span[1] > rows[-1]:
                 break
             self._page, self._first = None, span[1]
         if held:
-            found.append(_decode(self._excerpt, self._dictionary, held, spans, uncompressed, rows))
+            found.append(self._decode(held, spans, uncompressed, rows))
         return found[0] if len(found) == 1 else pa.concat_arrays(found)
+
+    def _decode(
+        self, pages: list[bytes], spans: list[tuple[int, int]], uncompressed: int, rows: NDArray[np.int64]
+    ) -> pa.Array:
+        """The chosen rows of some pages."""
+        values = sum(end - start for start, end in spans)
+        data = self._excerpt.file(self._dictionary, pages, values, uncompressed)
+        column = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).column(0).combine_chunks()
+        for name in self._excerpt.path[1:]:
+            column = column.flatten()[column.type.get_field_index(name)]
+        if len(column) != values:
+            msg = f"{len(column)} rows in pages that announce {values}"
+            raise UnusualPagesError(msg)
+        places = []
+        before = 0
+        for start, end in spans:
+            low, high = np.searchsorted(rows, (start, end))
+            places.append(rows[low:high] - start + before)
+            before += end - start
+        return column.take(int64s(np.concatenate(places)))
 
     def finish(self) -> None:
         """Passes the pages that are left.
@@ -167,32 +187,6 @@ def _header(sparse: SparseFile, position: int, end: int) -> PageHeader:
             length *= 4
         except ValueError as error:
             raise UnusualPagesError(str(error)) from error
-
-
-def _decode(
-    excerpt: ColumnExcerpt,
-    dictionary: bytes,
-    pages: list[bytes],
-    spans: list[tuple[int, int]],
-    uncompressed: int,
-    rows: NDArray[np.int64],
-) -> pa.Array:
-    """The chosen rows of some pages."""
-    values = sum(end - start for start, end in spans)
-    data = excerpt.file(dictionary, pages, values, uncompressed)
-    column = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).column(0).combine_chunks()
-    for name in excerpt.path[1:]:
-        column = column.flatten()[column.type.get_field_index(name)]
-    if len(column) != values:
-        msg = f"{len(column)} rows in pages that announce {values}"
-        raise UnusualPagesError(msg)
-    places = []
-    before = 0
-    for start, end in spans:
-        low, high = np.searchsorted(rows, (start, end))
-        places.append(rows[low:high] - start + before)
-        before += end - start
-    return column.take(int64s(np.concatenate(places)))
 
 
 # Headers of Parquet pages, and footers for a few pages taken out of a column.

@@ -364,12 +364,9 @@ def _bounds(group: pq.RowGroupMetaData, leaf: int) -> tuple[str | None, str | No
     if statistics is None or not statistics.has_min_max:
         return None, None
     try:
-        return _text(statistics.min), _text(statistics.max)
+        bounds = statistics.min, statistics.max
     except (ValueError, pa.ArrowException):
         # A text may be cut in the middle of a letter.
         return None, None
-
-
-def _text(value: object) -> str | None:
-    is_plain = isinstance(value, int | str) and not isinstance(value, bool)
-    return str(value) if is_plain else None
+    lower, upper = (str(value) if type(value) in (int, str) else None for value in bounds)
+    return lower, upper
