@@ -77,11 +77,7 @@ class RowCounts:
 
 
 class FileReader:
-    """Reads data files for one query, whose selection is bound, and remembers what many of them have in common.
-
-    A batch has at most `rows` rows; None for as many as the options say.
-
-    """
+    """Reads data files for one query, whose selection is bound, and remembers what many of them have in common."""
 
     def __init__(
         self,
@@ -90,17 +86,14 @@ class FileReader:
         places: Places,
         pool: ThreadPoolExecutor,
         options: RowOptions,
-        *,
         counts: RowCounts | None = None,
-        rows: int | None = None,
     ) -> None:
         self._columns = columns
         self._selection = selection
         self._places = places
         self._pool = pool
-        self._counts = RowCounts() if counts is None else counts
-        most_rows = options.rows_per_batch if rows is None else rows
-        self._size = BatchSize(most_rows, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
+        self._counts = counts or RowCounts()
+        self._size = BatchSize(options.rows_per_batch, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
         self._known = KnownColumns(columns)
         self._zone = options.time_zone
         self._schemas = (columns.needed_schema, columns.schema)

@@ -188,9 +188,8 @@ class RowScan:
             return
         pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
         places = Places(self._access, self._requests)
-        reader = FileReader(
-            columns, self._selection, places, pool, options, counts=self._counts, rows=self._rows_per_batch()
-        )
+        sized = replace(options, rows_per_batch=self._rows_per_batch())
+        reader = FileReader(columns, self._selection, places, pool, sized, self._counts)
         stream = in_fed_lanes(
             options.file_parallelism,
             TripClock(),
@@ -317,7 +316,7 @@ def _rows_left(file: DeltaFile) -> int:
     return max(0, (file.num_records or 0) - deleted)
 
 
-class RowStream:
+class RowStream(BatchStream):
     """Streams the rows of a scan as Arrow batches, to one consumer.
 
     Nothing of the files is read before the first batch is asked for. `close`, the end of a `with` block and dropping
@@ -328,15 +327,9 @@ class RowStream:
         """Makes a stream of a scan; the table is opened, where it is not open yet."""
         self._scan = scan
         self._schema = scan.schema
-        self._batches = BatchStream(scan.batches(), scan)
+        super().__init__(scan.batches(), scan)
         # A table that was opened reads ahead, and its batches end nothing that they have not begun.
         finalize(self, scan.cancel)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        return next(self._batches)
 
     def __enter__(self) -> Self:
         return self
@@ -375,12 +368,8 @@ class RowStream:
 
     def close(self) -> None:
         """Stops the scan, for the consumer, who is done."""
-        self._batches.close()
+        super().close()
         self._scan.cancel()
-
-    def stop(self) -> None:
-        """Stops the scan from any thread; its consumer gets a `ScanClosedError`."""
-        self._batches.stop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_sidecar.execute.parquet.times import TimeChecks, int96_leaves
+from delta_sidecar.execute.parquet.times import TimeChecks
 
 if TYPE_CHECKING:
     from delta_sidecar.store import Store
@@ -80,12 +80,13 @@ class Layout:
     @classmethod
     def of(cls, metadata: pq.FileMetaData, *, strict: bool = False) -> Layout:
         """Reads a footer; `strict` is for `TimeChecks`."""
+        columns = [metadata.schema.column(leaf) for leaf in range(metadata.num_columns)]
         return cls(
-            leaf_paths(metadata),
-            int96_leaves(metadata),
+            tuple(column.path for column in columns),
+            frozenset(leaf for leaf, column in enumerate(columns) if column.physical_type == "INT96"),
             TimeChecks.of(metadata, strict=strict),
             all(plain_type(field.type) == field.type for field in metadata.schema.to_arrow_schema()),
-            not any(metadata.schema.column(leaf).max_repetition_level for leaf in range(metadata.num_columns)),
+            not any(column.max_repetition_level for column in columns),
         )
 
 

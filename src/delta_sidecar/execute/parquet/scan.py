@@ -159,8 +159,58 @@ class ParquetScan:
             for group in groups:
                 waves.take(rows.most_values(group, plan.non_null))
                 selected = SelectedRows(rows, group, plan, is_first=is_first)
-                yield _RowGroupTask(self._work, ref, selected, functions, room, counted=not plan.check)
+                yield partial(self._decoded, plan, ref, selected, functions, self._fetch(selected, room))
                 is_first = False
+
+    def _fetch(self, selected: SelectedRows, room: _Room) -> Callable[[], SparseFile]:
+        """Fetches the first columns of a row group now, if there is room: decoders are few, and a store is far away."""
+        size = selected.held_bytes
+        if not room.take(size):
+            return selected.fetch
+        asked = self._work.submit(selected.fetch)
+
+        def take() -> SparseFile:
+            fetched = asked.future.result()
+            fetched.hand_over()
+            # It is this decoder's now; the next row group may be fetched.
+            room.give_back(size)
+            return fetched
+
+        return take
+
+    def _decoded(
+        self,
+        plan: ScanParquet,
+        ref: FileRef,
+        selected: SelectedRows,
+        functions: Functions,
+        fetch: Callable[[], SparseFile],
+    ) -> Iterator[_Placed]:
+        """Reads one row group and applies the filters that have no state, all in one thread."""
+        found = False
+        place = Place(ref.path, selected.group)
+        fetched = None
+        try:
+            fetched = fetch()
+            for batch in selected.batches(fetched):
+                found = True
+                self._work.count(batches=1)
+                kept: pa.RecordBatch | None = batch
+                del batch
+                for function in functions:
+                    kept = function(kept) if kept is not None and kept.num_rows else None
+                if kept is not None and kept.num_rows:
+                    # The filters have freed much, and the consumer may come late.
+                    pa.default_memory_pool().release_unused()
+                    yield place, kept
+                del kept
+        except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
+            raise unreadable(ref, error) from error
+        finally:
+            if fetched is not None:
+                fetched.close()
+        if not plan.check:
+            self._work.count(read=found, skipped=not found)
 
     def _read_footers(self, files: Sequence[FileRef], *, keep: bool) -> Iterator[tuple[FileRef, Footer]]:
         """Footers in order, those of the next files already asked for; a kept one is forgotten when it is returned."""
@@ -246,63 +296,6 @@ class _Room:
     def give_back(self, size: int) -> None:
         with self._lock:
             self._left += size
-
-
-class _RowGroupTask:
-    """Reads one row group and applies the filters that have no state, all in one thread.
-
-    Its first columns are fetched when the task is made, if there is room: decoders are few, and a store is far away.
-    """
-
-    def __init__(
-        self, work: Work, ref: FileRef, selected: SelectedRows, functions: Functions, room: _Room, *, counted: bool
-    ) -> None:
-        self._work = work
-        self._ref = ref
-        self._selected = selected
-        self._functions = functions
-        self._room = room
-        self._counted = counted
-        self._size = selected.held_bytes
-        self._asked: Asked[SparseFile] | None = None
-        if room.take(self._size):
-            self._asked = work.submit(selected.fetch)
-
-    def __call__(self) -> Iterator[_Placed]:
-        found = False
-        place = Place(self._ref.path, self._selected.group)
-        fetched = None
-        try:
-            fetched = self._fetched()
-            for batch in self._selected.batches(fetched):
-                found = True
-                self._work.count(batches=1)
-                kept: pa.RecordBatch | None = batch
-                del batch
-                for function in self._functions:
-                    kept = function(kept) if kept is not None and kept.num_rows else None
-                if kept is not None and kept.num_rows:
-                    # The filters have freed much, and the consumer may come late.
-                    pa.default_memory_pool().release_unused()
-                    yield place, kept
-                del kept
-        except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
-            raise unreadable(self._ref, error) from error
-        finally:
-            if fetched is not None:
-                fetched.close()
-        if self._counted:
-            self._work.count(read=found, skipped=not found)
-
-    def _fetched(self) -> SparseFile:
-        if self._asked is None:
-            return self._selected.fetch()
-        fetched = self._asked.future.result()
-        fetched.hand_over()
-        # It is this decoder's now; the next row group may be fetched.
-        self._asked = None
-        self._room.give_back(self._size)
-        return fetched
 
 
 # Facts about chosen columns, out of the footer of a Parquet file.

@@ -161,12 +161,6 @@ class TimeChecks:
         return _nulled(values, wrong)
 
 
-def int96_leaves(metadata: pq.FileMetaData) -> frozenset[int]:
-    """Numbers of the leaf columns of a file that are INT96."""
-    schema = metadata.schema
-    return frozenset(leaf for leaf in range(metadata.num_columns) if schema.column(leaf).physical_type == "INT96")
-
-
 def with_raw_int96(metadata: pq.FileMetaData) -> pq.FileMetaData:
     """The footer of the same file, in which INT96 columns are texts of twelve bytes: their pages are the same."""
     sink = pa.BufferOutputStream()
