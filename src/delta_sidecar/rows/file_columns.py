@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
 from delta_sidecar.errors import UnreadableFileError
-from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_type
+from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_field, plain_type
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
 from delta_sidecar.predicate.literals import STEPPED, Kind, kind_of
 from delta_sidecar.predicate.tree import leaves
@@ -90,7 +90,7 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> F
         if at is None:
             converters.append(None)
             continue
-        found = _plain(there.fields[at])
+        found = plain_field(there.fields[at], ids=True)
         if found.name in repeated:
             msg = f"{file} has more than one column {found.name!r}: it cannot be told which one counts"
             raise UnreadableFileError(msg, file)
@@ -140,21 +140,6 @@ def _is_same(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColum
         and leaf_paths(metadata) == found.layout.leaves
         and bool(schema.to_arrow_schema().equals(found.held, check_metadata=True))
     )
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    """The field as its batches come, with the ids that tell its children apart."""
-    return pa.field(field.name, _plain_with_ids(field.type), metadata=field.metadata)
-
-
-def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([_plain(child) for child in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_field).with_nullable(nullable=False), _plain(kind.item_field))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
-        return pa.list_(_plain(kind.value_field))
-    return plain_type(kind)
 
 
 # Row groups of a data file that may hold a matching row, by the statistics in its footer.

@@ -127,11 +127,10 @@ class FileReader:
         first_rows = np.cumsum([0, *sizes])
         vector = file.deletion_vector
         deleted = None if vector is None else _deleted_rows(vector, self._places, file.path, int(first_rows[-1]))
-        size = self._size_beside(file)
-        parquet = ParquetRows(store, path, footer, self._pool, size, found.layout)
+        parquet = ParquetRows(store, path, footer, self._pool, self._size_beside(file), found.layout)
         for group in groups:
             first = int(first_rows[group])
-            for held in _held_batches(parquet, group, found, size):
+            for held in parquet.batches(group, found.names):
                 batch = self._of_the_table(held, found, file, footer)
                 kept = batch if deleted is None else _without(batch, deleted, first)
                 self._counts.add(rows_decoded=batch.num_rows, rows_deleted=batch.num_rows - kept.num_rows)
@@ -182,18 +181,6 @@ class FileReader:
         if count == len(self._columns.needed):
             return kept
         return struct_of(kept.columns[:count], self._schemas[1], kept.num_rows)
-
-
-def _held_batches(
-    parquet: ParquetRows, group: int, found: FileColumnsFound, size: BatchSize
-) -> Iterator[pa.RecordBatch]:
-    if found.names:
-        yield from parquet.batches(group, found.names)
-        return
-    # Nothing of the file is needed but its number of rows.
-    rows = parquet.num_rows(group)
-    for start in range(0, rows, size.most_rows):
-        yield struct_of((), pa.schema([]), min(size.most_rows, rows - start))
 
 
 def unreadable(path: str, error: Exception) -> UnreadableFileError | NotEnoughMemoryError:
@@ -347,11 +334,7 @@ def _collation(path: tuple[str, ...], schema: pa.Schema) -> str | None:
 
 
 def _deleted_rows(vector: DeletionVector, places: Places, file: str, num_rows: int) -> NDArray[np.int64]:
-    """Numbers of the deleted rows of a data file that has so many rows, in order.
-
-    Raises:
-        DeletionVectorError: They cannot be fetched, or are damaged.
-    """
+    """Numbers of the deleted rows of a data file that has so many rows, in order."""
     try:
         path = vector.file_path()
         if path is None:

@@ -105,13 +105,14 @@ def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch if schema.equals(batch.schema.remove_metadata()) else batch.cast(schema)
 
 
-def plain_field(field: pa.Field) -> pa.Field:
-    """The same field with a plain type, and without metadata."""
-    return pa.field(field.name, plain_type(field.type), nullable=field.nullable)
+def plain_field(field: pa.Field, *, ids: bool = False) -> pa.Field:
+    """The same field with a plain type; without metadata, unless the ids are needed that tell fields apart."""
+    kind = plain_type(field.type, ids=ids)
+    return pa.field(field.name, kind, nullable=field.nullable, metadata=field.metadata if ids else None)
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The plain type of the same values."""
+def plain_type(kind: pa.DataType, *, ids: bool = False) -> pa.DataType:
+    """The plain type of the same values; `ids` is for `plain_field`."""
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
@@ -119,9 +120,9 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
     if pa.types.is_struct(kind):
-        return pa.struct([plain_field(child) for child in kind])
+        return pa.struct([plain_field(child, ids=ids) for child in kind])
     if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_field(kind.item_field))
+        return pa.map_(plain_field(kind.key_field, ids=ids), plain_field(kind.item_field, ids=ids))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
-        return pa.list_(plain_field(kind.value_field))
+        return pa.list_(plain_field(kind.value_field, ids=ids))
     return kind
