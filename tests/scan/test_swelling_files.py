@@ -147,7 +147,7 @@ CHECKPOINT = "00000000000000000001.checkpoint.parquet"
     ("module", "name", "file", "failure"),
     [
         (parquet_file, "first_header", CHECKPOINT, OSError(errno.ENOMEM, "no room")),
-        *((parquet_scan, "read_footer", CHECKPOINT, failure) for failure in FAILURES),
+        *((parquet_scan, "read_footer_within", CHECKPOINT, failure) for failure in FAILURES),
         *((parquet_file, "first_header", CHECKPOINT, failure) for failure in FAILURES),
         *((piece_scan, "_check_columns", "v1.parquet", failure) for failure in FAILURES),
         *((json_scan, "parse_lines", "00000000000000000002.json", failure) for failure in FAILURES),
