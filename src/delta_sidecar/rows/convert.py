@@ -305,13 +305,10 @@ def _is_bytes(kind: pa.DataType) -> bool:
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(array.type):
         # Whether a reading of the clock or a moment, the file has the same number.
-        micros = _cut(array) if array.type.unit == "ns" else array.cast(pa.timestamp("us", array.type.tz))
-        return micros.view(kind)
+        if array.type.unit == "ns":
+            # What is finer is cut off, towards the past, as with Parquet's oldest timestamps.
+            return nullable_int64s(numbers_of(array) // 1000, valid_mask(array)).view(kind)
+        return array.cast(pa.timestamp("us", array.type.tz)).view(kind)
     if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
         return array.cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
     return array.cast(kind)
-
-
-def _cut(array: pa.TimestampArray) -> pa.Int64Array:
-    """Microseconds of nanoseconds: what is finer is cut off, towards the past, as with Parquet's oldest timestamps."""
-    return nullable_int64s(numbers_of(array.view(pa.int64())) // 1000, valid_mask(array))

@@ -61,12 +61,7 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
     """
 
     def __init__(self, table: ReadableTable, query: RowQuery) -> None:
-        """Makes a dataset of the version that the table has now; a table that is not open yet is opened.
-
-        Args:
-            table: The table.
-            query: Which of its rows.
-        """
+        """Makes a dataset of the version that the table has now; a table that is not open yet is opened."""
         self.table = table.frozen()
         self.query = query
         self.last_error: Exception | None = None
@@ -108,11 +103,7 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
             return DatasetScanner(self.schema, self._batches, self._count, query, projection, batch_size)
 
     def filter(self, expression: pc.Expression) -> Self:
-        """The rows of this dataset that match.
-
-        Args:
-            expression: Of pyarrow.
-        """
+        """The rows of this dataset that match an expression of pyarrow."""
         return type(self)(self.table, _narrowed(self.query, expression))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Generator[FileFragment, None, None]:  # noqa: A002
@@ -347,11 +338,7 @@ class DatasetScanner:
         return self.to_reader().read_all()
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows; those of the newest commits come first.
-
-        Args:
-            num_rows: At most so many.
-        """
+        """The first rows; those of the newest commits come first."""
         limit = num_rows if self._query.limit is None else min(num_rows, self._query.limit)
         batches = self._batches(replace(self._query, limit=limit))
         return pa.RecordBatchReader.from_batches(self._projection.schema, batches).read_all()

@@ -55,11 +55,7 @@ class RowScan:
     """One scan for rows, taken by one consumer. Nothing is read before `begin`, `schema` or the first batch.
 
     Args:
-        access: Finds the table's files.
-        query: The rows to read.
         config: The configuration of the scan for files; predicate and limit are set here.
-        options: The options of the table's rows.
-        listeners: Receive events.
         snapshot: The table, where it is open already; the configuration then names its version.
         segment: Its log, where that is listed already; likewise.
         progress: Is called after each batch and at the end, by the thread that takes the batches.

@@ -45,8 +45,7 @@ _AT_ONCE = 2 << 20
 # Not INT96, which `times` checks.
 _PHYSICAL_TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6}
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4_RAW": 7}
-_CONVERTED_TYPES = {"UTF8": 0}
-_PLAIN = ("NONE", "UTF8")
+_CONVERTED_TYPES = {"NONE": None, "UTF8": 0}
 
 
 class UnusualPagesError(ValueError):
@@ -56,11 +55,10 @@ class UnusualPagesError(ValueError):
 def excerpt_of(column: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData) -> ColumnExcerpt | None:
     """The way to read pages of a column by themselves; None where there is none."""
     kind, codec = _PHYSICAL_TYPES.get(chunk.physical_type), _CODECS.get(chunk.compression)
-    if column.max_repetition_level or kind is None or codec is None or column.converted_type not in _PLAIN:
+    if column.max_repetition_level or kind is None or codec is None or column.converted_type not in _CONVERTED_TYPES:
         return None
-    path = tuple(column.path.split("."))
-    converted = _CONVERTED_TYPES.get(column.converted_type)
-    return ColumnExcerpt(path, column.max_definition_level, kind, converted, codec)
+    converted = _CONVERTED_TYPES[column.converted_type]
+    return ColumnExcerpt(tuple(column.path.split(".")), column.max_definition_level, kind, converted, codec)
 
 
 class PageReader:
@@ -106,7 +104,6 @@ class PageReader:
     def _decode(
         self, pages: list[bytes], spans: list[tuple[int, int]], uncompressed: int, rows: NDArray[np.int64]
     ) -> pa.Array:
-        """The chosen rows of some pages."""
         values = sum(end - start for start, end in spans)
         data = self._excerpt.file(self._dictionary, pages, values, uncompressed)
         column = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).column(0).combine_chunks()

@@ -59,13 +59,11 @@ class TimeChecks:
     def of(cls, metadata: pq.FileMetaData, *, strict: bool) -> TimeChecks:
         """Reads a footer."""
         pairs = metadata.metadata or {}
-        if _VERSION not in pairs:
-            return cls(legacy_dates=False, legacy_int96=False, strict=strict)
-        found = re.match(rb"(\d+)\.(\d+)", pairs[_VERSION])
+        found = re.match(rb"(\d+)\.(\d+)", pairs.get(_VERSION, b""))
         version = tuple(map(int, found.groups())) if found else ()
         return cls(
-            legacy_dates=_LEGACY_DATES in pairs or version < _DATES_SINCE,
-            legacy_int96=_LEGACY_INT96 in pairs or version < _INT96_SINCE,
+            legacy_dates=_VERSION in pairs and (_LEGACY_DATES in pairs or version < _DATES_SINCE),
+            legacy_int96=_VERSION in pairs and (_LEGACY_INT96 in pairs or version < _INT96_SINCE),
             strict=strict,
         )
 
