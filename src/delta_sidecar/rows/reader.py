@@ -32,9 +32,8 @@ from delta_sidecar.predicate import Predicate, all_of, bind, columns, matches
 from delta_sidecar.predicate.approximate.arrow import prunable
 from delta_sidecar.predicate.tree import IsNull, leaves
 from delta_sidecar.rows.columns import expression_columns, row_schema
-from delta_sidecar.rows.convert import filtered, struct_of
+from delta_sidecar.rows.convert import filtered, partition_value, struct_of
 from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match
-from delta_sidecar.rows.partitions import partition_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

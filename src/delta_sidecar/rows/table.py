@@ -22,9 +22,8 @@ from delta_sidecar.errors import ScanClosedError, StorageError
 from delta_sidecar.execute.lanes import in_fed_lanes
 from delta_sidecar.log.stats import parse_num_records
 from delta_sidecar.rows.columns import row_columns, row_schema
-from delta_sidecar.rows.convert import struct_of
+from delta_sidecar.rows.convert import partition_value, struct_of
 from delta_sidecar.rows.locations import Places
-from delta_sidecar.rows.partitions import partition_value
 from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.rows.reader import FileReader, find_footer, select_rows, unreadable
 from delta_sidecar.scan.files import delta_files
