@@ -163,24 +163,20 @@ class _Window:
         self._before: tuple[int, Bytes] = (window.start, b"")
         self._next: tuple[int, TripClock, Future[Bytes]] | None = None
 
-    def put(self, start: int, data: Bytes) -> None:
-        # A reader that looked a little way into the next window comes back for the rest of this one.
-        self._before = self._at, self._data
-        self._at, self._data = start, data
-
     def at(self, position: int, fetch: Callable[[int, int], Bytes]) -> tuple[int, Bytes]:
         start, data = self._before
         if start <= position < start + len(data):
             return start, data
         if not self._at <= position < self._at + len(self._data):
-            if self._next is not None and self._next[0] <= position < self._next[0] + self._width:
-                start, clock, future = self._next
-                self._next = None
-                self.put(start, future.result())
+            ahead, self._next = self._next, None
+            # A reader that looked a little way into the next window comes back for the rest of this one.
+            self._before = self._at, self._data
+            if ahead is not None and ahead[0] <= position < ahead[0] + self._width:
+                start, clock, future = ahead
+                self._at, self._data = start, future.result()
                 current_clock().join(clock)
             else:
-                self._next = None
-                self.put(position, fetch(position, min(position + self._width, self.end)))
+                self._at, self._data = position, fetch(position, min(position + self._width, self.end))
         return self._at, self._data
 
     def read_on(self, pool: ThreadPoolExecutor, store: Store, path: str, clock: TripClock) -> None:
