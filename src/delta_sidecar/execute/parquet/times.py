@@ -172,8 +172,9 @@ def with_raw_int96(metadata: pq.FileMetaData) -> pq.FileMetaData:
         for element in footer[schema].items
     ]
     for chunk in (chunk for group in footer[groups].items for chunk in group[field(1, LIST)].items):
-        column = chunk[field(3, STRUCT)]
-        column[_KIND] = _TYPE_FIXED if column[_KIND] == _TYPE_INT96 else column[_KIND]
+        column = chunk.get(field(3, STRUCT), {})
+        if column.get(_KIND) == _TYPE_INT96:
+            column[_KIND] = _TYPE_FIXED
     made = write_struct(footer | {schema: ThriftList(STRUCT, elements)})
     return pq.read_metadata(pa.BufferReader(b"".join((b"PAR1", made, len(made).to_bytes(4, "little"), b"PAR1"))))
 
