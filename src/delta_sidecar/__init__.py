@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from delta_sidecar.maintain.vacuum import VacuumSummary, vacuum_sidecars
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.rows.query import RowQuery
-    from delta_sidecar.rows.scan import RowMetrics
-    from delta_sidecar.rows.stream import RowStream
+    from delta_sidecar.rows.scan import RowMetrics, RowStream
     from delta_sidecar.scan.config import LazyScanConfig, ScanStrategy
     from delta_sidecar.scan.estimate import ScanEstimate
     from delta_sidecar.scan.explain import Explanation
@@ -76,7 +75,7 @@ else:
         "RetentionCheck": "delta_sidecar.scan.retention",
         "RowMetrics": "delta_sidecar.rows.scan",
         "RowQuery": "delta_sidecar.rows.query",
-        "RowStream": "delta_sidecar.rows.stream",
+        "RowStream": "delta_sidecar.rows.scan",
         "ScanEstimate": "delta_sidecar.scan.estimate",
         "ScanMetrics": "delta_sidecar.scan.files",
         "ScanStrategy": "delta_sidecar.scan.config",

@@ -23,9 +23,11 @@ PATIENCE = 60
 WORKERS = 3
 
 
-def lanes(makers: object, clock: TripClock | None = None, workers: int = WORKERS, **options: object) -> Iterator[Any]:
-    chosen = {"ahead": 3, "budget": 1_000, "weigh": lambda _: 1, **options}
-    return in_lanes(workers, clock or TripClock(), makers, **chosen)
+def lanes(
+    makers: object, clock: TripClock | None = None, workers: int = WORKERS, ahead: int = 3, **options: object
+) -> Iterator[Any]:
+    chosen = {"budget": 1_000, "weigh": lambda _: 1, **options}
+    return in_lanes(workers, clock or TripClock(), makers, ahead=lambda: ahead, **chosen)
 
 
 def await_workers() -> None:
@@ -212,7 +214,7 @@ def stream():
     time.sleep(0.5)
     os.write(1, b"the item is made ")
 
-items = in_lanes(1, TripClock(), [stream], ahead=3, budget=1_000, weigh=lambda _: 1)
+items = in_lanes(1, TripClock(), [stream], ahead=lambda: 3, budget=1_000, weigh=lambda _: 1)
 next(items)
 begun.wait()
 {}

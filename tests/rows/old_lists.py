@@ -9,25 +9,22 @@ Levels of repetition and definition are the same in either, so nothing but the f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from delta_sidecar.execute.parquet.pages import BINARY, I32, LIST, STRUCT, ThriftReader, list_of, struct_of
+from delta_sidecar._thrift import BINARY, I32, LIST, STRUCT, ThriftList, ThriftStruct, field, read_struct, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SCHEMA = 2
-_TYPE, _LENGTH, _REPETITION, _NAME, _CHILDREN, _CONVERTED = range(1, 7)
-_KINDS = {_NAME: BINARY}
+_SCHEMA = field(2, LIST)
+_REPETITION, _NAME, _CONVERTED = field(3, I32), field(4, BINARY), field(6, I32)
 _REPEATED = 2
-
-Element = dict[int, Any]
 
 
 def two_levels(content: bytes) -> bytes:
     """Gives a file whose lists have no group in between."""
 
-    def change(elements: list[Element]) -> list[Element]:
+    def change(elements: list[ThriftStruct]) -> list[ThriftStruct]:
         found = []
         for number, element in enumerate(elements):
             if element.get(_NAME) == b"list" and element.get(_REPETITION) == _REPEATED:
@@ -43,8 +40,8 @@ def two_levels(content: bytes) -> bytes:
 def repeated(content: bytes) -> bytes:
     """Gives a file whose lists are nothing but repeated."""
 
-    def change(elements: list[Element]) -> list[Element]:
-        found: list[Element] = []
+    def change(elements: list[ThriftStruct]) -> list[ThriftStruct]:
+        found: list[ThriftStruct] = []
         for number, element in enumerate(elements):
             if element.get(_NAME) == b"list" and element.get(_REPETITION) == _REPEATED:
                 inner = elements[number + 1]
@@ -56,22 +53,13 @@ def repeated(content: bytes) -> bytes:
     return _changed(content, change)
 
 
-def _changed(content: bytes, change: Callable[[list[Element]], list[Element]]) -> bytes:
+def _changed(content: bytes, change: Callable[[list[ThriftStruct]], list[ThriftStruct]]) -> bytes:
     length = int.from_bytes(content[-8:-4], "little")
     footer = content[-8 - length : -8]
-    reader = ThriftReader(footer)
-    number = kind = 0
-    while (number, kind) != (_SCHEMA, LIST):
-        if number:
-            reader.value(kind, 0)
-        number, kind = reader.field(number)
-    start = reader.position
-    elements = change([reader.struct(1) for _ in range(reader.list_head()[1])])
-    made = footer[:start] + list_of(STRUCT, [_written(element) for element in elements]) + footer[reader.position :]
+    fields = read_struct(footer)
+    # Without newer annotations: the older ones say the same.
+    elements = [
+        {key: part for key, part in element.items() if key <= _CONVERTED} for element in change(fields[_SCHEMA].items)
+    ]
+    made = write_struct(fields | {_SCHEMA: ThriftList(STRUCT, elements)})
     return content[: -8 - length] + made + len(made).to_bytes(4, "little") + content[-4:]
-
-
-def _written(element: Element) -> bytes:
-    """Writes an element, without its newer annotations: the older ones say the same."""
-    kept = sorted(number for number in element if number <= _CONVERTED)
-    return struct_of(*((number, _KINDS.get(number, I32), element[number]) for number in kept))

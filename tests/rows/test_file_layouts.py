@@ -319,16 +319,17 @@ def test_the_oldest_timestamps_at_every_depth(tmp_path: Path) -> None:
         assert values(table, [name]) == [{name: each[name]} for each in (row, empty, bare, row)]
 
 
-def test_an_oldest_timestamp_that_nobody_can_tell_is_an_error_and_no_null(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("below", "day"), [(0, 2**31 - 1), (0, 0), (-1, 2_440_588)])
+def test_an_oldest_timestamp_that_nobody_can_tell_is_an_error_and_no_null(tmp_path: Path, below: int, day: int) -> None:
     rows = pa.table({"id": [1], "s": pa.array([{"at": MOMENT}], pa.struct({"at": NTZ}))})
     content = parquet(rows, use_deprecated_int96_timestamps=True, compression="none", use_dictionary=False)
     nanos = (MOMENT - MOMENT.replace(hour=0, minute=0, second=0, microsecond=0)) // dt.timedelta(microseconds=1) * 1000
     held = nanos.to_bytes(8, "little") + (2_440_588 + (MOMENT.date() - dt.date(1970, 1, 1)).days).to_bytes(4, "little")
     assert content.count(held) >= 1
-    content = content.replace(held, held[:8] + (2**31 - 1).to_bytes(4, "little"))
+    content = content.replace(held, below.to_bytes(8, "little", signed=True) + day.to_bytes(4, "little"))
     table = one_file(tmp_path, {"id": "long", "s": struct_type(("at", "timestamp_ntz"))}, content)
     with pytest.raises(
-        UnreadableFileError, match=r"part-0.parquet cannot be read: column s.at has a timestamp that is"
+        UnreadableFileError, match=r"part-0.parquet cannot be read: column s.at has a timestamp that 64"
     ):
         read(table)
     assert values(table, ["id"]) == [{"id": 1}]

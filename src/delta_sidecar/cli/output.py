@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from delta_sidecar.cli.progress import Reporter
     from delta_sidecar.connect.duckdb_query import QueryRows
     from delta_sidecar.log.deletion_vectors import DeletionVector
-    from delta_sidecar.rows.stream import RowStream
+    from delta_sidecar.rows.scan import RowStream
     from delta_sidecar.scan.files import DeltaFile
 
 

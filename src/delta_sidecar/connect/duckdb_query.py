@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from delta_sidecar.rows.dataset import LazyDataset
     from delta_sidecar.rows.query import RowQuery
-    from delta_sidecar.rows.scan import RowMetrics
-    from delta_sidecar.rows.stream import ReadableTable, RowStream
+    from delta_sidecar.rows.scan import RowMetrics, RowStream
+    from delta_sidecar.rows.table import ReadableTable
     from delta_sidecar.table.delta_table import DeltaTable
     from delta_sidecar.table.pinned import TableHandle
 

@@ -10,7 +10,6 @@ import atexit
 import threading
 import time
 from collections import deque
-from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ITEMS = 4
+_PATIENCE = 30.0
 
 
 def in_lanes(
@@ -34,7 +34,7 @@ def in_lanes(
     clock: TripClock,
     makers: Iterable[Callable[[], Iterator[T]]],
     *,
-    ahead: int | Callable[[], int],
+    ahead: Callable[[], int],
     budget: int,
     weigh: Callable[[T], int],
 ) -> Generator[T, None, None]:
@@ -46,44 +46,38 @@ def in_lanes(
         workers: How many streams run at once.
         clock: The consumer's clock of dependent round trips.
         makers: Each makes one stream.
-        ahead: How many streams may be under way or wait for a thread, one at least; a function is asked each time.
+        ahead: How many streams may be under way or wait for a thread, one at least. It is asked each time.
         budget: How much may wait to be taken, over all streams. One item of the first stream always may.
         weigh: How much an item counts.
     """
     waiting: deque[Lane[T]] = deque()
-    scale = Scale(budget)
-    crew: Crew[T] = Crew(workers, scale)
+    crew = Crew(workers, budget, weigh)
     remaining = iter(makers)
     try:
         while True:
-            while len(waiting) < _most(ahead) and (maker := next(remaining, None)) is not None:
-                waiting.append(Lane(maker, scale, weigh, clock.fork()))
+            while len(waiting) < max(1, ahead()) and (maker := next(remaining, None)) is not None:
+                waiting.append(Lane(maker, crew, clock.fork()))
                 crew.put(waiting[-1])
             if not waiting:
                 return
-            waiting[0].come_first()
-            for item, made_at in waiting[0].items():
-                clock.join(made_at)
-                yield item
-                del item
-            clock.join(waiting[0].clock)
+            yield from waiting[0].items(clock)
             waiting.popleft()
     finally:
         crew.stop()
 
 
-def _most(ahead: int | Callable[[], int]) -> int:
-    return ahead if isinstance(ahead, int) else max(1, ahead())
-
-
 class Crew(Generic[T]):
-    """Threads that produce lanes, one after another."""
+    """Threads that produce lanes, one after another, and what of all lanes waits to be taken."""
 
-    def __init__(self, size: int, scale: Scale) -> None:
+    def __init__(self, size: int, budget: int, weigh: Callable[[T], int]) -> None:
+        self.budget = budget
+        self.weigh = weigh
+        self.held = 0
+        self.stopped = False
+        self.changed = threading.Condition()
         self._size = size
-        self._scale = scale
         self._queue: SimpleQueue[Lane[T] | None] = SimpleQueue()
-        self._threads = self._workers = 0
+        self._workers = 0
         with _crews_lock:
             _crews.add(self)
 
@@ -92,18 +86,23 @@ class Crew(Generic[T]):
         self._queue.put(lane)
         if self._workers < self._size:
             self._workers += 1
-            self.run(partial(_work, self._queue), f"delta-sidecar-decode_{self._workers}")
+            self.run(self._work, f"delta-sidecar-decode_{self._workers}")
 
     def run(self, work: Callable[[], None], name: str) -> None:
         """Has a thread of its own do something else for these lanes."""
         _Hand(target=work, name=name, daemon=True).start()
-        self._threads += 1
 
     def stop(self) -> None:
-        """Ends the threads at their next item."""
-        self._scale.stop()
-        for _ in range(self._threads):
+        """Ends the threads at their next item: nobody takes any more."""
+        with self.changed:
+            self.stopped = True
+            self.changed.notify_all()
+        for _ in range(self._workers):
             self._queue.put(None)
+
+    def _work(self) -> None:
+        while (lane := self._queue.get()) is not None:
+            run_in(lane.clock, lane.produce)
 
 
 class _Hand(threading.Thread):
@@ -112,7 +111,6 @@ class _Hand(threading.Thread):
 
 _crews: WeakSet[Crew[Any]] = WeakSet()
 _crews_lock = threading.Lock()
-_PATIENCE = 30.0
 
 
 @atexit.register
@@ -129,92 +127,73 @@ def _stop_all() -> None:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _work(queue: SimpleQueue[Lane[T] | None]) -> None:
-    while (lane := queue.get()) is not None:
-        run_in(lane.clock, lane.produce)
-
-
-class Scale:
-    """How much waits to be taken, over all streams, and whether anything is wanted at all."""
-
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
-        self.held = 0
-        self.stopped = False
-        self.changed = threading.Condition()
-
-    def stop(self) -> None:
-        """Nobody takes any more."""
-        with self.changed:
-            self.stopped = True
-            self.changed.notify_all()
-
-
 class Lane(Generic[T]):
     """One stream: produced in a thread of a crew, taken by the consumer."""
 
-    def __init__(
-        self, maker: Callable[[], Iterator[T]], scale: Scale, weigh: Callable[[T], int], clock: TripClock
-    ) -> None:
+    def __init__(self, maker: Callable[[], Iterator[T]], crew: Crew[T], clock: TripClock) -> None:
         self.clock = clock
         self._maker = maker
-        self._scale = scale
-        self._weigh = weigh
+        self._crew = crew
         self._items: deque[tuple[T, int, TripClock]] = deque()
         self._first = False
         self._done = False
         self._error: BaseException | None = None
 
-    def come_first(self) -> None:
-        """Tells that the consumer waits for this stream: it must not wait for room in turn."""
-        with self._scale.changed:
+    def items(self, clock: TripClock) -> Iterator[T]:
+        """Items for the consumer, whose clock has the trips of those that it took, not of later ones under way."""
+        with self._crew.changed:
+            # The consumer waits for this stream, which must not wait for room in turn.
             self._first = True
-            self._scale.changed.notify_all()
-
-    def items(self) -> Iterator[tuple[T, TripClock]]:
-        """Items, each with the trips that it took; those of later ones may be under way already."""
+            self._crew.changed.notify_all()
         while True:
-            with self._scale.changed:
-                self._scale.changed.wait_for(lambda: self._items or self._done)
+            with self._crew.changed:
+                self._crew.changed.wait_for(lambda: self._items or self._done)
                 if not self._items:
                     break
                 item, weight, made_at = self._items.popleft()
-                self._scale.held -= weight
-                self._scale.changed.notify_all()
-            yield item, made_at
+                self._crew.held -= weight
+                self._crew.changed.notify_all()
+            clock.join(made_at)
+            yield item
             del item
         if self._error is not None:
             raise self._error
+        clock.join(self.clock)
 
     def produce(self) -> None:
-        """Runs the stream, in a thread of its own, as far as it is wanted."""
+        """Runs the stream, in a thread of its own, until it ends or nobody takes any more."""
         try:
-            for item in () if self._scale.stopped else self._maker():
+            for item in () if self._crew.stopped else self._maker():
                 if not self._offer(item):
                     break
                 del item
         except BaseException as error:  # noqa: BLE001 - handed to the consumer
-            self._error = error
-        finally:
-            with self._scale.changed:
-                self._done = True
-                self._scale.changed.notify_all()
+            self.end(error)
+        else:
+            self.end()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Ends the stream for the consumer, by the first error that there is."""
+        with self._crew.changed:
+            self._error = self._error or error
+            self._done = True
+            self._crew.changed.notify_all()
 
     def _offer(self, item: T) -> bool:
-        weight, made_at = self._weigh(item), self.clock.fork()
-        with self._scale.changed:
-            self._scale.changed.wait_for(lambda: self._scale.stopped or self._has_room(weight))
-            if self._scale.stopped:
+        crew, weight, made_at = self._crew, self._crew.weigh(item), self.clock.fork()
+        with crew.changed:
+            crew.changed.wait_for(lambda: crew.stopped or self._has_room(weight))
+            if crew.stopped:
                 return False
             self._items.append((item, weight, made_at))
-            self._scale.held += weight
-            self._scale.changed.notify_all()
+            crew.held += weight
+            crew.changed.notify_all()
             return True
 
     def _has_room(self, weight: int) -> bool:
         if self._first and not self._items:
             return True
-        return len(self._items) < _ITEMS and self._scale.held + weight <= self._scale.budget
+        return len(self._items) < _ITEMS and self._crew.held + weight <= self._crew.budget
 
 
 # Lanes whose streams are found one by one, by a thread of its own.
@@ -246,32 +225,17 @@ def in_fed_lanes(
         budget: How much may wait to be taken, over all streams. One item of the first stream always may.
         weigh: How much an item counts.
     """
-    scale = Scale(budget)
-    crew: Crew[T] = Crew(workers, scale)
-    feed = _Feed(makers, crew, scale, weigh, clock, ahead)
+    crew = Crew(workers, budget, weigh)
+    feed = _Feed(makers, crew, clock.fork(), ahead)
     try:
         log.watch(feed.give_up)
         crew.run(feed.run, "delta-sidecar-discovery")
         while (lane := feed.first()) is not None:
-            lane.come_first()
-            for item, made_at in lane.items():
-                clock.join(made_at)
-                yield item
-                del item
-            clock.join(lane.clock)
+            yield from lane.items(clock)
             feed.done()
     finally:
         log.unwatch(feed.give_up)
         crew.stop()
-
-
-class _FedLane(Lane[T]):
-    """A lane whose consumer can be let go from outside."""
-
-    def give_up(self) -> None:
-        """Has the consumer wait no longer; the condition of the scale is held."""
-        self._error = self._error or ScanCancelledError()
-        self._done = True
 
 
 class _Feed(Generic[T]):
@@ -281,19 +245,15 @@ class _Feed(Generic[T]):
         self,
         makers: AbstractContextManager[Iterator[Callable[[], Iterator[T]]]],
         crew: Crew[T],
-        scale: Scale,
-        weigh: Callable[[T], int],
-        clock: TripClock,
+        start: TripClock,
         ahead: Callable[[], int],
     ) -> None:
         self._makers = makers
         self._crew = crew
-        self._scale = scale
-        self._weigh = weigh
         # No stream needs the answer of another one: all start from here, however far the consumer has come.
-        self._start = clock.fork()
+        self._start = start
         self._ahead = ahead
-        self._lanes: deque[_FedLane[T]] = deque()
+        self._lanes: deque[Lane[T]] = deque()
         self._ended = False
         self._error: BaseException | None = None
 
@@ -302,22 +262,22 @@ class _Feed(Generic[T]):
         try:
             with self._makers as makers:
                 while self._has_room() and (maker := next(makers, None)) is not None:
-                    self._add(_FedLane(maker, self._scale, self._weigh, self._start.fork()))
+                    self._add(Lane(maker, self._crew, self._start.fork()))
         except BaseException as error:  # noqa: BLE001 - handed to the consumer
             self._error = error
         finally:
-            with self._scale.changed:
+            with self._crew.changed:
                 self._ended = True
-                self._scale.changed.notify_all()
+                self._crew.changed.notify_all()
 
     def first(self) -> Lane[T] | None:
         """The lane to take from, once there is one; None after the last."""
-        with self._scale.changed:
-            self._scale.changed.wait_for(lambda: self._lanes or self._ended or self._scale.stopped)
+        with self._crew.changed:
+            self._crew.changed.wait_for(lambda: self._lanes or self._ended or self._crew.stopped)
             if self._lanes:
                 return self._lanes[0]
             # Nobody looked any further: what seems to be the end is none.
-            if self._scale.stopped:
+            if self._crew.stopped:
                 raise ScanCancelledError
         if self._error is not None:
             raise self._error
@@ -325,26 +285,26 @@ class _Feed(Generic[T]):
 
     def done(self) -> None:
         """The first lane has been taken whole."""
-        with self._scale.changed:
+        with self._crew.changed:
             self._lanes.popleft()
-            self._scale.changed.notify_all()
+            self._crew.changed.notify_all()
 
     def give_up(self) -> None:
         """Lets the consumer go, wherever it waits."""
-        with self._scale.changed:
+        with self._crew.changed:
             for lane in self._lanes:
-                lane.give_up()
-            self._scale.stop()
+                lane.end(ScanCancelledError())
+            self._crew.stop()
 
-    def _add(self, lane: _FedLane[T]) -> None:
-        with self._scale.changed:
+    def _add(self, lane: Lane[T]) -> None:
+        with self._crew.changed:
             # Once all is stopped no thread starts any more: who waits for their end knows them all.
-            if not self._scale.stopped:
+            if not self._crew.stopped:
                 self._lanes.append(lane)
                 self._crew.put(lane)
-                self._scale.changed.notify_all()
+                self._crew.changed.notify_all()
 
     def _has_room(self) -> bool:
-        with self._scale.changed:
-            self._scale.changed.wait_for(lambda: self._scale.stopped or len(self._lanes) < self._ahead())
-            return not self._scale.stopped
+        with self._crew.changed:
+            self._crew.changed.wait_for(lambda: self._crew.stopped or len(self._lanes) < self._ahead())
+            return not self._crew.stopped

@@ -14,7 +14,7 @@ from delta_sidecar._arrow import binaries, int64s, strings
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.execute.fetch import FIRST_BYTES, Fetcher, Work, unreadable
 from delta_sidecar.execute.json import AHEAD_BYTES, scan_json, within
-from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, read_footer
+from delta_sidecar.execute.parquet.footer import read_footer
 from delta_sidecar.execute.parquet.scan import ParquetScan
 from delta_sidecar.execute.pieces import PieceScan
 from delta_sidecar.plan import (
@@ -223,7 +223,7 @@ class LocalExecutor:
 
         def read() -> bytes | None:
             size = work.store.head(ref.path).size if ref.size is None else ref.size
-            pairs = read_footer(work.store, ref.path, size, work.pool, FOOTER_BYTES).metadata.metadata
+            pairs = read_footer(work.store, ref.path, size).metadata.metadata
             return None if pairs is None else pairs.get(plan.key.encode())
 
         try:

@@ -125,7 +125,7 @@ def _fits(array: pa.Array, field: pa.Field) -> bool:
 def _column(name: str, table: TableSchema, partitions: frozenset[str]) -> RowColumn:
     at = table.logical.get_field_index(name)
     logical = table.logical.field(at)
-    unknown = (logical.metadata or {}).get(UNKNOWN_TYPE) or _unknown_inside(logical.type)
+    unknown = _unknown_type(logical)
     if unknown is not None:
         msg = (
             f"column {name} has the type {unknown.decode()}, which is not known here: leave the column out, or upgrade "
@@ -135,39 +135,29 @@ def _column(name: str, table: TableSchema, partitions: frozenset[str]) -> RowCol
     return RowColumn(logical, table.physical.field(at), name in partitions)
 
 
-def _unknown_inside(kind: pa.DataType) -> bytes | None:
-    """The name of an unknown type among the fields of structs, at any depth; None where there is none."""
-    if pa.types.is_list(kind):
-        return _unknown_inside(kind.value_type)
-    if pa.types.is_map(kind):
-        return _unknown_inside(kind.key_type) or _unknown_inside(kind.item_type)
-    if not pa.types.is_struct(kind):
-        return None
-    found = ((field.metadata or {}).get(UNKNOWN_TYPE) or _unknown_inside(field.type) for field in kind)
-    return next((name for name in found if name is not None), None)
+def _unknown_type(field: pa.Field) -> bytes | None:
+    """The name of an unknown type of a field, or inside of it at any depth; None where there is none."""
+    kind = field.type
+    inside = [kind.field(at) for at in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    return (field.metadata or {}).get(UNKNOWN_TYPE) or next(filter(None, map(_unknown_type, inside)), None)
 
 
 def _found(names: Sequence[str], schema: pa.Schema) -> list[str]:
-    known = schema.names
-    own = frozenset(known)
-    folded: dict[str, list[str]] = {}
-    for name in known:
+    own, folded, found = frozenset(schema.names), dict[str, list[str]](), []
+    for name in schema.names:
         folded.setdefault(name.casefold(), []).append(name)
     for name in names:
         if not isinstance(name, str):
             msg = f"columns are given by their names, not by {name!r}"
             raise OptionError(msg)
-    return [name if name in own else _in_another_case(name, folded, known) for name in names]
-
-
-def _in_another_case(name: str, folded: Mapping[str, list[str]], known: list[str]) -> str:
-    found = folded.get(name.casefold(), [])
-    if len(found) == 1:
-        return found[0]
-    near = difflib.get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(known[:10])}"
-    msg = f"there is no column {name!r}; {hint}"
-    raise OptionError(msg)
+        same = [name] if name in own else folded.get(name.casefold(), [])
+        if len(same) != 1:
+            near = difflib.get_close_matches(name, schema.names, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(schema.names[:10])}"
+            msg = f"there is no column {name!r}; {hint}"
+            raise OptionError(msg)
+        found += same
+    return found
 
 
 # The columns of a dataset's scan: some by name, or some that are made of others by expressions of Arrow.

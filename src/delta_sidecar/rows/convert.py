@@ -7,20 +7,29 @@ where the file has no such field. What cannot be cast without changing a value i
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, valid_mask
-from delta_sidecar.errors import UnreadableFileError, UnsupportedFeatureError
+from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, strings, valid_mask
+from delta_sidecar.errors import LogCorruptionError, UnreadableFileError, UnsupportedFeatureError
+from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.schema import VARIANT_TYPE
+from delta_sidecar.rows.locations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from delta_sidecar.log.partition_values import PartitionColumn
 
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
@@ -48,7 +57,7 @@ class FileFields:
     def __init__(self, fields: Iterable[pa.Field], matching: Matching) -> None:
         self.fields = tuple(fields)
         self._matching = matching
-        self._places = self._by(_id if matching.by_id else _name)
+        self._places = self._by(_id if matching.by_id else attrgetter("name"))
         self._inside: dict[tuple[int, bool], FileFields] = {}
 
     def find(self, sought: pa.Field) -> int | None:
@@ -57,14 +66,24 @@ class FileFields:
         Raises:
             UnreadableFileError: The file has it more than once, or has no ids to find it by.
         """
-        if self._matching.by_id:
-            self._check_ids()
-            number = _id(sought)
-            return self._one(sought, self._places.get(number, []) if number is not None else [])
-        found = self._places.get(sought.name, [])
-        if not found and self._matching.folds:
-            found = self._folded.get(sought.name.lower(), [])
-        return self._one(sought, found)
+        file = self._matching.file
+        if not self._matching.by_id:
+            found = self._places.get(sought.name, [])
+            if not found and self._matching.folds:
+                found = self._folded.get(sought.name.lower(), [])
+        elif self._places.keys() <= {None}:
+            names = ", ".join(field.name for field in self.fields[:_SHOWN]) or "nothing"
+            msg = (
+                f"the table finds columns by their ids (delta.columnMapping.mode is id), and {file} has none at "
+                f"{names}: its values cannot be told apart, so that it is not read"
+            )
+            raise UnreadableFileError(msg, file)
+        else:
+            found = [] if _id(sought) is None else self._places.get(_id(sought), [])
+        if len(found) > 1:
+            msg = f"{file} has {len(found)} columns that are {sought.name!r}: it cannot be told which one counts"
+            raise UnreadableFileError(msg, file)
+        return found[0] if found else None
 
     def inside(self, at: int, matching: Matching) -> FileFields:
         """The fields of the struct with a number."""
@@ -88,31 +107,9 @@ class FileFields:
             places.setdefault(key(field), []).append(at)
         return places
 
-    def _check_ids(self) -> None:
-        if len(self._places) > (None in self._places):
-            return
-        names = ", ".join(field.name for field in self.fields[:_SHOWN]) or "nothing"
-        file = self._matching.file
-        msg = (
-            f"the table finds columns by their ids (delta.columnMapping.mode is id), and {file} has none at "
-            f"{names}: its values cannot be told apart, so that it is not read"
-        )
-        raise UnreadableFileError(msg, file)
-
-    def _one(self, sought: pa.Field, found: list[int]) -> int | None:
-        if len(found) > 1:
-            file = self._matching.file
-            msg = f"{file} has {len(found)} columns that are {sought.name!r}: it cannot be told which one counts"
-            raise UnreadableFileError(msg, file)
-        return found[0] if found else None
-
 
 def _id(field: pa.Field) -> bytes | None:
     return (field.metadata or {}).get(FIELD_ID)
-
-
-def _name(field: pa.Field) -> str:
-    return str(field.name)
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -152,9 +149,11 @@ def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: 
             _check_variant(held, matching, name)
         return _struct_converter(kind, physical.type, held, matching.inside(logical), name)
     if pa.types.is_list(kind) and pa.types.is_list(held):
-        return _list_converter(logical, physical.type, held, matching, name)
+        listed = nullable_type(kind)
+        inner = converter(kind.value_field, physical.type.value_field, held.value_field, matching, f"{name}.element")
+        return lambda array: _relisted(array, listed, inner(array.values))
     if pa.types.is_map(kind) and pa.types.is_map(held):
-        return _map_converter(logical, physical.type, held, matching, name)
+        return _map_converter(kind, physical.type, held, matching, name)
     if pa.types.is_nested(kind) or pa.types.is_nested(held):
         msg = f"column {name} is {held} in {matching.file}, and {kind} in the table: it cannot be read"
         raise UnreadableFileError(msg, matching.file)
@@ -210,27 +209,14 @@ def _struct_converter(
     return convert_struct
 
 
-def _list_converter(
-    logical: pa.Field, physical: pa.ListType, held: pa.ListType, matching: Matching, name: str
-) -> Convert:
-    made = nullable_type(logical.type)
-    inner = converter(logical.type.value_field, physical.value_field, held.value_field, matching, f"{name}.element")
-    return lambda array: _relisted(array, made, inner(array.values))
-
-
-def _map_converter(logical: pa.Field, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
-    kind = logical.type
+def _map_converter(kind: pa.MapType, physical: pa.MapType, held: pa.MapType, matching: Matching, name: str) -> Convert:
     keys = converter(kind.key_field, physical.key_field, held.key_field, matching, f"{name}.key")
     items = converter(kind.item_field, physical.item_field, held.item_field, matching, f"{name}.value")
     made = nullable_type(kind)
-
-    def convert_map(array: pa.MapArray) -> pa.MapArray:
-        entries = pa.StructArray.from_arrays(
-            [keys(array.keys), items(array.items)], fields=[made.key_field, made.item_field]
-        )
-        return _relisted(array, made, entries)
-
-    return convert_map
+    fields = [made.key_field, made.item_field]
+    return lambda array: _relisted(
+        array, made, pa.StructArray.from_arrays([keys(array.keys), items(array.items)], fields=fields)
+    )
 
 
 def _relisted(column: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
@@ -327,13 +313,67 @@ def _is_bytes(kind: pa.DataType) -> bool:
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(array.type):
         # Whether a reading of the clock or a moment, the file has the same number.
-        micros = _cut(array) if array.type.unit == "ns" else array.cast(pa.timestamp("us", array.type.tz))
-        return micros.view(kind)
+        if array.type.unit == "ns":
+            # What is finer is cut off, towards the past, as with Parquet's oldest timestamps.
+            return nullable_int64s(numbers_of(array) // 1000, valid_mask(array)).view(kind)
+        return array.cast(pa.timestamp("us", array.type.tz)).view(kind)
     if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
         return array.cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
     return array.cast(kind)
 
 
-def _cut(array: pa.TimestampArray) -> pa.Int64Array:
-    """Microseconds of nanoseconds: what is finer is cut off, towards the past, as with Parquet's oldest timestamps."""
-    return nullable_int64s(numbers_of(array.view(pa.int64())) // 1000, valid_mask(array))
+# Partition values as columns: the text in the log, as a value of the column's type.
+
+
+def partition_value(field: pa.Field, values: Mapping[str, str | None], file: str, zone: str) -> pa.Scalar:
+    """A partition value of a file, whose path is for messages; a timestamp without a zone is in `zone`.
+
+    Raises:
+        LogCorruptionError: The text is no value of the column's type, or there is none.
+    """
+    if field.name not in values:
+        msg = f"the log tells no value of partition column {field.name} for {shown(file)}"
+        raise LogCorruptionError(msg)
+    text = values[field.name]
+    value = _value(text, field.type, zone)
+    if value is None:
+        msg = f"the log has {text!r} for partition column {field.name} of {shown(file)}, which is no {field.type}"
+        raise LogCorruptionError(msg)
+    return value
+
+
+@lru_cache(maxsize=256)
+def _value(text: str | None, kind: pa.DataType, zone: str) -> pa.Scalar | None:
+    if text is None or text == "" or pa.types.is_null(kind):
+        return pa.nulls(1, kind)[0]
+    one = strings([text])
+    if pa.types.is_binary(kind):
+        return one.cast(pa.binary())[0]
+    column = read_partition_column(one, kind)
+    return None if column is None else in_zone(column, zone)[0]
+
+
+def in_zone(column: PartitionColumn, zone: str) -> pa.Array:
+    """Values of a partition column, of which timestamps without a zone are what clocks of a zone showed.
+
+    Where they showed it twice, it is the earlier moment.
+    """
+    if column.zoneless is None or zone == "UTC":
+        return column.values
+    local = column.values.filter(column.zoneless)
+    return pc.replace_with_mask(column.values, column.zoneless, _moments(local, zone))
+
+
+def _moments(readings: pa.TimestampArray, zone: str) -> pa.TimestampArray:
+    clock, micros = ZoneInfo(zone), np.where(valid_mask(readings), numbers_of(readings), 0)
+    # Clocks are the same in all years before the first one that Python has, and after the last.
+    near = np.clip(micros, _FIRST, _LAST)
+    local = [(_EPOCH + dt.timedelta(microseconds=number)).replace(tzinfo=clock) for number in near.tolist()]
+    ahead = np.array([(each.utcoffset() or dt.timedelta()) // _MICROSECOND for each in local], dtype=np.int64)
+    return nullable_int64s(micros - ahead, valid_mask(readings)).view(readings.type)
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_FIRST = (dt.datetime(2, 1, 1, tzinfo=dt.UTC) - _EPOCH) // _MICROSECOND
+_LAST = (dt.datetime(9998, 12, 31, tzinfo=dt.UTC) - _EPOCH) // _MICROSECOND

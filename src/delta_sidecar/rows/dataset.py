@@ -10,9 +10,9 @@ it pyarrow sees a file system that refuses every call, so that no way through py
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial, partialmethod, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,28 +23,29 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 
 from delta_sidecar._arrow import int64s, scalar
-from delta_sidecar.errors import DeltaSidecarError, OptionError, ScanClosedError, described
+from delta_sidecar.errors import OptionError, ScanClosedError, described
 from delta_sidecar.rows.columns import project, row_schema
-from delta_sidecar.rows.convert import struct_of
-from delta_sidecar.rows.count import count_rows, row_counts
+from delta_sidecar.rows.convert import partition_value, struct_of
 from delta_sidecar.rows.locations import shown
-from delta_sidecar.rows.partitions import partition_value
 from delta_sidecar.rows.reader import select_rows
-from delta_sidecar.rows.stream import file_batches, file_schema
+from delta_sidecar.rows.table import count_rows, file_batches, file_schema, row_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
     from typing import Self
 
     from delta_sidecar.rows.columns import Columns, Projection
     from delta_sidecar.rows.query import RowQuery
-    from delta_sidecar.rows.stream import ReadableTable
+    from delta_sidecar.rows.table import ReadableTable
     from delta_sidecar.scan.files import DeltaFile
 
 
 # The consumer may well make a column for them.
 _MOST_EMPTY_ROWS = 1 << 20
 _READING_OPTIONS = {"batch_readahead", "fragment_readahead", "use_threads", "cache_metadata", "memory_pool"}
+_FILES = "get_fragments() streams them, DeltaTable.file_uris() lists them"
+_FILE_SYSTEM = "scanner(), to_batches() and get_fragments() read the files"
+_JOIN = "join the table that to_table() gives, or let DuckDB do it"
 
 
 class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has no types
@@ -59,12 +60,7 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
     """
 
     def __init__(self, table: ReadableTable, query: RowQuery) -> None:
-        """Makes a dataset of the version that the table has now; a table that is not open yet is opened.
-
-        Args:
-            table: The table.
-            query: Which of its rows.
-        """
+        """Makes a dataset of the version that the table has now; a table that is not open yet is opened."""
         self.table = table.frozen()
         self.query = query
         self.last_error: Exception | None = None
@@ -99,21 +95,14 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         Raises:
             OptionError: A column is not there, or an argument is not supported.
         """
-        try:
+        with self._remembers_errors():
             _refuse_scan_options(reading)
             projection = project(columns, self.table.snapshot().columns)
             query = _narrowed(self.query, filter)
             return DatasetScanner(self.schema, self._batches, self._count, query, projection, batch_size)
-        except DeltaSidecarError as error:
-            self.last_error = error
-            raise
 
     def filter(self, expression: pc.Expression) -> Self:
-        """The rows of this dataset that match.
-
-        Args:
-            expression: Of pyarrow.
-        """
+        """The rows of this dataset that match an expression of pyarrow."""
         return type(self)(self.table, _narrowed(self.query, expression))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Generator[FileFragment, None, None]:  # noqa: A002
@@ -136,22 +125,28 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         return max(found.rows.lower, found.files.lower) or None
 
     def _fragments(self, query: RowQuery) -> Generator[FileFragment, None, None]:
-        try:
+        with self._remembers_errors():
             selection = select_rows(query, self.table.snapshot().schema)
             with closing(self.table.scanner(selection.prunes).scan_files()) as files:
                 for file in files:
                     yield FileFragment(self.table, file, self.query)
-        except Exception as error:
-            self.last_error = error
-            raise
 
     def _batches(self, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:
-        try:
+        with self._remembers_errors():
             if query.columns == ():
                 yield from _empty_batches(row_counts(self.table, query), query.limit)
                 return
             with self.table.rows(query) as rows:
                 yield from rows
+
+    def _count(self, query: RowQuery) -> int:
+        with self._remembers_errors():
+            return count_rows(self.table, query)
+
+    @contextmanager
+    def _remembers_errors(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             self.last_error = error
             raise
@@ -159,48 +154,19 @@ class LazyDataset(pads.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
             self.last_error = ScanClosedError("the scan was interrupted")
             raise
 
-    def _count(self, query: RowQuery) -> int:
-        try:
-            return count_rows(self.table, query)
-        except Exception as error:
-            self.last_error = error
-            raise
-
     # --- what it does not have -------------------------------------------------------------------------------------
 
-    @property
-    def files(self) -> NoReturn:
-        """Refused: a list of all files is not held. `get_fragments` streams them."""
-        self._refuse("files", "get_fragments() streams them, DeltaTable.file_uris() lists them")
-
-    @property
-    def filesystem(self) -> NoReturn:
-        """Refused: files are read through the table's own store."""
-        self._refuse("filesystem", "scanner(), to_batches() and get_fragments() read the files")
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refused: the schema is the table's."""
-        del schema
-        self._refuse("replace_schema", "choose or make columns by scanner(columns=...)")
-
-    def sort_by(self, sorting: Any, **options: Any) -> NoReturn:  # noqa: ANN401 - pyarrow's
-        """Refused: it would need all rows in memory."""
-        del sorting, options
-        self._refuse("sort_by", "sort the table that to_table() gives, or let DuckDB do it")
-
-    def join(self, *arguments: Any, **options: Any) -> NoReturn:  # noqa: ANN401 - pyarrow's
-        """Refused: pyarrow would read the files by itself."""
-        del arguments, options
-        self._refuse("join", "join the table that to_table() gives, or let DuckDB do it")
-
-    def join_asof(self, *arguments: Any, **options: Any) -> NoReturn:  # noqa: ANN401 - pyarrow's
-        """Refused: pyarrow would read the files by itself."""
-        del arguments, options
-        self._refuse("join_asof", "join the table that to_table() gives, or let DuckDB do it")
-
-    def _refuse(self, what: str, instead: str) -> NoReturn:
+    def _refuse(self, what: str, instead: str, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - pyarrow's arguments
         msg = f"{what} is not offered by the lazy dataset of {self.table.access.store.url}: {instead}"
         raise _NotOfferedError(msg)
+
+    # A list of all files is not held, and pyarrow's own code would read the files by itself.
+    files = property(lambda self: self._refuse("files", _FILES))
+    filesystem = property(lambda self: self._refuse("filesystem", _FILE_SYSTEM))
+    replace_schema = partialmethod(_refuse, "replace_schema", "choose or make columns by scanner(columns=...)")
+    sort_by = partialmethod(_refuse, "sort_by", "sort the table that to_table() gives, or let DuckDB do it")
+    join = partialmethod(_refuse, "join", _JOIN)
+    join_asof = partialmethod(_refuse, "join_asof", _JOIN)
 
 
 class _NotOfferedError(OptionError, AttributeError):
@@ -371,11 +337,7 @@ class DatasetScanner:
         return self.to_reader().read_all()
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows; those of the newest commits come first.
-
-        Args:
-            num_rows: At most so many.
-        """
+        """The first rows; those of the newest commits come first."""
         limit = num_rows if self._query.limit is None else min(num_rows, self._query.limit)
         batches = self._batches(replace(self._query, limit=limit))
         return pa.RecordBatchReader.from_batches(self._projection.schema, batches).read_all()

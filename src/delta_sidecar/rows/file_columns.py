@@ -6,16 +6,16 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
 from delta_sidecar.errors import UnreadableFileError
-from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_type
+from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_field, plain_type
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
-from delta_sidecar.predicate.literals import Kind, kind_of
+from delta_sidecar.predicate.literals import STEPPED, Kind, kind_of
 from delta_sidecar.predicate.tree import leaves
 from delta_sidecar.rows.convert import Convert, FileFields, Matching, converter
 
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.rows.columns import RowColumn, RowColumns
-
-
-FieldPlace: TypeAlias = tuple[int, ...]
-"""The numbers of a field among the fields of each struct above it, from the top level down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,50 +40,36 @@ class FileColumnsFound:
     converters: tuple[tuple[str, Convert] | None, ...]  # of each needed column; None where the file does not have it
     layout: Layout
 
-    def place(self, path: tuple[str, ...]) -> FieldPlace | None:
-        """The place of a column among the file's fields; empty where the file lacks it, None where that is unknown."""
+    def leaf(self, path: tuple[str, ...]) -> tuple[int | None, pa.DataType] | None:
+        """The number and the plain type of the leaf column of a path; no number where the file lacks it.
+
+        None where it is no leaf, or that is not sure.
+        """
         column = self.by_name.get(path[0])
         if column is None or column.is_partition:
             return None
         logical, physical, there, matching = column.logical, column.physical, self.there, self.matching
-        place: list[int] = []
-        for name in (*path[1:], None):
+        number, names, inside = 0, [], list(path[1:])
+        while True:
             at = there.find(physical)
             if at is None:
-                return ()
-            place.append(at)
-            if name is None:
+                return None, pa.null()
+            held = there.fields[at]
+            number += there.first_leaves[at]
+            names.append(held.name)
+            if not inside:
                 break
-            inner = logical.type.get_field_index(name) if pa.types.is_struct(logical.type) else -1
-            if inner < 0 or not pa.types.is_struct(there.fields[at].type):
+            inner = logical.type.get_field_index(inside.pop(0)) if pa.types.is_struct(logical.type) else -1
+            if inner < 0 or not pa.types.is_struct(held.type):
                 return None
             matching = matching.inside(logical)
             there = there.inside(at, matching)
             logical, physical = logical.type.field(inner), physical.type.field(inner)
-        return tuple(place)
-
-    def leaf(self, place: FieldPlace) -> int | None:
-        """The number of the leaf column at a place; None where it is no leaf, or that is not sure."""
-        number, names, there = 0, [], self.there
-        kind: pa.DataType = pa.null()
-        for at in place:
-            number += there.first_leaves[at]
-            names.append(there.fields[at].name)
-            kind = there.fields[at].type
-            if pa.types.is_struct(kind):
-                there = there.inside(at, self.matching)
-        if pa.types.is_nested(kind):
-            # A list that is nothing but repeated has its own name for a leaf, which counts its empty lists as nulls.
+        # A list that is nothing but repeated has its own name for a leaf, which counts its empty lists as nulls. And a
+        # name alone is not enough, for there may be dots in it.
+        if pa.types.is_nested(held.type) or self.layout.leaves[number : number + 1] != (".".join(names),):
             return None
-        # A name alone is not enough, for there may be dots in it.
-        return number if self.layout.leaves[number : number + 1] == (".".join(names),) else None
-
-    def field_at(self, place: FieldPlace) -> pa.Field:
-        """A column of the file, in a plain type."""
-        field = self.held.field(place[0])
-        for at in place[1:]:
-            field = field.type.field(at)
-        return field.with_type(plain_type(field.type))
+        return number, plain_type(held.type)
 
 
 def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> FileColumnsFound:
@@ -108,7 +90,7 @@ def file_columns(columns: RowColumns, metadata: pq.FileMetaData, file: str) -> F
         if at is None:
             converters.append(None)
             continue
-        found = _plain(there.fields[at])
+        found = plain_field(there.fields[at], ids=True)
         if found.name in repeated:
             msg = f"{file} has more than one column {found.name!r}: it cannot be told which one counts"
             raise UnreadableFileError(msg, file)
@@ -160,26 +142,10 @@ def _is_same(metadata: pq.FileMetaData, other: pq.FileMetaData, found: FileColum
     )
 
 
-def _plain(field: pa.Field) -> pa.Field:
-    """The field as its batches come, with the ids that tell its children apart."""
-    return pa.field(field.name, _plain_with_ids(field.type), metadata=field.metadata)
-
-
-def _plain_with_ids(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([_plain(child) for child in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_field).with_nullable(nullable=False), _plain(kind.item_field))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
-        return pa.list_(_plain(kind.value_field))
-    return plain_type(kind)
-
-
 # Row groups of a data file that may hold a matching row, by the statistics in its footer.
 
 
-T = TypeVar("T")
-
+_BOUNDED = STEPPED | {Kind.FLOATING, Kind.BOOLEAN, Kind.STRING}
 _PER_UNIT = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
 
@@ -212,22 +178,19 @@ class _FooterBounds(Bounds):
         known = {}
         for leaf in leaves(predicate):
             column = leaf.column
-            place = found.place(column.path)
-            if place is None or column.type is None or column.path in known:
+            leaf_column = found.leaf(column.path)
+            if leaf_column is None or column.type is None or column.path in known:
                 continue
-            if not place:
+            at, held = leaf_column
+            if at is None:
                 # Not in the file: null in every row.
                 known[column.path] = ColumnBounds(None, None, rows, rows)
                 continue
-            at = found.leaf(place)
-            if at is not None:
-                chunks = [metadata.row_group(group).column(at) for group in groups]
-                known[column.path] = _counted(chunks, rows)
-                if _is_ordered(metadata.schema.column(at), metadata.created_by):
-                    held = found.field_at(place)
-                    lower, upper = _bounds(chunks, held.type, column.type)
-                    lower, upper = found.layout.times.bounds(lower, upper, held.type)
-                    known[column.path] = replace(known[column.path], lower=lower, upper=upper)
+            chunks = [metadata.row_group(group).column(at) for group in groups]
+            known[column.path] = _counted(chunks, rows)
+            if _is_ordered(metadata.schema.column(at), metadata.created_by):
+                lower, upper = found.layout.times.bounds(*_bounds(chunks, held, column.type), held)
+                known[column.path] = replace(known[column.path], lower=lower, upper=upper)
         return cls(known, len(groups))
 
 
@@ -246,8 +209,10 @@ def _is_ordered(column: pq.ColumnSchema, created_by: str | None) -> bool:
 
 def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> ColumnBounds:
     """Counts of values and nulls, without bounds."""
-    statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
-    counts = [found.null_count if found is not None and found.has_null_count else None for found in statistics]
+    counts = [
+        found.null_count if (found := _statistics(chunk)) is not None and found.has_null_count else None
+        for chunk in chunks
+    ]
     known = np.array([count is not None for count in counts])
     nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), known)
     return ColumnBounds(None, None, nulls, rows, whole=True)
@@ -256,69 +221,41 @@ def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> Colum
 def _bounds(
     chunks: list[pq.ColumnChunkMetaData], held: pa.DataType, kind: pa.DataType
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    statistics = [chunk.statistics if chunk.is_stats_set else None for chunk in chunks]
-    raw = [
-        (found.min_raw, found.max_raw) if found is not None and found.has_min_max else (None, None)
-        for found in statistics
+    pairs = [
+        (found.min_raw, found.max_raw)
+        if (found := _statistics(chunk)) is not None and found.has_min_max
+        else (None, None)
+        for chunk in chunks
     ]
-    return _typed([pair[0] for pair in raw], held, kind), _typed([pair[1] for pair in raw], held, kind)
+    return _typed([lower for lower, _ in pairs], held, kind), _typed([upper for _, upper in pairs], held, kind)
+
+
+def _statistics(chunk: pq.ColumnChunkMetaData) -> pq.Statistics | None:
+    return chunk.statistics if chunk.is_stats_set else None
 
 
 def _typed(raw: list[Any], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
     """Bounds in the table's type; None where the file's type says nothing that is sure to be right for it."""
-    own, there = kind_of(kind), kind_of(held)
-    if own is not there:
+    own = kind_of(kind)
+    if own not in _BOUNDED or own is not kind_of(held) or pa.types.is_unsigned_integer(held):
+        return None
+    try:
+        texts = strings(_text(value, own, held) for value in raw)
+        number = {Kind.TIMESTAMP: pa.int64(), Kind.DATE: pa.int32()}.get(own)
+        return texts.cast(kind) if number is None else texts.cast(number).view(kind)
+    except (pa.ArrowInvalid, UnicodeDecodeError, TypeError):
+        return None
+
+
+def _text(value: object, own: Kind, held: pa.DataType) -> Any:  # noqa: ANN401 - what is no text after all is refused
+    if own is Kind.STRING:
+        return value.decode() if isinstance(value, bytes) else value
+    if own is Kind.FLOATING:
+        return repr(value) if isinstance(value, float) and not math.isnan(value) else None
+    if not isinstance(value, int):
         return None
     if own is Kind.TIMESTAMP:
         # Cut as the values are.
         times, by = _PER_UNIT[held.unit]
-        return _integers([None if value is None else value * times // by for value in _only(int, raw)], kind)
-    if own in (Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
-        return None if pa.types.is_unsigned_integer(held) else _integers(_only(int, raw), kind)
-    if own is Kind.FLOATING:
-        return _floats(_only(float, raw), kind)
-    if own is Kind.STRING:
-        return _texts(raw)
-    if own is Kind.DECIMAL:
-        return _decimals(_only(int, raw), held, kind)
-    return None
-
-
-def _only(kind: type[T], values: list[Any]) -> list[T | None]:
-    return [value if isinstance(value, kind) else None for value in values]
-
-
-def _floats(values: list[float | None], kind: pa.DataType) -> pa.Array:
-    known = np.array([value is not None and not math.isnan(value) for value in values])
-    numbers = np.array([value if is_known else 0.0 for value, is_known in zip(values, known, strict=True)])
-    bits = pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(pa.float64(), len(values), [bits, pa.py_buffer(numbers)]).cast(kind, safe=False)
-
-
-def _integers(values: list[int | None], kind: pa.DataType) -> pa.Array | None:
-    fits = [value is not None and -(2**63) <= value < 2**63 for value in values]
-    numbers = np.array([value if is_fit else 0 for value, is_fit in zip(values, fits, strict=True)], dtype=np.int64)
-    made = nullable_int64s(numbers, np.array(fits))
-    if pa.types.is_timestamp(kind):
-        return made.view(kind)
-    if pa.types.is_date32(kind):
-        return made.cast(pa.int32()).view(kind)
-    try:
-        return made.cast(kind)
-    except pa.ArrowInvalid:
-        return None
-
-
-def _texts(values: list[Any]) -> pa.Array | None:
-    try:
-        return strings(value.decode() if isinstance(value, bytes) else value for value in values)
-    except (UnicodeDecodeError, TypeError):
-        return None
-
-
-def _decimals(values: list[int | None], held: pa.DataType, kind: pa.DataType) -> pa.Array | None:
-    texts = [None if value is None else format(Decimal(value).scaleb(-held.scale), "f") for value in values]
-    try:
-        return strings(texts).cast(kind)
-    except pa.ArrowInvalid:
-        return None
+        return str(value * times // by)
+    return str(int(value)) if own is not Kind.DECIMAL else format(Decimal(value).scaleb(-held.scale), "f")

@@ -49,7 +49,7 @@ class Places:
         if not is_absolute(path):
             return self._own, path
         there, here = _address(path), _address(self._access.store.url)
-        if _is_same_store(here, there):
+        if _account(here) == _account(there):
             root = here.prefix.rstrip("/") + "/" if here.prefix else ""
             prefix = there.prefix
             if there.kind == "local" and not prefix.startswith(root):
@@ -67,23 +67,22 @@ class Places:
 
     def _other(self, there: Address) -> Store:
         """The store of a whole container, or of the whole disk: one, however many folders there are."""
-        key = (there.kind, there.container, there.account)
         with self._lock:
-            if key not in self._others:
-                self._others[key] = self._opened(there).bind(self._requests)
-            return self._others[key]
-
-    def _opened(self, there: Address) -> Store:
-        if there.url.startswith(_WEB):
-            msg = f"{there.url} is an address of the web: the table's credentials are not sent wherever its log says"
-            raise UnreadableFileError(msg, there.url)
-        credential = self._access.credential if there.kind == "azure" else None
-        root = there.url.removesuffix(there.prefix).rstrip("/") or "/"
-        try:
-            return open_store(root, self._access.storage_options, credential=credential)
-        except (OptionError, StorageError) as error:
-            msg = f"{there.url} cannot be opened as the table is: {error}"
-            raise UnreadableFileError(msg, there.url) from error
+            if _account(there) in self._others:
+                return self._others[_account(there)]
+            if there.url.startswith(_WEB):
+                msg = (
+                    f"{there.url} is an address of the web: the table's credentials are not sent wherever its log says"
+                )
+                raise UnreadableFileError(msg, there.url)
+            credential = self._access.credential if there.kind == "azure" else None
+            root = there.url.removesuffix(there.prefix).rstrip("/") or "/"
+            try:
+                store = open_store(root, self._access.storage_options, credential=credential)
+            except (OptionError, StorageError) as error:
+                msg = f"{there.url} cannot be opened as the table is: {error}"
+                raise UnreadableFileError(msg, there.url) from error
+            return self._others.setdefault(_account(there), store.bind(self._requests))
 
 
 def shown(path: str) -> str:
@@ -111,5 +110,5 @@ def _address(path: str) -> Address:
     return found
 
 
-def _is_same_store(here: Address, there: Address) -> bool:
-    return (here.kind, here.container, here.account) == (there.kind, there.container, there.account)
+def _account(address: Address) -> tuple[str, str, str | None]:
+    return address.kind, address.container, address.account

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -32,9 +32,8 @@ from delta_sidecar.predicate import Predicate, all_of, bind, columns, matches
 from delta_sidecar.predicate.approximate.arrow import prunable
 from delta_sidecar.predicate.tree import IsNull, leaves
 from delta_sidecar.rows.columns import expression_columns, row_schema
-from delta_sidecar.rows.convert import filtered, struct_of
+from delta_sidecar.rows.convert import filtered, partition_value, struct_of
 from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match
-from delta_sidecar.rows.partitions import PartitionColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,37 +60,23 @@ _FOOTER = 64 << 10
 _SMALL = 256 << 10
 
 
-@dataclass(slots=True)
 class RowCounts:
-    """Counts of a scan for rows so far; all threads count here. `RowMetrics` says what each means."""
+    """Counts of a scan for rows so far, under their names in `RowMetrics`; all threads count here."""
 
-    files_opened: int = 0
-    files_read: int = 0
-    row_groups_read: int = 0
-    row_groups_skipped: int = 0
-    rows_decoded: int = 0
-    rows_deleted: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    def __init__(self) -> None:
+        names = ("files_opened", "files_read", "row_groups_read", "row_groups_skipped", "rows_decoded", "rows_deleted")
+        self.by_name = dict.fromkeys(names, 0)
+        self._lock = threading.Lock()
 
     def add(self, **counts: int) -> None:
         """Counts, from any thread."""
         with self._lock:
             for name, count in counts.items():
-                setattr(self, name, getattr(self, name) + count)
+                self.by_name[name] += count
 
 
 class FileReader:
-    """Reads data files for one query, and remembers what many of them have in common.
-
-    Args:
-        columns: The columns to read.
-        selection: The rows to keep, bound.
-        places: Finds files.
-        pool: Threads that read ahead in large files.
-        options: The options of the table's rows.
-        counts: Counts what is read.
-        rows: Most rows of a batch; None for what the options say.
-    """
+    """Reads data files for one query, whose selection is bound, and remembers what many of them have in common."""
 
     def __init__(
         self,
@@ -100,19 +85,16 @@ class FileReader:
         places: Places,
         pool: ThreadPoolExecutor,
         options: RowOptions,
-        *,
         counts: RowCounts | None = None,
-        rows: int | None = None,
     ) -> None:
         self._columns = columns
         self._selection = selection
         self._places = places
         self._pool = pool
-        self._counts = RowCounts() if counts is None else counts
-        most_rows = options.rows_per_batch if rows is None else rows
-        self._size = BatchSize(most_rows, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
+        self._counts = counts or RowCounts()
+        self._size = BatchSize(options.rows_per_batch, _BATCH_BYTES, fewest_rows=1, most_bytes=2 * _BATCH_BYTES)
         self._known = KnownColumns(columns)
-        self._partitions = PartitionColumns(options.time_zone)
+        self._zone = options.time_zone
         self._schemas = (columns.needed_schema, columns.schema)
 
     def batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
@@ -132,7 +114,7 @@ class FileReader:
 
     def _batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
         store, path = self._places.find(file.path)
-        footer = find_footer(store, path, file.size, self._pool)
+        footer = find_footer(store, path, file.size)
         found = self._known.find(footer.metadata, file.path)
         # To read one row group that is here already takes less than to find out that it need not be read.
         is_here = footer.whole is not None and footer.size <= _SMALL and footer.metadata.num_row_groups == 1
@@ -144,11 +126,10 @@ class FileReader:
         first_rows = np.cumsum([0, *sizes])
         vector = file.deletion_vector
         deleted = None if vector is None else _deleted_rows(vector, self._places, file.path, int(first_rows[-1]))
-        size = self._size_beside(file)
-        parquet = ParquetRows(store, path, footer, self._pool, size, found.layout)
+        parquet = ParquetRows(store, path, footer, self._pool, self._size_beside(file), found.layout)
         for group in groups:
             first = int(first_rows[group])
-            for held in _held_batches(parquet, group, found, size):
+            for held in parquet.batches(group, found.names):
                 batch = self._of_the_table(held, found, file, footer)
                 kept = batch if deleted is None else _without(batch, deleted, first)
                 self._counts.add(rows_decoded=batch.num_rows, rows_deleted=batch.num_rows - kept.num_rows)
@@ -183,8 +164,8 @@ class FileReader:
         arrays = []
         for at, (column, converter) in enumerate(zip(self._columns.needed, found.converters, strict=True)):
             if column.is_partition:
-                values = file.partition_values
-                arrays.append(self._partitions.column(column.logical, values, held.num_rows, file.path))
+                value = partition_value(column.logical, file.partition_values, file.path, self._zone)
+                arrays.append(pa.repeat(value, held.num_rows))
             elif converter is None:
                 arrays.append(pa.nulls(held.num_rows, self._schemas[0].field(at).type))
             else:
@@ -201,18 +182,6 @@ class FileReader:
         return struct_of(kept.columns[:count], self._schemas[1], kept.num_rows)
 
 
-def _held_batches(
-    parquet: ParquetRows, group: int, found: FileColumnsFound, size: BatchSize
-) -> Iterator[pa.RecordBatch]:
-    if found.names:
-        yield from parquet.batches(group, found.names)
-        return
-    # Nothing of the file is needed but its number of rows.
-    rows = parquet.num_rows(group)
-    for start in range(0, rows, size.most_rows):
-        yield struct_of((), pa.schema([]), min(size.most_rows, rows - start))
-
-
 def unreadable(path: str, error: Exception) -> UnreadableFileError | NotEnoughMemoryError:
     """The error for a data file that cannot be read."""
     no_room = out_of_memory(path, error)
@@ -227,16 +196,16 @@ def unreadable(path: str, error: Exception) -> UnreadableFileError | NotEnoughMe
     return UnreadableFileError(f"data file {path} cannot be read: {error}", path)
 
 
-def find_footer(store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> Footer:
+def find_footer(store: Store, path: str, size: int) -> Footer:
     """Reads the footer of a data file, by its size in the log; where that is wrong, by its size in the store."""
     guess = size if size <= _WHOLE else _FOOTER
     try:
-        return read_footer(store, path, size, pool, guess)
+        return read_footer(store, path, size, guess)
     except (pa.ArrowInvalid, ObjectTruncatedError):
         actual = store.head(path).size
         if actual == size:
             raise
-        return read_footer(store, path, actual, pool, actual if actual <= _WHOLE else _FOOTER)
+        return read_footer(store, path, actual, actual if actual <= _WHOLE else _FOOTER)
 
 
 # The rows that a query keeps, and what can be pruned by bounds alone.
@@ -268,17 +237,17 @@ class Selection:
         if prunes is None and self.prunes_groups is not None:
             prunes = bind(self.prunes_groups, schema)
         names = {path[0] for path in columns(exact)} if exact is not None else set()
-        order: tuple[str, ...] = ()
+        order: list[str] = []
         if self.expression is not None:
             _check_expression(self.expression, schema)
             found = expression_columns(self.expression)
             # Arrow evaluates nothing on rows that have no columns.
             names |= set(schema.names) if found is None else found or set(schema.names[:1])
-            order = tuple(schema.names) if found is None else ()
+            order = schema.names if found is None else []
         return replace(
             self,
             row_groups=prunes,
-            keeps=None if exact is None and self.expression is None else _Keeps(exact, self.expression, order),
+            keeps=None if exact is None and self.expression is None else _row_filter(exact, self.expression, order),
             looked_at=tuple(name for name in schema.names if name in names),
         )
 
@@ -296,29 +265,26 @@ def select_rows(query: RowQuery, schema: pa.Schema | None) -> Selection:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Keeps:
+def _row_filter(predicate: Predicate | None, expression: pc.Expression | None, order: list[str]) -> RowFilter:
     """Leaves out rows. Where there is an order of columns, the expression may name them by their places in it."""
 
-    predicate: Predicate | None
-    expression: pc.Expression | None
-    order: tuple[str, ...] = ()
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.predicate is not None:
-            batch = filtered(batch, matches(self.predicate, batch))
-        if self.expression is None:
+    def keep(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if predicate is not None:
+            batch = filtered(batch, matches(predicate, batch))
+        if expression is None:
             return batch
         try:
-            if self.order:
-                return batch.select(list(self.order)).filter(self.expression).select(batch.schema.names)
-            return batch.filter(self.expression)
+            if order:
+                return batch.select(order).filter(expression).select(batch.schema.names)
+            return batch.filter(expression)
         except MemoryError:
             # Arrow's is one of its own, and says nothing of the filter.
             raise
         except pa.ArrowException as error:
-            msg = f"the filter {self.expression} cannot be evaluated: {error}"
+            msg = f"the filter {expression} cannot be evaluated: {error}"
             raise PredicateError(msg) from error
+
+    return keep
 
 
 def _check_expression(expression: pc.Expression, schema: pa.Schema) -> None:
@@ -367,11 +333,7 @@ def _collation(path: tuple[str, ...], schema: pa.Schema) -> str | None:
 
 
 def _deleted_rows(vector: DeletionVector, places: Places, file: str, num_rows: int) -> NDArray[np.int64]:
-    """Numbers of the deleted rows of a data file that has so many rows, in order.
-
-    Raises:
-        DeletionVectorError: They cannot be fetched, or are damaged.
-    """
+    """Numbers of the deleted rows of a data file that has so many rows, in order."""
     try:
         path = vector.file_path()
         if path is None:

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+from weakref import finalize
 
 import pyarrow as pa
 
@@ -28,6 +29,7 @@ from delta_sidecar.rows.locations import Places
 from delta_sidecar.rows.reader import FileReader, RowCounts, select_rows
 from delta_sidecar.scan.files import DeltaFile, delta_files
 from delta_sidecar.scan.run import ScanRun
+from delta_sidecar.scan.stream import BatchStream
 from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock
 
 if TYPE_CHECKING:
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
     from delta_sidecar.store import RequestCounts
 
 
-__all__ = ["RowMetrics", "RowScan"]
-
 _FILES_AT_ONCE = 512
 _FIRST_FILES = 2
 _FEWEST_ROWS = 1024
@@ -55,11 +55,7 @@ class RowScan:
     """One scan for rows, taken by one consumer. Nothing is read before `begin`, `schema` or the first batch.
 
     Args:
-        access: The access to the table's files.
-        query: The rows to read.
         config: The configuration of the scan for files; predicate and limit are set here.
-        options: The options of the table's rows.
-        listeners: Receive events.
         snapshot: The table, where it is open already; the configuration then names its version.
         segment: Its log, where that is listed already; likewise.
         progress: Is called after each batch and at the end, by the thread that takes the batches.
@@ -140,20 +136,14 @@ class RowScan:
 
     def metrics(self) -> RowMetrics:
         """The counts of the scan so far."""
-        counts = self._counts
         return RowMetrics(
             discovery=self._run.metrics(),
             requests=self._requests.snapshot(),
             files_found=self._files_found,
-            files_opened=counts.files_opened,
-            files_read=counts.files_read,
-            row_groups_read=counts.row_groups_read,
-            row_groups_skipped=counts.row_groups_skipped,
-            rows_decoded=counts.rows_decoded,
-            rows_deleted=counts.rows_deleted,
             rows=self._rows,
             batches=self._batches,
             is_complete=self._is_complete,
+            **self._counts.by_name,
         )
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
@@ -194,9 +184,8 @@ class RowScan:
             return
         pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
         places = Places(self._access, self._requests)
-        reader = FileReader(
-            columns, self._selection, places, pool, options, counts=self._counts, rows=self._rows_per_batch()
-        )
+        sized = replace(options, rows_per_batch=self._rows_per_batch())
+        reader = FileReader(columns, self._selection, places, pool, sized, self._counts)
         stream = in_fed_lanes(
             options.file_parallelism,
             TripClock(),
@@ -321,6 +310,62 @@ def _rows_left(file: DeltaFile) -> int:
     """The number of rows of a file that are not deleted, by its statistics."""
     deleted = 0 if file.deletion_vector is None else file.deletion_vector.cardinality
     return max(0, (file.num_records or 0) - deleted)
+
+
+class RowStream(BatchStream):
+    """Streams the rows of a scan as Arrow batches, to one consumer.
+
+    Nothing of the files is read before the first batch is asked for. `close`, the end of a `with` block and dropping
+    the stream all stop the requests.
+    """
+
+    def __init__(self, scan: RowScan) -> None:
+        """Makes a stream of a scan; the table is opened, where it is not open yet."""
+        self._scan = scan
+        self._schema = scan.schema
+        super().__init__(scan.batches(), scan)
+        # A table that was opened reads ahead, and its batches end nothing that they have not begun.
+        finalize(self, scan.cancel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self._schema
+
+    @property
+    def metrics(self) -> RowMetrics:
+        """The counts of the scan so far."""
+        return self._scan.metrics()
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The same stream as a reader of Arrow; taking from one takes from the other."""
+        return pa.RecordBatchReader.from_batches(self._schema, self)
+
+    def read_next_batch(self) -> pa.RecordBatch:
+        """The next batch, by the name of Arrow's readers.
+
+        Raises:
+            StopIteration: There is none left.
+        """
+        return next(self)
+
+    def read_all(self) -> pa.Table:
+        """All rows that are left, in memory."""
+        return self.reader().read_all()
+
+    def close(self) -> None:
+        """Stops the scan, for the consumer, who is done."""
+        super().close()
+        self._scan.cancel()
 
 
 @dataclass(frozen=True, slots=True)

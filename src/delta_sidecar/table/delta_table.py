@@ -21,8 +21,8 @@ from delta_sidecar.errors import OptionError, to_install
 from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.predicate import all_of
 from delta_sidecar.rows.columns import as_declared
-from delta_sidecar.rows.count import count_rows
 from delta_sidecar.rows.query import RowQuery
+from delta_sidecar.rows.table import count_rows
 from delta_sidecar.store import open_store
 from delta_sidecar.store.address import UnreachableStore, is_for_deltalake, settled
 from delta_sidecar.store.redaction import redact_address
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.events import Listener
     from delta_sidecar.predicate import Predicate
-    from delta_sidecar.rows.scan import RowMetrics
-    from delta_sidecar.rows.stream import RowStream
+    from delta_sidecar.rows.scan import RowMetrics, RowStream
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.store import Store, TokenCredential
     from delta_sidecar.table.files import AddActions

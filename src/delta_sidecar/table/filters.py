@@ -22,7 +22,7 @@ from delta_sidecar.errors import LogCorruptionError, PredicateError
 from delta_sidecar.log.partition_values import lookup, read_known_values, read_partition_column
 from delta_sidecar.predicate import FALSE, And, Not, Predicate, all_of, any_of, bind, columns, matches, parse
 from delta_sidecar.predicate.literals import number
-from delta_sidecar.rows.partitions import in_zone
+from delta_sidecar.rows.convert import in_zone
 from delta_sidecar.rows.reader import check_collations
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from delta_sidecar.errors import OptionError, described
 from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS
 from delta_sidecar.rows.locations import TableAccess
 from delta_sidecar.rows.query import RowOptions, RowQuery
-from delta_sidecar.rows.scan import RowScan
-from delta_sidecar.rows.stream import RowStream
+from delta_sidecar.rows.scan import RowScan, RowStream
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.run import ScanRun
 from delta_sidecar.scan.scanner import LazyDeltaScanner

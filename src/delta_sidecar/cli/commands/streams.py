@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from delta_sidecar.connect.duckdb_query import QueryRows
-    from delta_sidecar.rows.stream import RowStream
+    from delta_sidecar.rows.scan import RowStream
     from delta_sidecar.table.pinned import TableHandle
 
 

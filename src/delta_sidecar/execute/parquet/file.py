@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from delta_sidecar.execute.parquet.footer import Footer, Layout, plain_batch
 from delta_sidecar.execute.parquet.pages import DICTIONARY_PAGE, PageReader, excerpt_of, first_header
 from delta_sidecar.execute.parquet.sparse import Range, SparseFile, Window
+from delta_sidecar.execute.parquet.times import with_raw_int96
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,7 +69,7 @@ class ParquetRows:
         self._footer = footer
         self._pool = pool
         self._layout = layout or Layout.of(footer.metadata)
-        self._leaves = self._layout.leaves
+        self.names = self._layout.leaves  # of the leaf columns, dotted
 
     def leaves(self, columns: Sequence[str]) -> list[int]:
         """Numbers of the file's leaf columns that are these columns or below them."""
@@ -78,7 +79,7 @@ class ParquetRows:
     def _below(self) -> dict[str, list[int]]:
         """The leaf columns by their names and by those of all that they are in; a dot may be part of a name."""
         found: dict[str, list[int]] = {}
-        for number, leaf in enumerate(self._leaves):
+        for number, leaf in enumerate(self.names):
             end = len(leaf)
             while end >= 0:
                 found.setdefault(leaf[:end], []).append(number)
@@ -109,30 +110,24 @@ class ParquetRows:
         """Whether a column has more nulls than another in a row group, or statistics do not say."""
         counts = []
         for name in (column, beside):
-            leaf = self._leaves.index(name) if name in self._leaves else None
+            leaf = self.names.index(name) if name in self.names else None
             statistics = None if leaf is None else self._group(group).column(leaf).statistics
             if statistics is None or not statistics.has_null_count:
                 return True
             counts.append(statistics.null_count)
         return bool(counts[0] > counts[1])
 
-    def uncompressed_bytes(self, group: int, columns: Sequence[str]) -> int:
-        """The size of chosen columns of a row group once they are decompressed, by the footer."""
-        return sum(self._group(group).column(leaf).total_uncompressed_size for leaf in self.leaves(columns))
-
     def num_rows(self, group: int) -> int:
         """The number of rows of a row group."""
         return int(self._group(group).num_rows)
 
-    def name(self, leaf: int) -> str:
-        """The dotted name of a leaf column."""
-        return str(self._leaves[leaf])
-
     def batch_rows(self, group: int, columns: Sequence[str]) -> int:
         """The number of rows of a batch, by the footer."""
-        if self._group(group).total_byte_size <= self._size.bytes:
+        row_group = self._group(group)
+        if row_group.total_byte_size <= self._size.bytes:
             return self._size.most_rows
-        a_row = self.uncompressed_bytes(group, columns) / max(1, self.num_rows(group))
+        size = sum(row_group.column(leaf).total_uncompressed_size for leaf in self.leaves(columns))
+        a_row = size / max(1, row_group.num_rows)
         return min(self._size.most_rows, max(self._size.fewest_rows, int(self._size.bytes / max(1.0, a_row))))
 
     def held_bytes(self, group: int, columns: Sequence[str]) -> int:
@@ -167,12 +162,12 @@ class ParquetRows:
         sparse = fetched or own
         source = partial(pa.BufferReader, whole) if sparse is None else partial(pa.PythonFile, sparse, mode="r")
         # Another reader would move the windows of the first one.
-        int96 = self._paths([leaf for leaf in leaves if leaf in self._layout.int96])
+        int96 = [self.names[leaf] for leaf in leaves if leaf in self._layout.int96]
         again = self.fetch(group, int96) if int96 and sparse is not None and sparse.has_windows else None
-        millis = source if again is None else partial(pa.PythonFile, again, mode="r")
+        second = source if again is None else partial(pa.PythonFile, again, mode="r")
         try:
             step = self._step(group, leaves, rows, source, fetched)
-            decoded = self._decoded(group, leaves, step, source, millis)
+            decoded = self._decoded(group, leaves, step, source, second)
             yield from decoded if step == rows else _joined(decoded, rows, self._size.bytes)
         finally:
             for made in (own, again):
@@ -194,12 +189,12 @@ class ParquetRows:
         return PageReader(fetched, _chunk_range(chunk), excerpt, self.num_rows(group))
 
     def _decoded(
-        self, group: int, leaves: Sequence[int], rows: int, source: Source, millis: Source
+        self, group: int, leaves: Sequence[int], rows: int, source: Source, second: Source
     ) -> Iterator[pa.RecordBatch]:
         int96 = [leaf for leaf in leaves if leaf in self._layout.int96]
         checks: Iterable[pa.RecordBatch | None] = repeat(None)
         if int96:
-            checks = self._iterated(millis(), group, int96, rows, coerce_int96_timestamp_unit="ms")
+            checks = self._iterated(second(), group, int96, rows, metadata=self._with_raw_int96)
         batches = self._iterated(source(), group, leaves, rows, coerce_int96_timestamp_unit="us")
         found = 0
         for batch, check in zip(batches, checks, strict=False):
@@ -218,10 +213,14 @@ class ParquetRows:
     def _iterated(
         self, file: pa.NativeFile, group: int, leaves: Sequence[int], rows: int, **options: object
     ) -> Iterator[pa.RecordBatch]:
+        names = [self.names[leaf] for leaf in leaves]
         buffer_size = max(_NARROWEST, min(_SLICE_BYTES, HELD_BYTES // (2 * len(leaves) or 1)))
-        metadata = self._footer.metadata
-        opened = pq.ParquetFile(file, metadata=metadata, pre_buffer=False, buffer_size=buffer_size, **options)
-        return opened.iter_batches(rows, row_groups=[group], columns=self._paths(leaves), use_threads=False)  # type: ignore[no-any-return]
+        options = {"metadata": self._footer.metadata, "pre_buffer": False, "buffer_size": buffer_size, **options}
+        return pq.ParquetFile(file, **options).iter_batches(rows, row_groups=[group], columns=names, use_threads=False)  # type: ignore[no-any-return]
+
+    @cached_property
+    def _with_raw_int96(self) -> pq.FileMetaData:
+        return with_raw_int96(self._footer.metadata)
 
     def _step(self, group: int, leaves: Sequence[int], rows: int, source: Source, fetched: SparseFile | None) -> int:
         """The number of rows that are decoded at once: `rows`, or fewer where they may take too much memory.
@@ -246,7 +245,7 @@ class ParquetRows:
             page = None if fetched is None else first_header(fetched, _chunk_range(chunk))
             if page is not None and page.uncompressed > MOST_PAGE_BYTES:
                 msg = (
-                    f"column {self._leaves[leaf]} has a page of {page.uncompressed:,} bytes; at most "
+                    f"column {self.names[leaf]} has a page of {page.uncompressed:,} bytes; at most "
                     f"{MOST_PAGE_BYTES:,} are read"
                 )
                 raise pa.ArrowMemoryError(msg)
@@ -268,11 +267,9 @@ class ParquetRows:
 
     def _longest_texts(self, group: int, leaves: list[int], source: Source) -> list[int]:
         """The lengths of the longest texts in the dictionaries of some columns, by decoding their first row."""
-        first = next(self._iterated(source(), group, leaves, 1, read_dictionary=self._paths(leaves)), None)
+        names = [self.names[leaf] for leaf in leaves]
+        first = next(self._iterated(source(), group, leaves, 1, read_dictionary=names), None)
         return [0] * len(leaves) if first is None else [length for column in first for length in _longest(column)]
-
-    def _paths(self, leaves: Sequence[int]) -> list[str]:
-        return [self._leaves[leaf] for leaf in leaves]
 
     def _group(self, group: int) -> pq.RowGroupMetaData:
         return self._footer.metadata.row_group(group)

@@ -9,13 +9,26 @@ same (about 70 and 45 MB). `path` and partition values alone take as long either
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_sidecar._arrow import int64s
+from delta_sidecar._thrift import (
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    ThriftList,
+    ThriftStruct,
+    TruncatedThriftError,
+    field,
+    read_struct_at,
+    write_struct,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +45,7 @@ _AT_ONCE = 2 << 20
 # Not INT96, which `times` checks.
 _PHYSICAL_TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6}
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4_RAW": 7}
-_CONVERTED_TYPES = {"UTF8": 0}
-_PLAIN = ("NONE", "UTF8")
+_CONVERTED_TYPES = {"NONE": None, "UTF8": 0}
 
 
 class UnusualPagesError(ValueError):
@@ -43,11 +55,10 @@ class UnusualPagesError(ValueError):
 def excerpt_of(column: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData) -> ColumnExcerpt | None:
     """The way to read pages of a column by themselves; None where there is none."""
     kind, codec = _PHYSICAL_TYPES.get(chunk.physical_type), _CODECS.get(chunk.compression)
-    if column.max_repetition_level or kind is None or codec is None or column.converted_type not in _PLAIN:
+    if column.max_repetition_level or kind is None or codec is None or column.converted_type not in _CONVERTED_TYPES:
         return None
-    path = tuple(column.path.split("."))
-    converted = _CONVERTED_TYPES.get(column.converted_type)
-    return ColumnExcerpt(path, column.max_definition_level, kind, converted, codec)
+    converted = _CONVERTED_TYPES[column.converted_type]
+    return ColumnExcerpt(tuple(column.path.split(".")), column.max_definition_level, kind, converted, codec)
 
 
 class PageReader:
@@ -81,14 +92,33 @@ class PageReader:
                 spans.append(span)
                 uncompressed += header.uncompressed
             if uncompressed > _AT_ONCE:
-                found.append(_decode(self._excerpt, self._dictionary, held, spans, uncompressed, rows))
+                found.append(self._decode(held, spans, uncompressed, rows))
                 held, spans, uncompressed = [], [], 0
             if span[1] > rows[-1]:
                 break
             self._page, self._first = None, span[1]
         if held:
-            found.append(_decode(self._excerpt, self._dictionary, held, spans, uncompressed, rows))
+            found.append(self._decode(held, spans, uncompressed, rows))
         return found[0] if len(found) == 1 else pa.concat_arrays(found)
+
+    def _decode(
+        self, pages: list[bytes], spans: list[tuple[int, int]], uncompressed: int, rows: NDArray[np.int64]
+    ) -> pa.Array:
+        values = sum(end - start for start, end in spans)
+        data = self._excerpt.file(self._dictionary, pages, values, uncompressed)
+        column = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).column(0).combine_chunks()
+        for name in self._excerpt.path[1:]:
+            column = column.flatten()[column.type.get_field_index(name)]
+        if len(column) != values:
+            msg = f"{len(column)} rows in pages that announce {values}"
+            raise UnusualPagesError(msg)
+        places = []
+        before = 0
+        for start, end in spans:
+            low, high = np.searchsorted(rows, (start, end))
+            places.append(rows[low:high] - start + before)
+            before += end - start
+        return column.take(int64s(np.concatenate(places)))
 
     def finish(self) -> None:
         """Passes the pages that are left.
@@ -156,39 +186,13 @@ def _header(sparse: SparseFile, position: int, end: int) -> PageHeader:
             raise UnusualPagesError(str(error)) from error
 
 
-def _decode(
-    excerpt: ColumnExcerpt,
-    dictionary: bytes,
-    pages: list[bytes],
-    spans: list[tuple[int, int]],
-    uncompressed: int,
-    rows: NDArray[np.int64],
-) -> pa.Array:
-    """The chosen rows of some pages."""
-    values = sum(end - start for start, end in spans)
-    data = excerpt.file(dictionary, pages, values, uncompressed)
-    column = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).column(0).combine_chunks()
-    for name in excerpt.path[1:]:
-        column = column.flatten()[column.type.get_field_index(name)]
-    if len(column) != values:
-        msg = f"{len(column)} rows in pages that announce {values}"
-        raise UnusualPagesError(msg)
-    places = []
-    before = 0
-    for start, end in spans:
-        low, high = np.searchsorted(rows, (start, end))
-        places.append(rows[low:high] - start + before)
-        before += end - start
-    return column.take(int64s(np.concatenate(places)))
-
-
 # Headers of Parquet pages, and footers for a few pages taken out of a column.
 
 
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 1, 2, 3
 
 _INNER = {DATA_PAGE: 5, DICTIONARY_PAGE: 7, DATA_PAGE_V2: 8}
-_SIZES = 4
+_FIRST = field(1, I32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,16 +213,14 @@ def read_page_header(data: bytes) -> PageHeader:
         TruncatedThriftError: There are too few bytes.
         ValueError: They are no page header.
     """
-    reader = ThriftReader(data)
-    fields = reader.struct(0)
-    kind, uncompressed, compressed = fields.get(1), fields.get(2), fields.get(3)
-    inner = fields.get(_INNER.get(kind, 0) if isinstance(kind, int) else 0, {1: 0})
-    values = inner.get(1) if isinstance(inner, dict) else None
-    sizes = [size for size in (kind, compressed, uncompressed, values) if isinstance(size, int) and size >= 0]
-    if len(sizes) < _SIZES:
+    fields, length = read_struct_at(data, 0)
+    kind, uncompressed, compressed = (fields.get(field(number, I32), -1) for number in (1, 2, 3))
+    inner = {_FIRST: 0} if kind not in _INNER else fields.get(field(_INNER[kind], STRUCT), {})
+    header = PageHeader(kind, length, compressed, uncompressed, inner.get(_FIRST, -1))
+    if min(kind, compressed, uncompressed, header.values) < 0:
         msg = "not a page header"
         raise ValueError(msg)
-    return PageHeader(sizes[0], reader.position, *sizes[1:])
+    return header
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,175 +240,35 @@ class ColumnExcerpt:
         return b"".join((body, footer, len(footer).to_bytes(4, "little"), b"PAR1"))
 
     def _footer(self, dictionary: int, size: int, values: int, uncompressed: int) -> bytes:
-        schema = [struct_of((4, BINARY, b"schema"), (5, I32, 1))]
+        schema: list[ThriftStruct] = [{field(4, BINARY): b"schema", field(5, I32): 1}]
         for depth, name in enumerate(self.path, start=1):
-            repetition = (3, I32, 1 if depth <= self.optional else 0)
+            element: ThriftStruct = {field(3, I32): 1 if depth <= self.optional else 0, field(4, BINARY): name.encode()}
             if depth < len(self.path):
-                schema.append(struct_of(repetition, (4, BINARY, name.encode()), (5, I32, 1)))
-                continue
-            leaf = [(1, I32, self.physical_type), repetition, (4, BINARY, name.encode())]
-            if self.converted_type is not None:
-                leaf.append((6, I32, self.converted_type))
-            schema.append(struct_of(*leaf))
-        column = [
-            (1, I32, self.physical_type),
-            (2, LIST, list_of(I32, [number_of(0)])),
-            (3, LIST, list_of(BINARY, [binary_of(name.encode()) for name in self.path])),
-            (4, I32, self.codec),
-            (5, I64, values),
-            (6, I64, uncompressed),
-            (7, I64, size),
-            (9, I64, 4 + dictionary),
-        ]
+                element[field(5, I32)] = 1
+            else:
+                element = {field(1, I32): self.physical_type} | element
+                if self.converted_type is not None:
+                    element[field(6, I32)] = self.converted_type
+            schema.append(element)
+        column = {
+            field(1, I32): self.physical_type,
+            field(2, LIST): ThriftList(I32, [0]),
+            field(3, LIST): ThriftList(BINARY, [name.encode() for name in self.path]),
+            field(4, I32): self.codec,
+            field(5, I64): values,
+            field(6, I64): uncompressed,
+            field(7, I64): size,
+            field(9, I64): 4 + dictionary,
+        }
         if dictionary:
-            column.append((11, I64, 4))
-        chunk = struct_of((2, I64, 4), (3, STRUCT, struct_of(*column)))
-        group = struct_of((1, LIST, list_of(STRUCT, [chunk])), (2, I64, uncompressed), (3, I64, values))
-        return struct_of(
-            (1, I32, 1), (2, LIST, list_of(STRUCT, schema)), (3, I64, values), (4, LIST, list_of(STRUCT, [group]))
+            column[field(11, I64)] = 4
+        chunk = {field(2, I64): 4, field(3, STRUCT): column}
+        group = {field(1, LIST): ThriftList(STRUCT, [chunk]), field(2, I64): uncompressed, field(3, I64): values}
+        return write_struct(
+            {
+                field(1, I32): 1,
+                field(2, LIST): ThriftList(STRUCT, schema),
+                field(3, I64): values,
+                field(4, LIST): ThriftList(STRUCT, [group]),
+            }
         )
-
-
-# Thrift's compact form, as far as page headers and footers need it. No arrow leads to that of the room `sidecar`.
-
-
-TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
-
-_DEEPEST = 16
-_LONG_LIST = 0x0F
-
-
-class TruncatedThriftError(ValueError):
-    """The bytes end before the struct does."""
-
-
-class ThriftReader:
-    """Reads bytes from the first one on; of lists nothing is kept, but they can be read item by item.
-
-    Its methods raise `TruncatedThriftError` where there are too few bytes, and `ValueError` where they are not Thrift.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.position = 0
-
-    def struct(self, depth: int) -> dict[int, Any]:
-        """Reads a struct at a depth of others: its fields by their numbers."""
-        if depth > _DEEPEST:
-            msg = "nested too deeply"
-            raise ValueError(msg)
-        fields: dict[int, Any] = {}
-        number = 0
-        while True:
-            number, kind = self.field(number)
-            if kind == number == 0:
-                return fields
-            if number in fields:
-                # Which of the two counts depends on the reader.
-                msg = "a field is there twice"
-                raise ValueError(msg)
-            fields[number] = self.value(kind, depth)
-
-    def field(self, last: int) -> tuple[int, int]:
-        """Reads the number and the type of the next field after `last`; zeros at the end of the struct."""
-        head = self._byte()
-        if head == 0:
-            return 0, 0
-        return last + (head >> 4) if head >> 4 else self._signed(), head & 0x0F
-
-    def value(self, kind: int, depth: int) -> Any:  # noqa: ANN401 - a value of any Thrift type
-        """Reads a value in a struct at a depth."""
-        if kind in (TRUE, FALSE):
-            return kind == TRUE
-        if kind == I8:
-            return self._byte()
-        if kind in (I16, I32, I64):
-            return self._signed()
-        if kind == DOUBLE:
-            return self._take(8)
-        if kind == BINARY:
-            return self._take(self._unsigned())
-        if kind in (LIST, SET):
-            item, count = self.list_head()
-            for _ in range(count):
-                self._item(item, depth)
-            return None
-        if kind == STRUCT:
-            return self.struct(depth + 1)
-        msg = f"an unknown type: {kind}"
-        raise ValueError(msg)
-
-    def list_head(self) -> tuple[int, int]:
-        """Reads the type and the number of the items of a list."""
-        head = self._byte()
-        return head & 0x0F, head >> 4 if head >> 4 != _LONG_LIST else self._unsigned()
-
-    def _item(self, kind: int, depth: int) -> None:
-        # In a list a boolean takes a byte of its own.
-        if kind in (TRUE, FALSE):
-            self._byte()
-        else:
-            self.value(kind, depth + 1)
-
-    def _byte(self) -> int:
-        if self.position >= len(self._data):
-            raise TruncatedThriftError
-        self.position += 1
-        return self._data[self.position - 1]
-
-    def _take(self, count: int) -> bytes:
-        start = self.position
-        if start + count > len(self._data):
-            raise TruncatedThriftError
-        self.position += count
-        return self._data[start : self.position]
-
-    def _unsigned(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
-                return value
-            shift += 7
-
-    def _signed(self) -> int:
-        value = self._unsigned()
-        return (value >> 1) ^ -(value & 1)
-
-
-def struct_of(*fields: tuple[int, int, Any]) -> bytes:
-    """Writes a struct of (number, type, value) fields, in order; the value of a list or struct is its bytes."""
-    out = bytearray()
-    last = 0
-    for number, kind, value in fields:
-        out.append(number - last << 4 | kind)
-        last = number
-        out += number_of(value) if kind in (I32, I64) else binary_of(value) if kind == BINARY else value
-    out.append(0)
-    return bytes(out)
-
-
-def list_of(kind: int, items: list[bytes]) -> bytes:
-    """Writes a list of items, which are bytes."""
-    head = bytes([len(items) << 4 | kind]) if len(items) < _LONG_LIST else bytes([0xF0 | kind]) + _varint(len(items))
-    return head + b"".join(items)
-
-
-def number_of(value: int) -> bytes:
-    """Writes a whole number."""
-    return _varint(value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def binary_of(value: bytes) -> bytes:
-    """Writes a text."""
-    return _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -17,7 +17,7 @@ from delta_sidecar.errors import StorageError
 from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.execute.parquet.file import ParquetRows
-from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, Footer, read_footer, read_footer_within
+from delta_sidecar.execute.parquet.footer import FOOTER_BYTES, Footer, leaf_paths, read_footer_within
 from delta_sidecar.execute.parquet.select import SelectedRows
 from delta_sidecar.plan import FileSummary, Place
 
@@ -55,7 +55,7 @@ class ParquetScan:
         """Asks for footers that are needed soon."""
         for ref in files:
             if ref.path not in self._footers and ref.path not in self._ahead:
-                self._ahead[ref.path] = self._ask(ref, FOOTER_BYTES, lambda footer: footer)
+                self._ahead[ref.path] = self._ask(ref)
 
     def run(self, plan: ScanParquet, functions: Functions = ()) -> Batches:
         """Reads files, and applies filters without state where the batches are made.
@@ -93,11 +93,11 @@ class ParquetScan:
         if plan.most_requests is not None and len(unknown) > plan.most_requests:
             unknown = []
         allowed = None if plan.most_requests is None else 1 + plan.most_requests - len(unknown)
-        asked: dict[str, Asked[Footer | None]] = {}
-        for number, ref in enumerate(unknown):
-            # What is left over is for the first: where there are two, they have one request each.
-            most = allowed if number == 0 or allowed is None else 1
-            asked[ref.path] = self._ask_within(ref, most)
+        # What is left over is for the first: where there are two, they have one request each.
+        asked = {
+            ref.path: self._ask(ref, most=allowed if number == 0 or allowed is None else 1)
+            for number, ref in enumerate(unknown)
+        }
         for ref in plan.files:
             footer = self._footers.get(ref.path)
             if footer is None and ref.path in asked:
@@ -159,8 +159,58 @@ class ParquetScan:
             for group in groups:
                 waves.take(rows.most_values(group, plan.non_null))
                 selected = SelectedRows(rows, group, plan, is_first=is_first)
-                yield _RowGroupTask(self._work, ref, selected, functions, room, counted=not plan.check)
+                yield partial(self._decoded, plan, ref, selected, functions, self._fetch(selected, room))
                 is_first = False
+
+    def _fetch(self, selected: SelectedRows, room: _Room) -> Callable[[], SparseFile]:
+        """Fetches the first columns of a row group now, if there is room: decoders are few, and a store is far away."""
+        size = selected.held_bytes
+        if not room.take(size):
+            return selected.fetch
+        asked = self._work.submit(selected.fetch)
+
+        def take() -> SparseFile:
+            fetched = asked.future.result()
+            fetched.hand_over()
+            # It is this decoder's now; the next row group may be fetched.
+            room.give_back(size)
+            return fetched
+
+        return take
+
+    def _decoded(
+        self,
+        plan: ScanParquet,
+        ref: FileRef,
+        selected: SelectedRows,
+        functions: Functions,
+        fetch: Callable[[], SparseFile],
+    ) -> Iterator[_Placed]:
+        """Reads one row group and applies the filters that have no state, all in one thread."""
+        found = False
+        place = Place(ref.path, selected.group)
+        fetched = None
+        try:
+            fetched = fetch()
+            for batch in selected.batches(fetched):
+                found = True
+                self._work.count(batches=1)
+                kept: pa.RecordBatch | None = batch
+                del batch
+                for function in functions:
+                    kept = function(kept) if kept is not None and kept.num_rows else None
+                if kept is not None and kept.num_rows:
+                    # The filters have freed much, and the consumer may come late.
+                    pa.default_memory_pool().release_unused()
+                    yield place, kept
+                del kept
+        except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
+            raise unreadable(ref, error) from error
+        finally:
+            if fetched is not None:
+                fetched.close()
+        if not plan.check:
+            self._work.count(read=found, skipped=not found)
 
     def _read_footers(self, files: Sequence[FileRef], *, keep: bool) -> Iterator[tuple[FileRef, Footer]]:
         """Footers in order, those of the next files already asked for; a kept one is forgotten when it is returned."""
@@ -170,31 +220,23 @@ class ParquetScan:
             while len(waiting) < self._work.file_parallelism and (ref := next(remaining, None)) is not None:
                 known = self._footers.get(ref.path) if keep else self._footers.pop(ref.path, None)
                 found = known or self._ahead.pop(ref.path, None)
-                waiting.append((ref, found or self._ask(ref, FOOTER_BYTES, lambda footer: footer)))
+                waiting.append((ref, found or self._ask(ref)))
             if not waiting:
                 return
             ref, found = waiting.popleft()
             yield ref, found if isinstance(found, Footer) else self._take(ref, found)
 
-    def _ask(self, ref: FileRef, guess: int, look: Callable[[Footer], T]) -> Asked[T]:
-        """Asks for a footer, to be looked at in a thread of the pool."""
+    def _ask(
+        self, ref: FileRef, guess: int | None = None, look: Callable[[Any], Any] | None = None, most: int | None = None
+    ) -> Asked[Any]:
+        """Asks for a footer, to be looked at in a thread of the pool; None where it takes more requests than `most`."""
         work = self._work
 
-        def read() -> T:
+        def read() -> Any:  # noqa: ANN401 - what `look` makes of it
             size = work.store.head(ref.path).size if ref.size is None else ref.size
-            return look(read_footer(work.store, ref.path, size, work.pool, guess))
-
-        return work.submit(read)
-
-    def _ask_within(self, ref: FileRef, most: int | None) -> Asked[Footer | None]:
-        """Asks for a footer in so many requests; None where it takes more."""
-        work = self._work
-
-        def read() -> Footer | None:
-            spent = ref.size is None
-            size = work.store.head(ref.path).size if ref.size is None else ref.size
-            left = None if most is None else most - spent
-            return read_footer_within(work.store, ref.path, size, left)
+            left = None if most is None else most - (ref.size is None)
+            footer = read_footer_within(work.store, ref.path, size, left, guess)
+            return footer if look is None else look(footer)
 
         return work.submit(read)
 
@@ -256,63 +298,6 @@ class _Room:
             self._left += size
 
 
-class _RowGroupTask:
-    """Reads one row group and applies the filters that have no state, all in one thread.
-
-    Its first columns are fetched when the task is made, if there is room: decoders are few, and a store is far away.
-    """
-
-    def __init__(
-        self, work: Work, ref: FileRef, selected: SelectedRows, functions: Functions, room: _Room, *, counted: bool
-    ) -> None:
-        self._work = work
-        self._ref = ref
-        self._selected = selected
-        self._functions = functions
-        self._room = room
-        self._counted = counted
-        self._size = selected.held_bytes
-        self._asked: Asked[SparseFile] | None = None
-        if room.take(self._size):
-            self._asked = work.submit(selected.fetch)
-
-    def __call__(self) -> Iterator[_Placed]:
-        found = False
-        place = Place(self._ref.path, self._selected.group)
-        fetched = None
-        try:
-            fetched = self._fetched()
-            for batch in self._selected.batches(fetched):
-                found = True
-                self._work.count(batches=1)
-                kept: pa.RecordBatch | None = batch
-                del batch
-                for function in self._functions:
-                    kept = function(kept) if kept is not None and kept.num_rows else None
-                if kept is not None and kept.num_rows:
-                    # The filters have freed much, and the consumer may come late.
-                    pa.default_memory_pool().release_unused()
-                    yield place, kept
-                del kept
-        except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
-            raise unreadable(self._ref, error) from error
-        finally:
-            if fetched is not None:
-                fetched.close()
-        if self._counted:
-            self._work.count(read=found, skipped=not found)
-
-    def _fetched(self) -> SparseFile:
-        if self._asked is None:
-            return self._selected.fetch()
-        fetched = self._asked.future.result()
-        fetched.hand_over()
-        # It is this decoder's now; the next row group may be fetched.
-        self._asked = None
-        self._room.give_back(self._size)
-        return fetched
-
-
 # Facts about chosen columns, out of the footer of a Parquet file.
 
 
@@ -321,7 +306,7 @@ _FACTS = ("path", "group", "rows", "column", "values", "lower", "upper")
 
 def summary_of(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> FileSummary:
     """Sums up a footer: the rows of the file, and how many of them have a value in flat columns."""
-    names = _leaves(metadata)
+    names = {name: leaf for leaf, name in enumerate(leaf_paths(metadata))}
     groups = [group for number in range(metadata.num_row_groups) if (group := metadata.row_group(number)).num_rows]
     values = {name: _values(groups, names[name]) for name in columns if name in names}
     return FileSummary(path, metadata.num_rows, values)
@@ -329,7 +314,7 @@ def summary_of(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> 
 
 def footer_facts(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -> pa.RecordBatch:
     """The facts of `ReadFooters`: a row for the file, then one for each row group and column."""
-    names = _leaves(metadata)
+    names = {name: leaf for leaf, name in enumerate(leaf_paths(metadata))}
     rows: list[_Fact] = [(metadata.num_row_groups, metadata.num_rows, None, None, None, None)]
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -354,10 +339,6 @@ def footer_facts(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -
 _Fact = tuple[int, int, str | None, int | None, str | None, str | None]
 
 
-def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:
-    return {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
-
-
 def _values(groups: Sequence[pq.RowGroupMetaData], leaf: int) -> int | None:
     total = 0
     for group in groups:
@@ -376,12 +357,9 @@ def _bounds(group: pq.RowGroupMetaData, leaf: int) -> tuple[str | None, str | No
     if statistics is None or not statistics.has_min_max:
         return None, None
     try:
-        return _text(statistics.min), _text(statistics.max)
+        bounds = statistics.min, statistics.max
     except (ValueError, pa.ArrowException):
         # A text may be cut in the middle of a letter.
         return None, None
-
-
-def _text(value: object) -> str | None:
-    is_plain = isinstance(value, int | str) and not isinstance(value, bool)
-    return str(value) if is_plain else None
+    lower, upper = (str(value) if type(value) in (int, str) else None for value in bounds)
+    return lower, upper

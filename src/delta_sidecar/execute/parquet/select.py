@@ -187,7 +187,7 @@ class _ByPage:
         chosen = np.flatnonzero(keep) + start
         parts: dict[str, dict[str, pa.Array]] = {}
         for leaf, reader in list(self._readers.items()):
-            parent, _, name = self._rows.name(leaf).partition(".")
+            parent, _, name = self._rows.names[leaf].partition(".")
             try:
                 parts.setdefault(parent, {})[name] = reader.take(chosen)
             except UnusualPagesError as error:
@@ -205,7 +205,7 @@ class _ByPage:
             raise pa.ArrowInvalid(str(error)) from error
 
     def _in_order(self, start: int, keep: NDArray[np.bool_]) -> pa.Table:
-        names = [self._rows.name(leaf) for leaf in self._leaves if leaf not in self._readers]
+        names = [self._rows.names[leaf] for leaf in self._leaves if leaf not in self._readers]
         if not names:
             return pa.table({})
         self._others = self._others or _InOrder(self._rows.batches(self.group, names, self._file))

@@ -102,31 +102,12 @@ class SparseFile:
         """The current position."""
         return self._position
 
-    def size(self) -> int:
-        """The size of the file."""
-        return self.size_in_bytes
-
     def close(self) -> None:
         """Forgets everything that was loaded."""
         with self._lock:
             self._loaded.clear()
             self._windows.clear()
         self.closed = True
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def writable(self) -> bool:
-        """It is not."""
-        return False
-
-    def flush(self) -> None:
-        """There is nothing to write."""
 
     def _find(self, start: int, end: int) -> Bytes | None:
         index = bisect_right(self._loaded, start, key=_start) - 1
@@ -148,9 +129,12 @@ class SparseFile:
             if moving.start <= start and end <= moving.end:
                 return self._through(moving, start, end)
         upto = min(max(end, start + _SMALLEST_READ), self.size_in_bytes)
-        data = run_in(self._clock, lambda: self._store.get_range(self.path, start, upto))
+        data = self._fetch(start, upto)
         self.keep(start, data)
         return bytes(memoryview(data)[: end - start])
+
+    def _fetch(self, start: int, end: int) -> Bytes:
+        return run_in(self._clock, lambda: self._store.get_range(self.path, start, end))
 
     def _through(self, moving: _Window, start: int, end: int) -> bytes:
         out = bytearray()
@@ -161,9 +145,6 @@ class SparseFile:
             start += len(piece)
             moving.read_on(self._pool, self._store, self.path, self._clock)
         return bytes(out)
-
-    def _fetch(self, start: int, end: int) -> Bytes:
-        return run_in(self._clock, lambda: self._store.get_range(self.path, start, end))
 
 
 def _start(entry: tuple[int, Bytes]) -> int:
@@ -182,24 +163,20 @@ class _Window:
         self._before: tuple[int, Bytes] = (window.start, b"")
         self._next: tuple[int, TripClock, Future[Bytes]] | None = None
 
-    def put(self, start: int, data: Bytes) -> None:
-        # A reader that looked a little way into the next window comes back for the rest of this one.
-        self._before = self._at, self._data
-        self._at, self._data = start, data
-
     def at(self, position: int, fetch: Callable[[int, int], Bytes]) -> tuple[int, Bytes]:
         start, data = self._before
         if start <= position < start + len(data):
             return start, data
         if not self._at <= position < self._at + len(self._data):
-            if self._next is not None and self._next[0] <= position < self._next[0] + self._width:
-                start, clock, future = self._next
-                self._next = None
-                self.put(start, future.result())
+            ahead, self._next = self._next, None
+            # A reader that looked a little way into the next window comes back for the rest of this one.
+            self._before = self._at, self._data
+            if ahead is not None and ahead[0] <= position < ahead[0] + self._width:
+                start, clock, future = ahead
+                self._at, self._data = start, future.result()
                 current_clock().join(clock)
             else:
-                self._next = None
-                self.put(position, fetch(position, min(position + self._width, self.end)))
+                self._at, self._data = position, fetch(position, min(position + self._width, self.end))
         return self._at, self._data
 
     def read_on(self, pool: ThreadPoolExecutor, store: Store, path: str, clock: TripClock) -> None:

@@ -1,9 +1,9 @@
 """Dates and timestamps whose value is in doubt: INT96 that Arrow decodes wrongly, and Spark's legacy calendar.
 
 INT96 is Parquet's oldest timestamp: eight bytes of nanoseconds and four of a Julian day. Arrow coerces it to
-microseconds in 64 bits without a check and takes the day for unsigned, while Spark's is negative before the year -4712
-and behind the year 287585. Such a value may come out anywhere, some in our time. In milliseconds no day overflows, so
-INT96 columns are decoded in both units, and a value counts where the two agree.
+microseconds in 64 bits without a check, takes both parts for unsigned, and reads the day 0 as 1970, while Spark's day
+is negative before the year -4712 and behind the year 287585. Such a value may come out anywhere, some in our time. So
+INT96 columns are decoded once more, as the twelve bytes that they are, and a value counts where they say the same.
 
 The legacy calendar of Spark 2, or of a session that asks for it, is Julian before 15 October 1582, and its clocks
 differ by minutes from all others before 1900. The footer names it; a value from before those days is not converted.
@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from delta_sidecar._arrow import nullable_int64s, numbers_of, valid_mask
+from delta_sidecar._thrift import I32, LIST, STRUCT, ThriftList, field, read_struct, write_struct
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
 _VERSION = b"org.apache.spark.version"
@@ -35,9 +36,14 @@ _DATES_SINCE, _INT96_SINCE = (3, 0), (3, 1)
 _FIRST_GREGORIAN_DAY = -141_427
 _YEAR_1900_SECONDS = -2_208_988_800
 _MILLISECONDS_A_DAY = 86_400_000
+_MICROSECONDS_A_DAY = 1000 * _MILLISECONDS_A_DAY
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
-_BEYOND = "that is beyond all that 64 bits of microseconds can tell"
+_INT96, _INT96_EPOCH = np.dtype([("nanos", "<i8"), ("day", "<i4")]), 2_440_588
+_TYPE_INT96, _TYPE_FIXED = 3, 7
+_KIND, _LENGTH = field(1, I32), field(2, I32)
+
+_BEYOND = "that 64 bits of microseconds cannot tell, from before the year -4712, or with nanoseconds below zero"
 _LEGACY = "from before {} in the legacy calendar of Spark, which is not converted here"
 
 
@@ -53,28 +59,26 @@ class TimeChecks:
     def of(cls, metadata: pq.FileMetaData, *, strict: bool) -> TimeChecks:
         """Reads a footer."""
         pairs = metadata.metadata or {}
-        if _VERSION not in pairs:
-            return cls(legacy_dates=False, legacy_int96=False, strict=strict)
-        found = re.match(rb"(\d+)\.(\d+)", pairs[_VERSION])
+        found = re.match(rb"(\d+)\.(\d+)", pairs.get(_VERSION, b""))
         version = tuple(map(int, found.groups())) if found else ()
         return cls(
-            legacy_dates=_LEGACY_DATES in pairs or version < _DATES_SINCE,
-            legacy_int96=_LEGACY_INT96 in pairs or version < _INT96_SINCE,
+            legacy_dates=_VERSION in pairs and (_LEGACY_DATES in pairs or version < _DATES_SINCE),
+            legacy_int96=_VERSION in pairs and (_LEGACY_INT96 in pairs or version < _INT96_SINCE),
             strict=strict,
         )
 
-    def check(self, batch: pa.RecordBatch, millis: pa.RecordBatch | None) -> pa.RecordBatch:
-        """Checks a batch; `millis` has its INT96 columns in milliseconds, None where it has none.
+    def check(self, batch: pa.RecordBatch, raw: pa.RecordBatch | None) -> pa.RecordBatch:
+        """Checks a batch; `raw` has its INT96 columns as they are in `with_raw_int96`, None where it has none.
 
         Raises:
             pa.ArrowInvalid: A value is in doubt, and the checks are strict.
         """
-        if millis is None and not self.legacy_dates:
+        if raw is None and not self.legacy_dates:
             return batch
-        if millis is not None and millis.num_rows != batch.num_rows:
-            msg = f"{millis.num_rows} timestamps in {batch.num_rows} rows"
+        if raw is not None and raw.num_rows != batch.num_rows:
+            msg = f"{raw.num_rows} timestamps in {batch.num_rows} rows"
             raise pa.ArrowInvalid(msg)
-        others = [] if millis is None else list(zip(millis.schema.names, millis.columns, strict=True))
+        others = [] if raw is None else list(zip(raw.schema.names, raw.columns, strict=True))
         checked = self._columns(batch.schema.names, batch.columns, others, "")
         return batch if self.strict else pa.RecordBatch.from_arrays(checked, names=batch.schema.names)
 
@@ -93,11 +97,11 @@ class TimeChecks:
         return lower, upper
 
     def _columns(
-        self, names: list[str], columns: list[pa.Array], millis: list[tuple[str, pa.Array]], above: str
+        self, names: list[str], columns: list[pa.Array], raw: list[tuple[str, pa.Array]], above: str
     ) -> list[pa.Array]:
-        """Checks columns, of which some are there in milliseconds too, in the same order."""
+        """Checks columns, of which some are there as raw INT96 too, in the same order."""
         found = []
-        waiting = deque(millis)
+        waiting = deque(raw)
         for name, column in zip(names, columns, strict=True):
             other = waiting.popleft()[1] if waiting and waiting[0][0] == name else None
             found.append(self._column(column, other, f"{above}{name}"))
@@ -106,14 +110,14 @@ class TimeChecks:
             raise pa.ArrowInvalid(msg)
         return found
 
-    def _column(self, column: pa.Array, millis: pa.Array | None, name: str) -> pa.Array:
+    def _column(self, column: pa.Array, raw: pa.Array | None, name: str) -> pa.Array:
         kind = column.type
-        if millis is None and not self.legacy_dates:
+        if raw is None and not self.legacy_dates:
             return column
         if pa.types.is_struct(kind):
             # Under a null the children of `field` are undefined.
             names, children = [field.name for field in kind], column.flatten()
-            others = [] if millis is None else [(field.name, millis.field(at)) for at, field in enumerate(millis.type)]
+            others = [] if raw is None else [(field.name, raw.field(at)) for at, field in enumerate(raw.type)]
             checked = self._columns(names, children, others, f"{name}.")
             mask = column.is_null() if column.null_count else None
             return column if self.strict else pa.StructArray.from_arrays(checked, names=names, mask=mask)
@@ -122,24 +126,20 @@ class TimeChecks:
         elif pa.types.is_nested(kind):
             part, label = "values", name if pa.types.is_map(kind) else f"{name}.element"
         else:
-            return self._values(column, millis, name)
+            return self._values(column, raw, name)
         try:
             strict = replace(self, strict=True)
-            strict._column(getattr(column, part), None if millis is None else getattr(millis, part), label)  # noqa: SLF001
+            strict._column(getattr(column, part), None if raw is None else getattr(raw, part), label)  # noqa: SLF001
         except pa.ArrowInvalid:
             if self.strict:
                 raise
             return pa.nulls(len(column), kind)
         return column
 
-    def _values(self, values: pa.Array, millis: pa.Array | None, name: str) -> pa.Array:
+    def _values(self, values: pa.Array, raw: pa.Array | None, name: str) -> pa.Array:
         kind = values.type
-        if millis is not None and pa.types.is_timestamp(kind) and kind != millis.type:
-            micros = numbers_of(values)
-            wrong = micros // 1000 != numbers_of(millis)
-            if not self.strict:
-                # Arrow reads the day 0, in the year -4713, as 1970-01-01.
-                wrong |= micros == 0
+        if raw is not None and pa.types.is_timestamp(kind) and pa.types.is_fixed_size_binary(raw.type):
+            wrong = _is_misread(numbers_of(values), raw)
             values = self._without(values, wrong, f"column {name} has a timestamp {_BEYOND}")
             is_legacy = self.legacy_int96
         else:
@@ -159,10 +159,35 @@ class TimeChecks:
         return _nulled(values, wrong)
 
 
-def int96_leaves(metadata: pq.FileMetaData) -> frozenset[int]:
-    """Numbers of the leaf columns of a file that are INT96."""
-    schema = metadata.schema
-    return frozenset(leaf for leaf in range(metadata.num_columns) if schema.column(leaf).physical_type == "INT96")
+def with_raw_int96(metadata: pq.FileMetaData) -> pq.FileMetaData:
+    """The footer of the same file, in which INT96 columns are texts of twelve bytes: their pages are the same."""
+    sink = pa.BufferOutputStream()
+    metadata.write_metadata_file(sink)
+    footer = read_struct(sink.getvalue().to_pybytes()[4:-8])
+    schema, groups = field(2, LIST), field(4, LIST)
+    elements = [
+        {_KIND: _TYPE_FIXED, _LENGTH: _INT96.itemsize} | {key: part for key, part in element.items() if key > _LENGTH}
+        if element.get(_KIND) == _TYPE_INT96
+        else element
+        for element in footer[schema].items
+    ]
+    for chunk in (chunk for group in footer[groups].items for chunk in group[field(1, LIST)].items):
+        column = chunk.get(field(3, STRUCT), {})
+        if column.get(_KIND) == _TYPE_INT96:
+            column[_KIND] = _TYPE_FIXED
+    made = write_struct(footer | {schema: ThriftList(STRUCT, elements)})
+    return pq.read_metadata(pa.BufferReader(b"".join((b"PAR1", made, len(made).to_bytes(4, "little"), b"PAR1"))))
+
+
+def _is_misread(micros: NDArray[np.int64], raw: pa.FixedSizeBinaryArray) -> NDArray[np.bool_]:
+    """Whether microseconds are not those of INT96 values; under a null it is undefined."""
+    data = raw.buffers()[1]
+    if data is None or not len(raw):
+        return np.zeros(len(raw), dtype=np.bool_)
+    held = np.frombuffer(data, dtype=_INT96, count=raw.offset + len(raw))[raw.offset :]
+    nanos, day = held["nanos"], held["day"]
+    wrong: NDArray[np.bool_] = (micros - nanos // 1000) // _MICROSECONDS_A_DAY + _INT96_EPOCH != day
+    return wrong | (nanos < 0) | ((day >= _INT96_EPOCH) & (micros < 0))
 
 
 def _is_in_calendar(kind: pa.DataType) -> bool:
