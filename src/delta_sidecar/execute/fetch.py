@@ -227,21 +227,13 @@ class _Kept:
 
 @dataclass(slots=True)
 class Pending:
-    """A file on its way, or here already.
+    """A file on its way, or here already."""
 
-    Attributes:
-        path: The file.
-        asked: The request; None once its answer was taken.
-        kept: The file, where it is here already.
-        head: Whether only its head was asked for.
-        speculative: Whether it was asked for before it was known to be there.
-    """
-
-    path: str
-    asked: Asked[Fetched] | None = None
-    kept: _Kept | None = None
-    head: bool = False
-    speculative: bool = False
+    path: str  # the file
+    asked: Asked[Fetched] | None = None  # the request; None once its answer was taken
+    kept: _Kept | None = None  # the file, where it is here already
+    head: bool = False  # whether only its head was asked for
+    speculative: bool = False  # whether it was asked for before it was known to be there
 
 
 # What is kept takes little memory: the text of a log shrinks to a fraction.

@@ -29,32 +29,25 @@ COLUMN_MAPPING_READER_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table's columns.
+    """A table's columns."""
 
-    Attributes:
-        logical: Arrow schema under the names that users see. A field's Delta metadata is kept as Arrow metadata.
-        physical: The same fields under the names in data files and statistics.
-        physical_names: Physical path of every struct field that is no array element or map entry, by logical path.
-        partition_columns: Logical names of the partition columns, in order.
-        column_mapping: `none`, `name` or `id`.
-        incomparable: Logical paths of columns whose bounds in the log cannot be compared with a value of the column:
-            those with a collation (another order than that of bytes), and those whose type has changed (the bounds
-            of older files were rounded as the old type).
-        physical_partition_columns: Names of the partition columns as the log has them.
-        bounded_types: Arrow type of every column that may have comparable bounds in the log, by its physical path.
-        instants: Physical paths of the columns of type `timestamp`, which are in UTC (`timestamp_ntz` is not).
-        unknown_changes: Changes of types, under type widening, that this reader does not know.
-    """
-
+    # Arrow schema under the names that users see. A field's Delta metadata is kept as Arrow metadata.
     logical: pa.Schema
-    physical: pa.Schema
+    physical: pa.Schema  # the same fields under the names in data files and statistics
+    # Physical path of every struct field that is no array element or map entry, by logical path.
     physical_names: Mapping[ColumnPath, ColumnPath]
-    partition_columns: tuple[str, ...]
-    column_mapping: str
+    partition_columns: tuple[str, ...]  # logical names of the partition columns, in order
+    column_mapping: str  # `none`, `name` or `id`
+    # Logical paths of columns whose bounds in the log cannot be compared with a value of the column: those with a
+    # collation (another order than that of bytes), and those whose type has changed (the bounds of older files
+    # were rounded as the old type).
     incomparable: frozenset[ColumnPath]
-    physical_partition_columns: tuple[str, ...]
+    physical_partition_columns: tuple[str, ...]  # names of the partition columns as the log has them
+    # Arrow type of every column that may have comparable bounds in the log, by its physical path.
     bounded_types: Mapping[ColumnPath, pa.DataType]
+    # Physical paths of the columns of type `timestamp`, which are in UTC (`timestamp_ntz` is not).
     instants: frozenset[ColumnPath]
+    # Changes of types, under type widening, that this reader does not know.
     unknown_changes: tuple[TypeChange, ...] = ()
 
 

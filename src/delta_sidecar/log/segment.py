@@ -228,31 +228,19 @@ class LogSegment:
 
 @dataclass(slots=True)
 class LogListing:
-    """The files of a log, as a listing shows them.
+    """The files of a log, as a listing shows them."""
 
-    Attributes:
-        complete: Whether the whole log is listed, not only its end.
-        excluded: Names of checkpoints that turned out to be unusable.
-        version: The version that is to be read; None for the newest.
-        files: How many files there are, of any kind.
-        nbytes: Their size together.
-        newest_time: When the newest of them was written, by the store.
-        commits: The commits.
-        compacted: How many compacted commits there are.
-        checkpoint_files: Every file of a checkpoint, those of incomplete ones too, by path.
-        sidecars: The files of the `_sidecars` folder, by name.
-    """
-
-    complete: bool = True
-    excluded: frozenset[str] = frozenset()
-    version: int | None = None
-    files: int = 0
-    nbytes: int = 0
-    newest_time: int = 0
-    commits: ListedCommits = field(default_factory=ListedCommits)
-    compacted: int = 0
+    complete: bool = True  # whether the whole log is listed, not only its end
+    excluded: frozenset[str] = frozenset()  # names of checkpoints that turned out to be unusable
+    version: int | None = None  # the version that is to be read; None for the newest
+    files: int = 0  # how many files there are, of any kind
+    nbytes: int = 0  # their size together
+    newest_time: int = 0  # when the newest of them was written, by the store
+    commits: ListedCommits = field(default_factory=ListedCommits)  # the commits
+    compacted: int = 0  # how many compacted commits there are
+    # Every file of a checkpoint, those of incomplete ones too, by path.
     checkpoint_files: dict[str, ListedFile] = field(default_factory=dict)
-    sidecars: dict[str, ListedFile] = field(default_factory=dict)
+    sidecars: dict[str, ListedFile] = field(default_factory=dict)  # the files of the `_sidecars` folder, by name
     _checksums: array[int] = field(default_factory=lambda: array("q"))
     _checkpoints: dict[int, list[CheckpointFiles]] = field(default_factory=lambda: defaultdict(list))
     _parts: dict[tuple[int, int], dict[int, ListedFile]] = field(default_factory=lambda: defaultdict(dict))

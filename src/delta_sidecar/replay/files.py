@@ -39,16 +39,12 @@ REQUIRED_COLUMNS = frozenset({"raw_path", *(field.column for field in ADD_FIELDS
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """Makes batches of `FILE_SCHEMA` from the fields of `add` actions.
+    """Makes batches of `FILE_SCHEMA` from the fields of `add` actions."""
 
-    Attributes:
-        partition_columns: (logical, physical) names.
-        instants: Physical paths of the timestamps that are moments in time, not readings of a clock.
-        columns: Columns of `FILE_SCHEMA` that are read; the others are all null.
-    """
-
-    partition_columns: tuple[tuple[str, str], ...]
+    partition_columns: tuple[tuple[str, str], ...]  # (logical, physical) names
+    # Physical paths of the timestamps that are moments in time, not readings of a clock.
     instants: frozenset[tuple[str, ...]] = frozenset()
+    # Columns of `FILE_SCHEMA` that are read; the others are all null.
     columns: frozenset[str] = frozenset(FILE_SCHEMA.names)
 
     @classmethod

@@ -48,34 +48,25 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is to be opened.
+    """What is to be opened."""
 
-    Attributes:
-        table: The table's address, for messages.
-        version: The version to read; None for the newest.
-        speculation: How many commits after the last checkpoint are asked for before it is known that they exist.
-        whole_tail: Whether every commit of the tail will be read, so that they are worth asking for together.
-        whole_base: Whether the base will be read as well.
-        hint: Version to begin the listing at, without asking `_last_checkpoint`; `NO_HINT` for all of it, None to ask.
-        refuse: Whether a table that asks its readers for more than this library can do is refused; else it is opened
-            all the same, to be looked at and not to be scanned.
-        sidecars: Whether metadata sidecars count as bases.
-        question: What a scan will ask a trusted base for, where all that matches in it will be read; None: unknown.
-        segment: The log, where it is listed already, cut at the version to read; None to list it.
-        events: Listeners.
-    """
-
-    table: str
-    version: int | None = None
-    speculation: int = 10
+    table: str  # the table's address, for messages
+    version: int | None = None  # the version to read; None for the newest
+    speculation: int = 10  # how many commits after the last checkpoint are asked for before it is known that they exist
+    # Whether every commit of the tail will be read, so that they are worth asking for together.
     whole_tail: bool = False
-    whole_base: bool = False
+    whole_base: bool = False  # whether the base will be read as well
+    # Version to begin the listing at, without asking `_last_checkpoint`; `NO_HINT` for all of it, None to ask.
     hint: int | None = None
+    # Whether a table that asks its readers for more than this library can do is refused; else it is opened all
+    # the same, to be looked at and not to be scanned.
     refuse: bool = True
-    sidecars: bool = True
+    sidecars: bool = True  # whether metadata sidecars count as bases
+    # What a scan will ask a trusted base for, where all that matches in it will be read; None: unknown.
     question: Question | None = field(default=None, repr=False)
+    # The log, where it is listed already, cut at the version to read; None to list it.
     segment: LogSegment | None = field(default=None, repr=False)
-    events: Events = field(default_factory=Events, repr=False, compare=False)
+    events: Events = field(default_factory=Events, repr=False, compare=False)  # listeners
 
 
 def pin_version(opening: Opening) -> Flow[LogSegment]:

@@ -24,39 +24,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """The part of a metadata sidecar that was emitted before it failed.
+    """The part of a metadata sidecar that was emitted before it failed."""
 
-    Attributes:
-        base: Its name.
-        version: Its version.
-        identity: An e_tag, or else a size: it tells its contents from others under the same name.
-        index: The row group where it failed, or the first one of the segment; what came before can be read again.
-        of_segment: Whether it was the segment.
-        reach: The version that the tail was above then: its commits have the last word on what was emitted.
-    """
-
-    base: str
-    version: int
-    identity: str
-    index: int
-    of_segment: bool = False
-    reach: int = -1
+    base: str  # its name
+    version: int  # its version
+    identity: str  # an e_tag, or else a size: it tells its contents from others under the same name
+    index: int  # the row group where it failed, or the first one of the segment; what came before can be read again
+    of_segment: bool = False  # whether it was the segment
+    reach: int = -1  # the version that the tail was above then: its commits have the last word on what was emitted
 
 
 class BaseMark(NamedTuple):
-    """Which base a replay ends on or tries next; the first one is that of the start of the log.
+    """Which base a replay ends on or tries next; the first one is that of the start of the log."""
 
-    Attributes:
-        name: Its name.
-        version: Its version.
-        reach: The version that the tail is above: the base's, or less.
-        identity: What tells its contents from others, by file name.
-    """
-
-    name: str = ""
-    version: int = -1
-    reach: int = -1
-    identity: tuple[tuple[str, str], ...] = ()
+    name: str = ""  # its name
+    version: int = -1  # its version
+    reach: int = -1  # the version that the tail is above: the base's, or less
+    identity: tuple[tuple[str, str], ...] = ()  # what tells its contents from others, by file name
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +149,10 @@ class EntryCounts:
 
 @dataclass(slots=True, eq=False)
 class ReplayProgress:
-    """Where one replay is, and what it met, counted from any thread. It pickles empty: it belongs to a process.
+    """Where one replay is, and what it met, counted from any thread. It pickles empty: it belongs to a process."""
 
-    Attributes:
-        base: The base that the replay ends on or tries next; None before it began.
-        emitted: What was emitted of bases that failed.
-    """
-
-    base: BaseMark | None = None
-    emitted: tuple[Emitted, ...] = ()
+    base: BaseMark | None = None  # the base that the replay ends on or tries next; None before it began
+    emitted: tuple[Emitted, ...] = ()  # what was emitted of bases that failed
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _counts: Counter[str] = field(default_factory=Counter)
     _bases: list[ReplayProgress] = field(default_factory=list)

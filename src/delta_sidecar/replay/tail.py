@@ -183,15 +183,10 @@ class FeatureTripwire:
 
 @dataclass(slots=True)
 class StrictMode:
-    """Whether commits are watched; once something has tripped and the scan goes on, they are not any more.
+    """Whether commits are watched; once something has tripped and the scan goes on, they are not any more."""
 
-    Attributes:
-        armed: Whether they are.
-        fallback: Whether a scan may go on.
-    """
-
-    armed: bool
-    fallback: bool
+    armed: bool  # whether they are
+    fallback: bool  # whether a scan may go on
 
     def watch(self, plan: ScanJson) -> Plan:
         """A plan of commits with the wire in it."""

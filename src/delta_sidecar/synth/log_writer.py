@@ -28,29 +28,17 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class SynthSummary:
-    """The log that `TelemetryLog.write` wrote.
+    """The log that `TelemetryLog.write` wrote."""
 
-    Attributes:
-        path: The table's directory.
-        version: The newest version.
-        checkpoint_version: The version of the checkpoint; None without one.
-        files: How many files are live at the newest version.
-        oldest_hour: The oldest hour with files, as `yyyyMMddHH`.
-        newest_hour: The newest hour with files, as `yyyyMMddHH`.
-        bytes: The size of the whole log.
-        checkpoint_bytes: The size of the checkpoint, V2-checkpoint sidecars included.
-        table_bytes: The size that the live data files would have.
-    """
-
-    path: str
-    version: int
-    checkpoint_version: int | None
-    files: int
-    oldest_hour: str
-    newest_hour: str
-    bytes: int
-    checkpoint_bytes: int
-    table_bytes: int
+    path: str  # the table's directory
+    version: int  # the newest version
+    checkpoint_version: int | None  # the version of the checkpoint; None without one
+    files: int  # how many files are live at the newest version
+    oldest_hour: str  # the oldest hour with files, as `yyyyMMddHH`
+    newest_hour: str  # the newest hour with files, as `yyyyMMddHH`
+    bytes: int  # the size of the whole log
+    checkpoint_bytes: int  # the size of the checkpoint, V2-checkpoint sidecars included
+    table_bytes: int  # the size that the live data files would have
 
 
 class LogWriter:

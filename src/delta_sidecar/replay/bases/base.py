@@ -42,23 +42,17 @@ class Torn(Exception):  # noqa: N818 - it never reaches a user
 
 @dataclass(frozen=True, slots=True)
 class Base(ABC):
-    """The state of a table at one version. A value: it pickles, and what is learned of it makes another one.
+    """The state of a table at one version. A value: it pickles, and what is learned of it makes another one."""
 
-    Attributes:
-        version: The version whose state it holds.
-        name: A file name that tells it from the other bases of its log.
-        protocol: The protocol in it; None where it was not read yet.
-        metadata: The metadata in it; None where it was not read yet.
-        columns: The table's columns by these two, where that has been read.
-        nbytes: Its size by the listing.
-    """
-
-    version: int
-    name: str
+    version: int  # the version whose state it holds
+    name: str  # a file name that tells it from the other bases of its log
+    # The protocol in it; None where it was not read yet.
     protocol: Protocol | None = field(default=None, repr=False, kw_only=True)
+    # The metadata in it; None where it was not read yet.
     metadata: Metadata | None = field(default=None, repr=False, kw_only=True)
+    # The table's columns by these two, where that has been read.
     columns: TableSchema | None = field(default=None, repr=False, kw_only=True)
-    nbytes: int = field(default=0, repr=False, kw_only=True)
+    nbytes: int = field(default=0, repr=False, kw_only=True)  # its size by the listing
 
     @property
     @abstractmethod
@@ -137,38 +131,24 @@ class Base(ABC):
 
 @dataclass(frozen=True, slots=True)
 class BaseSummary:
-    """What a base is made of.
+    """What a base is made of."""
 
-    Attributes:
-        name: Its file name; empty for the start of the log.
-        version: Its version; -1 for the start of the log.
-        tier: 1 and 2 for metadata sidecars, 3 for checkpoints.
-        files: Files that it is made of.
-        bytes: Their size by the listing.
-        rows: Rows in them.
-        row_groups: Row groups in them.
-        row_groups_without_files: Those that hold no file entry and are not read.
-        row_groups_pruned: Those that a manifest says cannot hold a file that matches; they are not read either.
-        index: Pieces of indexes that are read, in the order of the file; empty where a base has none.
-        statistics: Pieces of statistics that are read, in the order of the file.
-        segments: Parts of a large manifest that are read first; where there are any, pieces are not known before.
-        segment_bytes: Their size.
-        newest_by: What its files are in order of time by, in words; empty where they are in no order of time.
-    """
-
-    name: str = ""
-    version: int = -1
-    tier: int = 3
-    files: int = 0
-    bytes: int = 0
-    rows: int = 0
-    row_groups: int = 0
-    row_groups_without_files: int = 0
-    row_groups_pruned: int = 0
+    name: str = ""  # its file name; empty for the start of the log
+    version: int = -1  # its version; -1 for the start of the log
+    tier: int = 3  # 1 and 2 for metadata sidecars, 3 for checkpoints
+    files: int = 0  # files that it is made of
+    bytes: int = 0  # their size by the listing
+    rows: int = 0  # rows in them
+    row_groups: int = 0  # row groups in them
+    row_groups_without_files: int = 0  # those that hold no file entry and are not read
+    row_groups_pruned: int = 0  # those that a manifest says cannot hold a file that matches; they are not read either
+    # Pieces of indexes that are read, in the order of the file; empty where a base has none.
     index: tuple[Piece, ...] = field(default=(), repr=False)
+    # Pieces of statistics that are read, in the order of the file.
     statistics: tuple[Piece, ...] = field(default=(), repr=False)
-    segments: int = 0
-    segment_bytes: int = 0
+    segments: int = 0  # parts of a large manifest that are read first; where there are any, pieces are not known before
+    segment_bytes: int = 0  # their size
+    # What its files are in order of time by, in words; empty where they are in no order of time.
     newest_by: tuple[str, ...] = ()
 
     @property

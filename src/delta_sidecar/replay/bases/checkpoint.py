@@ -277,21 +277,13 @@ _SUBSTITUTES = {
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Keeps the files of a base that a frozen seen-set does not hide, in any order.
+    """Keeps the files of a base that a frozen seen-set does not hide, in any order."""
 
-    Attributes:
-        seen: Keys that newer commits have.
-        columns: Makes the batches that are emitted.
-        pruning: Tests which files may match; None: all may.
-        path: The file that the rows come from, where it is in JSON.
-        progress: Counts what is met.
-    """
-
-    seen: SeenSet
-    columns: FileColumns
-    pruning: Pruning | None
-    path: str = ""
-    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)
+    seen: SeenSet  # keys that newer commits have
+    columns: FileColumns  # makes the batches that are emitted
+    pruning: Pruning | None  # tests which files may match; None: all may
+    path: str = ""  # the file that the rows come from, where it is in JSON
+    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)  # counts what is met
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes rows of a checkpoint; gives its live files that may match."""
@@ -326,15 +318,10 @@ class BaseRows:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTest:
-    """Tests which rows of a checkpoint are worth decoding, by partition values and struct statistics.
+    """Tests which rows of a checkpoint are worth decoding, by partition values and struct statistics."""
 
-    Attributes:
-        pruning: Tests which files may match; None: all may.
-        progress: Counts those that are not.
-    """
-
-    pruning: Pruning | None
-    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)
+    pruning: Pruning | None  # tests which files may match; None: all may
+    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)  # counts those that are not
 
     def __call__(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """Takes rows with only these columns."""
@@ -398,13 +385,9 @@ _OTHERS = {
 
 @dataclass(frozen=True, slots=True)
 class CheckpointContent:
-    """Refuses files that are not what a checkpoint is made of.
+    """Refuses files that are not what a checkpoint is made of."""
 
-    Attributes:
-        has_top: Whether protocol and metadata must be in one of the files: not so for V2-checkpoint sidecars.
-    """
-
-    has_top: bool
+    has_top: bool  # whether protocol and metadata must be in one of the files: not so for V2-checkpoint sidecars
     columns: ClassVar[tuple[str, ...]] = (_FILES, *(leaf for leaves in _OTHERS.values() for leaf in leaves))
 
     def __call__(self, files: Sequence[FileSummary]) -> None:

@@ -46,21 +46,14 @@ def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BaseChoice:
-    """A listed log, and the bases that its replay can end on.
+    """A listed log, and the bases that its replay can end on."""
 
-    Attributes:
-        segment: The listed log.
-        bases: Those that are left, the first to be tried first; what was learned of one stays with it.
-        unusable: Names of those that proved unusable.
-        sidecars: Whether metadata sidecars count.
-        reach: The commits above this version count as the tail even where the first base is newer: a replay went
-            through them before the base was known. None where that is not so.
-    """
-
-    segment: LogSegment
-    bases: tuple[Base, ...]
-    unusable: frozenset[str] = frozenset()
-    sidecars: bool = True
+    segment: LogSegment  # the listed log
+    bases: tuple[Base, ...]  # those that are left, the first to be tried first; what was learned of one stays with it
+    unusable: frozenset[str] = frozenset()  # names of those that proved unusable
+    sidecars: bool = True  # whether metadata sidecars count
+    # The commits above this version count as the tail even where the first base is newer: a replay went through
+    # them before the base was known. None where that is not so.
     reach: int | None = None
 
     @classmethod

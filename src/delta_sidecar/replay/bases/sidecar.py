@@ -457,15 +457,10 @@ _TRANSACTION = re.compile(rb'"txnId"\s*:\s*"[^"]+"')
 
 @dataclass(frozen=True, slots=True)
 class VersionProof:
-    """What is there of a version: its commit and its witnesses.
+    """What is there of a version: its commit and its witnesses."""
 
-    Attributes:
-        commit: The commit; None where it is not there.
-        witnesses: The checkpoints and the checksum file, as far as they were asked for.
-    """
-
-    commit: CommitMark | None
-    witnesses: tuple[Witness, ...] = ()
+    commit: CommitMark | None  # the commit; None where it is not there
+    witnesses: tuple[Witness, ...] = ()  # the checkpoints and the checksum file, as far as they were asked for
 
     def check(self, manifest: Manifest) -> None:
         """Lets a manifest pass that is of this history.
@@ -498,18 +493,12 @@ class VersionProof:
 
 @dataclass(frozen=True, slots=True)
 class ProofFiles:
-    """The files of a log that prove a version.
+    """The files of a log that prove a version."""
 
-    Attributes:
-        version: The version.
-        has_commit: Whether its commit is listed.
-        has_checksum: Whether a checksum file of it is listed.
-        checkpoints: Its complete checkpoints, but for those of very many files.
-    """
-
-    version: int
-    has_commit: bool
-    has_checksum: bool
+    version: int  # the version
+    has_commit: bool  # whether its commit is listed
+    has_checksum: bool  # whether a checksum file of it is listed
+    # Its complete checkpoints, but for those of very many files.
     checkpoints: tuple[CheckpointFiles, ...] = field(default=(), repr=False)
 
     @classmethod

@@ -176,14 +176,10 @@ class SpilledRun:
 
     The file holds block after block, and each its fingerprints, then its digests. The first fingerprint of each block
     stays in memory, so that a lookup only reads blocks that may have what is asked for.
-
-    Attributes:
-        starts: How many keys are before each block, and then how many there are.
-        firsts: The first fingerprint of each block.
     """
 
-    starts: Rows
-    firsts: Fingerprints
+    starts: Rows  # how many keys are before each block, and then how many there are
+    firsts: Fingerprints  # the first fingerprint of each block
     _file: _ScratchFile
 
     @classmethod

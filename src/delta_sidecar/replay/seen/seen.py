@@ -205,19 +205,12 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True)
 class KeyBatch:
-    """A batch of keys, on its way into a seen-set or looked up in one.
+    """A batch of keys, on its way into a seen-set or looked up in one."""
 
-    Attributes:
-        keys: The keys.
-        fingerprints: Their fingerprints, in ascending order.
-        order: Which key each fingerprint is of; of equal ones the first comes first.
-        hashes: Makes digests of keys.
-    """
-
-    keys: pa.BinaryArray
-    fingerprints: Fingerprints
-    order: Rows
-    hashes: KeyHashes
+    keys: pa.BinaryArray  # the keys
+    fingerprints: Fingerprints  # their fingerprints, in ascending order
+    order: Rows  # which key each fingerprint is of; of equal ones the first comes first
+    hashes: KeyHashes  # makes digests of keys
 
     @classmethod
     def of(cls, keys: pa.BinaryArray, hashes: KeyHashes) -> Self:
