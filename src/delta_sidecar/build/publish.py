@@ -145,10 +145,9 @@ def _is_put(store: Store, name: str, source: Path) -> bool:
     if same is None:
         try:
             store.put_file(path, str(source))
+            same = True
         except ObjectExistsError:
             same = _is_same(store, path, source)
-        else:
-            return True
     return bool(same)
 
 

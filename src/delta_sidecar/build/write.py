@@ -119,17 +119,11 @@ def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
                 _copy(source, start, length, file)
     except OSError as error:
         raise unwritable(folder, error) from error
-    in_front = len(first.groups)
     groups = [replace(group, stats_offset=group.stats_offset + second.index_bytes) for group in first.groups]
-    groups += [
-        replace(
-            group,
-            index=in_front + group.index,
-            byte_offset=first.index_bytes + group.byte_offset,
-            stats_offset=first.index_bytes + first.stats_bytes + group.stats_offset,
-        )
-        for group in second.groups
-    ]
+    for group in second.groups:
+        byte_offset = first.index_bytes + group.byte_offset
+        stats_offset = first.index_bytes + first.stats_bytes + group.stats_offset
+        groups.append(replace(group, index=len(groups), byte_offset=byte_offset, stats_offset=stats_offset))
     return Pieces(
         path,
         groups,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -240,6 +241,7 @@ def _json(value: dict[str, Any]) -> bytes:
 # Checkpoints.
 
 
+@dataclass
 class _CheckpointWriter:
     """Writes checkpoints of every kind, row group by row group.
 
@@ -247,44 +249,37 @@ class _CheckpointWriter:
     written since the last call.
     """
 
-    def __init__(
-        self,
-        table: Path,
-        log: TelemetryLog,
-        version: int,
-        top: list[dict[str, Any]],
-        modified: int,
-        report: Callable[[int], None],
-    ) -> None:
-        self._table = table
-        self._log = log
-        self._series = log.series
-        self._stem = f"{version:020}.checkpoint"
-        self._version = version
-        self._top = top
-        self._modified = modified
-        self._report = report
-        self.table_bytes = 0
-        self._add = add_type(
-            log.series.columns,
-            json_stats=log.json_stats,
-            struct_stats=log.struct_stats,
-            dv=bool(log.deletion_vectors),
-        )
+    table: Path
+    log: TelemetryLog
+    version: int
+    top: list[dict[str, Any]]
+    modified: int
+    report: Callable[[int], None]
+    table_bytes: int = 0
+
+    @cached_property
+    def _add(self) -> pa.StructType:
+        log = self.log
+        vectors = bool(log.deletion_vectors)
+        return add_type(log.series.columns, json_stats=log.json_stats, struct_stats=log.struct_stats, dv=vectors)
+
+    @property
+    def _stem(self) -> str:
+        return f"{self.version:020}.checkpoint"
 
     def write_v1(self) -> dict[str, Any]:
-        parts = self._log.parts
+        parts = self.log.parts
         schema = checkpoint_schema(self._add, v2=False)
         total = 0
         for part in range(parts):
             name = f"{self._stem}.{part + 1:010}.{parts:010}.parquet" if parts > 1 else f"{self._stem}.parquet"
-            top = self._top if part == 0 else []
-            total += self._write_file(self._table / LOG_FOLDER / name, schema, top, part, parts)
+            top = self.top if part == 0 else []
+            total += self._write_file(self.table / LOG_FOLDER / name, schema, top, part, parts)
         return self._hint(0, total) | ({"parts": parts} if parts > 1 else {})
 
     def write_v2(self) -> dict[str, Any]:
-        log, seed, parts = self._table / LOG_FOLDER, self._series.seed, self._log.parts
-        folder = self._table / SIDECAR_FOLDER
+        log, seed, parts = self.table / LOG_FOLDER, self.log.series.seed, self.log.parts
+        folder = self.table / SIDECAR_FOLDER
         folder.mkdir()
         sidecars = []
         total = 0
@@ -292,25 +287,25 @@ class _CheckpointWriter:
             unique = random_uuid(seed, 500, part)
             name = f"{self._stem}.{part + 1:010}.{parts:010}.{unique}.parquet"
             size = self._write_file(folder / name, v2_sidecar_schema(self._add), [], part, parts)
-            sidecars.append({"path": name, "sizeInBytes": size, "modificationTime": self._modified})
+            sidecars.append({"path": name, "sizeInBytes": size, "modificationTime": self.modified})
             total += size
         actions: list[dict[str, Any]] = [
-            {"checkpointMetadata": {"version": self._version}},
+            {"checkpointMetadata": {"version": self.version}},
             *({"sidecar": sidecar} for sidecar in sidecars),
-            *self._top,
+            *self.top,
         ]
-        form = str(self._log.checkpoint).removeprefix("v2-")
+        form = str(self.log.checkpoint).removeprefix("v2-")
         name = f"{self._stem}.{random_uuid(seed, 501)}.{form}"
         if form == "json":
             (log / name).write_bytes(b"".join(_json(action) + b"\n" for action in actions))
         else:
             rows = pa.Table.from_pylist(actions, schema=checkpoint_schema(self._add, v2=True))
-            pq.write_table(rows, log / name, compression=self._log.codec)
+            pq.write_table(rows, log / name, compression=self.log.codec)
         size = (log / name).stat().st_size
         v2 = {
             "path": name,
             "sizeInBytes": size,
-            "modificationTime": self._modified,
+            "modificationTime": self.modified,
             "nonFileActions": [action for action in actions if "sidecar" not in action],
             "sidecarFiles": sidecars,
         }
@@ -318,17 +313,17 @@ class _CheckpointWriter:
 
     def _hint(self, more_actions: int, total: int) -> dict[str, Any]:
         """The content of `_last_checkpoint`."""
-        log = self._log
+        log = self.log
         return {
-            "version": self._version,
-            "size": log.files + log.tombstones + len(self._top) + more_actions,
+            "version": self.version,
+            "size": log.files + log.tombstones + len(self.top) + more_actions,
             "sizeInBytes": total,
             "numOfAddFiles": log.files,
         }
 
     def _write_file(self, path: Path, schema: pa.Schema, top: list[dict[str, Any]], part: int, parts: int) -> int:
         options = {
-            "compression": self._log.codec,
+            "compression": self.log.codec,
             "use_dictionary": [name for name in _DICTIONARY_COLUMNS if name.split(".")[0] in schema.names],
             "write_page_index": True,
             "store_schema": False,
@@ -359,7 +354,7 @@ class _CheckpointWriter:
     def _tables(
         self, schema: pa.Schema, top: list[dict[str, Any]], part: int, parts: int, rows: int
     ) -> Iterator[pa.Table]:
-        log, series = self._log, self._series
+        log, series = self.log, self.log.series
         start, stop = (log.files * side // parts for side in (part, part + 1))
         head = pa.Table.from_pylist(top, schema=schema) if top else None
         at = start
@@ -369,20 +364,20 @@ class _CheckpointWriter:
             self.table_bytes += int(block.sizes.sum())
             table = _file_table(schema, "add", _add_column(block, self._add))
             yield table if head is None else pa.concat_tables([head, table]).combine_chunks()
-            self._report(until - at)
+            self.report(until - at)
             head, at = None, until
         first, last = (series.count + log.tombstones * side // parts for side in (part, part + 1))
         for at in range(first, last, rows):
             block = series.block(np.arange(at, min(last, at + rows), dtype=np.int64))
-            yield _file_table(schema, "remove", _remove_column(block, self._modified))
+            yield _file_table(schema, "remove", _remove_column(block, self.modified))
 
     def _numbers(self, start: int, stop: int) -> NDArray[np.int64]:
-        if self._log.order == "time":
+        if self.log.order == "time":
             return np.arange(start, stop, dtype=np.int64)
-        return shuffled(start, stop, self._log.files, self._series.seed)
+        return shuffled(start, stop, self.log.files, self.log.series.seed)
 
     def _row_group_rows(self) -> int:
-        rows = self._log.row_group_rows
+        rows = self.log.row_group_rows
         if rows is None:
             return _SPARK_ROW_GROUP_ROWS
         return _MAX_ROW_GROUP if rows == "single" else rows or _MAX_ROW_GROUP
