@@ -14,6 +14,7 @@ from tests.builder.meaning import meaning
 
 from delta_sidecar.build.live_rows import RowMaker
 from delta_sidecar.build.planned_layout import PlannedLayout
+from delta_sidecar.log.stats import uniform_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, STATS_FORMATS, choose_stats_format, statistics_text
 from delta_sidecar.log.values import ARROW, JAVA, RUST, struct_text, value_text
 from delta_sidecar.sidecar.order import SidecarOrder
@@ -195,10 +196,23 @@ def test_a_text_is_read_the_same_among_others_and_by_itself(
 ) -> None:
     column = pa.array(data.draw(st.permutations([*texts, *usual])), pa.string())
     together, kept = native_statistics(column, COLUMNS, stats_format)
+    parsed = read_statistics(column, COLUMNS)
     for row in range(len(column)):
         alone, own = native_statistics(column.slice(row, 1), COLUMNS, stats_format)
         assert kept.slice(row, 1).to_pylist() == own.to_pylist()
-        assert listed(together, row) == listed(alone, 0)
+        assert listed(together, row) == listed(alone, 0) == listed(parsed, row)
+
+
+def test_uniform_texts_are_read_as_others_are() -> None:
+    text = PLAIN.replace(',"deep":{}', "")
+    texts = pa.array([text, text.replace("9999", "1999")] * 100)
+    guess, parsed = uniform_statistics(texts, COLUMNS), read_statistics(texts, COLUMNS)
+    assert guess is not None
+    assert guess.num_records.equals(parsed.num_records)
+    for path, column in guess.columns.items():
+        for side in ("lower", "upper", "null_count"):
+            found, expected = getattr(column, side), getattr(parsed.columns[path], side)
+            assert expected is None or expected.null_count == len(texts) if found is None else found.equals(expected)
 
 
 def listed(stats: FileStatistics, row: int) -> list[str]:

@@ -72,19 +72,19 @@ class SidecarBuilder(ABC):
     def run(self) -> BuildSummary:
         """Builds it, or finds it."""
         summary: BuildSummary | None = None
-        outcome: Literal["complete", "already_there", "stopped", "failed"] = "failed"
-        error = None
+        failure: BaseException | None = None
         try:
-            summary = self._run()
-            outcome = "already_there" if summary.already_there else "complete"
-        except Exception as failure:
-            error = type(failure).__name__
-            raise
-        except KeyboardInterrupt:
-            outcome = "stopped"
+            self._progress(BuildProgress("opening"))
+            with closing(open_executor(self._store, row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
+                try:
+                    summary = self._build(executor)
+                finally:
+                    self._requests.cancel()
+        except BaseException as error:
+            failure = error
             raise
         finally:
-            self._emit_end(outcome, error, summary)
+            self._emit_end(summary, failure)
         return summary
 
     @abstractmethod
@@ -94,14 +94,6 @@ class SidecarBuilder(ABC):
     @abstractmethod
     def _piece_check(self) -> PieceCheck:
         """The reader of the pieces of a sidecar that is there."""
-
-    def _run(self) -> BuildSummary:
-        self._progress(BuildProgress("opening"))
-        with closing(open_executor(self._store, row_groups_ahead=_ROW_GROUPS_AHEAD)) as executor:
-            try:
-                return self._build(executor)
-            finally:
-                self._requests.cancel()
 
     def _build(self, executor: Executor) -> BuildSummary:
         options = self._options
@@ -149,26 +141,29 @@ class SidecarBuilder(ABC):
             raise BuildError(msg) from error
 
     def _bucket(self, snapshot: Snapshot) -> str:
+        def ignored(name: str, reason: str) -> None:
+            self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
+
         call = {"bucket_column": self._options.bucket_column}
-        values = resolve(_BUCKET_OPTION, call, snapshot.metadata.configuration, self._ignored)
+        values = resolve(_BUCKET_OPTION, call, snapshot.metadata.configuration, ignored)
         name: str = values["bucket_column"]
         return name
 
     def _checked(self, done: int, total: int) -> None:
         self._progress(BuildProgress("checking", done, total))
 
-    def _emit_end(
-        self,
-        outcome: Literal["complete", "already_there", "stopped", "failed"],
-        error: str | None,
-        summary: BuildSummary | None,
-    ) -> None:
+    def _emit_end(self, summary: BuildSummary | None, failure: BaseException | None) -> None:
+        outcome: Literal["complete", "already_there", "stopped", "failed"] = "failed"
+        if isinstance(failure, KeyboardInterrupt):
+            outcome = "stopped"
+        elif failure is None and summary is not None:
+            outcome = "already_there" if summary.already_there else "complete"
         counts = self._requests.snapshot()
         self._events(
             BuildEnded(
                 table=self._store.url,
                 outcome=outcome,
-                error=error,
+                error=type(failure).__name__ if isinstance(failure, Exception) else None,
                 milliseconds=round((time.monotonic() - self._began) * 1000, 3),
                 version=self._version,
                 files=summary.files if summary else 0,
@@ -179,9 +174,6 @@ class SidecarBuilder(ABC):
                 trips=counts.trips,
             )
         )
-
-    def _ignored(self, name: str, reason: str) -> None:
-        self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
 
     def _summary(
         self, layout: PlannedLayout, snapshot: Snapshot, found: BuiltSidecar, *, already_there: bool

@@ -69,15 +69,7 @@ def check_here(store: Store, checked: Callable[[int, int], None], pieces: Iterat
 def find_existing(
     store: Store, facts: Manifest, rows_per_group: int, levels: Levels, check: PieceCheck
 ) -> BuiltSidecar | None:
-    """Finds a good sidecar of the same version and layout; None where there is none.
-
-    Args:
-        store: The table's store.
-        facts: The manifest that a build would write, without files and row groups.
-        rows_per_group: Rows in a row group.
-        levels: When a manifest gets a second level.
-        check: Reads the pieces.
-    """
+    """Finds a good sidecar of the same version and layout as in `facts`; None where there is none."""
     try:
         fetched = store.get(SIDECAR_FOLDER + manifest_name(facts.version), max_bytes=LARGEST_DOCUMENT + 1)
         manifest = decode_manifest(bytes(fetched.data), version=facts.version)

@@ -70,13 +70,8 @@ def publish_parts(
 ) -> tuple[Manifest, int]:
     """Makes a sidecar visible whose parts are in the table already; returns its manifest and the size of that.
 
-    Args:
-        store: The table's store.
-        folder: A folder for a temporary file.
-        groups: The row groups of all parts, in order.
-        layout: Its layout.
-        facts: Its manifest, with the names and sizes of its parts, but without row groups and segments.
-        levels: When the manifest gets a second level.
+    `groups` are those of all parts, in order; `facts` is the manifest without row groups and segments. A temporary file
+    may be put into `folder`.
     """
     return publish_manifest(store, _with_groups(store, folder, groups, layout, facts, levels))
 
@@ -150,10 +145,9 @@ def _is_put(store: Store, name: str, source: Path) -> bool:
     if same is None:
         try:
             store.put_file(path, str(source))
+            same = True
         except ObjectExistsError:
             same = _is_same(store, path, source)
-        else:
-            return True
     return bool(same)
 
 

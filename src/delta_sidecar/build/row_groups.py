@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, int64s, numbers_of, scalar, valid_mask
 from delta_sidecar.build.live_rows import joined
+from delta_sidecar.log.values import ARROW, value_text
 from delta_sidecar.sidecar.groups import LARGEST, RowSummary, SummaryBounds
 from delta_sidecar.sidecar.manifest import Totals
 from delta_sidecar.sidecar.names import column_name
@@ -164,9 +165,6 @@ def _bounds(group: pa.RecordBatch, layout: PlannedLayout) -> dict[str, SummaryBo
 
 
 def _moment(value: pa.TimestampScalar) -> str:
-    micros = value.cast(pa.timestamp("us", value.type.tz)).value
     # Arrow writes moments that Python's datetime cannot hold.
-    text = pa.Array.from_buffers(pa.timestamp("us"), 1, [None, pa.py_buffer(np.array([micros], dtype=np.int64))])
-    written: str = text.cast(pa.string())[0].as_py().replace(" ", "T")
-    written = written.removesuffix("000")
-    return f"{written}Z" if value.type.tz is not None else written
+    text: str = value_text(pa.repeat(value, 1), ARROW)[0].as_py().strip('"')
+    return text.replace("000Z", "Z") if text.endswith("Z") else text.removesuffix("000")

@@ -7,7 +7,7 @@ that DuckDB has an opinion on goes through it: texts travel as bytes, times as n
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -142,20 +142,13 @@ def _pulled(
         raise TemporaryFileError(msg) from error
 
 
-def _packed(
-    schema: pa.Schema,
-    batches: Batches,
-    failures: list[BaseException],
-) -> Batches:
+def _packed(schema: pa.Schema, batches: Batches, failures: list[BaseException]) -> Batches:
     passing = _passing(schema)
     try:
         with closing(batches):
             for batch in batches:
-                columns = [
-                    column.view(field.type) if column.type != field.type else column
-                    for column, field in zip(batch.columns, passing, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=passing)
+                columns = zip(batch.columns, passing, strict=True)
+                yield pa.RecordBatch.from_arrays([_viewed(column, field) for column, field in columns], schema=passing)
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -165,16 +158,13 @@ def _packed(
 
 
 def _unpacked(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [
-        _restored(column, passed.type, field.type)
-        for column, passed, field in zip(batch.columns, _passing(schema), schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    # DuckDB may return a wider type than it was given.
+    columns = zip(batch.cast(_passing(schema)).columns, schema, strict=True)
+    return pa.RecordBatch.from_arrays([_viewed(column, field) for column, field in columns], schema=schema)
 
 
-def _restored(column: pa.Array, passed: pa.DataType, kind: pa.DataType) -> pa.Array:
-    column = column if column.type == passed else column.cast(passed)
-    return column if passed == kind else column.view(kind)
+def _viewed(column: pa.Array, field: pa.Field) -> pa.Array:
+    return column if column.type == field.type else column.view(field.type)
 
 
 def _passing(schema: pa.Schema) -> pa.Schema:
@@ -190,6 +180,4 @@ def _passing_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _first_line(error: Exception) -> str:
-    with suppress(IndexError):
-        return str(error).splitlines()[0]
-    return type(error).__name__
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from delta_sidecar.build.live_rows import PackedRows, RowMaker
     from delta_sidecar.build.planned_layout import PlannedLayout
-    from delta_sidecar.sidecar.groups import RowSummary
     from delta_sidecar.sidecar.manifest import Totals
 
 _COPIED_AT_ONCE = 8 << 20
@@ -64,13 +63,7 @@ def write_pieces(
 ) -> Pieces:
     """Writes the pieces of row groups, as `cut` makes them, into a file in a folder.
 
-    Args:
-        groups: The row groups.
-        maker: The maker of their rows, which finishes them.
-        layout: The layout of the sidecar.
-        folder: The folder.
-        threads: How many row groups are encoded at once.
-        written: Is called with the number of rows that are written so far.
+    So many `threads` encode row groups; `written` is called with the number of rows that are written so far.
 
     Raises:
         TemporaryFileError: The file cannot be written.
@@ -90,11 +83,12 @@ def write_pieces(
                 index.write(made.index)
                 statistics.write(made.statistics)
                 # The statistics pieces stand behind all index pieces, whose length is known in the end.
-                found.append(_row_group(made, len(found), index_bytes, stats_bytes))
+                places = {"index": len(found), "byte_offset": index_bytes, "stats_offset": stats_bytes}
+                found.append(replace(made.group, **places))
                 index_footers.append(len(piece_footer(made.index)))
                 index_bytes += len(made.index)
                 stats_bytes += len(made.statistics)
-                num_rows += made.summary.num_rows
+                num_rows += made.group.num_rows
                 kept_texts += made.kept_texts
                 totals += made.totals
                 if written is not None:
@@ -125,17 +119,11 @@ def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
                 _copy(source, start, length, file)
     except OSError as error:
         raise unwritable(folder, error) from error
-    in_front = len(first.groups)
     groups = [replace(group, stats_offset=group.stats_offset + second.index_bytes) for group in first.groups]
-    groups += [
-        replace(
-            group,
-            index=in_front + group.index,
-            byte_offset=first.index_bytes + group.byte_offset,
-            stats_offset=first.index_bytes + first.stats_bytes + group.stats_offset,
-        )
-        for group in second.groups
-    ]
+    for group in second.groups:
+        byte_offset = first.index_bytes + group.byte_offset
+        stats_offset = first.index_bytes + first.stats_bytes + group.stats_offset
+        groups.append(replace(group, index=len(groups), byte_offset=byte_offset, stats_offset=stats_offset))
     return Pieces(
         path,
         groups,
@@ -210,39 +198,31 @@ def _copy(source: Path, start: int, length: int, file: BinaryIO) -> None:
 class _EncodedGroup:
     index: bytes
     statistics: bytes
-    summary: RowSummary
+    group: RowGroup  # without its places
     totals: Totals
     kept_texts: int
 
 
 def _encoded(sorted_rows: pa.RecordBatch, *, maker: RowMaker | PackedRows, layout: PlannedLayout) -> _EncodedGroup:
     schema = layout.schema
-    group = maker.finished(sorted_rows)
-    kept = group.column("stats_json")
-    return _EncodedGroup(
-        encode_piece(
-            group.select(schema.index.names).cast(schema.index), chunk_digests=False, skippable=_skippable(layout)
-        ),
-        encode_piece(group.select(schema.statistics_schema.names), chunk_digests=True),
-        summary_of(group, layout),
-        totals_of(group),
-        len(kept) - kept.null_count,
-    )
-
-
-def _row_group(made: _EncodedGroup, index: int, byte_offset: int, stats_offset: int) -> RowGroup:
-    footer = piece_footer(made.statistics)
-    return RowGroup(
-        index=index,
-        byte_offset=byte_offset,
-        byte_length=len(made.index),
-        digest=xxh3_128(made.index),
-        stats_offset=stats_offset,
-        stats_length=len(made.statistics),
-        stats_digest=xxh3_128(made.statistics),
+    rows = maker.finished(sorted_rows)
+    indexed = rows.select(schema.index.names).cast(schema.index)
+    index = encode_piece(indexed, chunk_digests=False, skippable=_skippable(layout))
+    statistics = encode_piece(rows.select(schema.statistics_schema.names), chunk_digests=True)
+    footer = piece_footer(statistics)
+    group = RowGroup(
+        index=0,
+        byte_offset=0,
+        byte_length=len(index),
+        digest=xxh3_128(index),
+        stats_offset=0,
+        stats_length=len(statistics),
+        stats_digest=xxh3_128(statistics),
         stats_footer=StatsFooter(len(footer), xxh3_128(footer)),
-        **asdict(made.summary),
+        **asdict(summary_of(rows, layout)),
     )
+    kept = rows.column("stats_json")
+    return _EncodedGroup(index, statistics, group, totals_of(rows), len(kept) - kept.null_count)
 
 
 def _skippable(layout: PlannedLayout) -> list[str]:

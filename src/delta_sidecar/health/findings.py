@@ -84,12 +84,8 @@ def _gaps(report: TableReport) -> Iterator[Finding]:
     log = report.log
     if not log.missing_count:
         return
-    shown = ", ".join(map(str, log.missing_commits))
-    shown += (
-        f" and {log.missing_count - len(log.missing_commits):,} more"
-        if len(log.missing_commits) < log.missing_count
-        else ""
-    )
+    more = log.missing_count - len(log.missing_commits)
+    shown = ", ".join(map(str, log.missing_commits)) + (f" and {more:,} more" if more else "")
     is_covered = (report.base is not None or _sidecar_base(report) is not None) and report.refusal is None
     yield Finding(
         "missing-commits",
@@ -121,20 +117,15 @@ def _torn(report: TableReport, torn: Mapping[str, str]) -> Iterator[Finding]:
 def _tail(report: TableReport) -> Iterator[Finding]:
     tail, base = report.tail, report.base
     readers = "every reader" if _sidecar_base(report) is None else "every reader that knows no metadata sidecars"
-    if base is None and tail.commits > LONG_TAIL:
-        yield Finding(
-            "no-checkpoint",
-            "warning",
-            f"There is no checkpoint that can be used: {readers} reads all {tail.commits:,} commits.",
-            _CHECKPOINT,
-        )
-    elif tail.commits > LONG_TAIL:
-        yield Finding(
+    if tail.commits > LONG_TAIL:
+        code, message = (
             "long-tail",
-            "warning",
             f"{tail.commits:,} commits follow the newest checkpoint; each is a request of {readers}.",
-            _CHECKPOINT,
         )
+        if base is None:
+            code = "no-checkpoint"
+            message = f"There is no checkpoint that can be used: {readers} reads all {tail.commits:,} commits."
+        yield Finding(code, "warning", message, _CHECKPOINT)
     if base is not None and tail.bytes > max(LARGE_TAIL_BYTES, base.bytes // 2):
         yield Finding(
             "large-tail",

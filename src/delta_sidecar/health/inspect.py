@@ -7,6 +7,7 @@ reason.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from contextlib import closing
 from dataclasses import replace
@@ -26,37 +27,45 @@ from delta_sidecar.health.report import (
     MetadataReport,
     ProtocolReport,
     RequestReport,
+    SidecarReport,
+    SidecarsReport,
     TableReport,
     TailReport,
     UnusableSidecar,
 )
-from delta_sidecar.health.sidecars import sidecars_of, trusted_sidecar
 from delta_sidecar.log.commit_times import enablement
 from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.log.schema import check_readable
 from delta_sidecar.plan import Consume, ReadFooters, run_flow
+from delta_sidecar.predicate.tree import written
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase, raise_if_torn
-from delta_sidecar.replay.bases.choice import BaseChoice
+from delta_sidecar.replay.bases.choice import BaseChoice, passed_over
+from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.estimate import estimate
 from delta_sidecar.replay.open import NO_HINT, Opening, cut, read_hint, read_listing
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.estimate import ScanEstimate
 from delta_sidecar.scan.open import pinned
+from delta_sidecar.sidecar.layout import collected_columns
+from delta_sidecar.sidecar.names import TEMPORARY_NAME, SidecarFileKind, manifest_name, parse_sidecar_name
 from delta_sidecar.store import RequestLog, open_store
 
 if TYPE_CHECKING:
     import datetime as dt
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from delta_sidecar.events import Event, Listener
     from delta_sidecar.health.report import CheckpointKind
-    from delta_sidecar.log.segment import CheckpointFiles, LogListing
+    from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.log.segment import CheckpointFiles, ListedFile, LogListing
     from delta_sidecar.plan import Executor, Flow
     from delta_sidecar.replay.bases.base import Base
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.sidecar.layout import SidecarLayout
+    from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
     from delta_sidecar.store import Store, TokenCredential
 
 
@@ -139,8 +148,9 @@ class _Inspection:
             protocol, refusal = self._protocol(snapshot)
             metadata, bucket = self._metadata(snapshot)
             base = self._base(snapshot, metadata)
-            sidecars = sidecars_of(snapshot, bucket, self.unusable)
-            usable = [found.version for found in snapshot.choice.bases if self._is_usable_checkpoint(found)]
+            sidecars = _sidecars_report(snapshot, bucket, self.unusable)
+            checkpoints = (found for found in snapshot.choice.bases if found.tier == CHECKPOINT_TIER)
+            usable = [found.version for found in checkpoints if found.name not in self.torn]
             trusted = [] if sidecars.base is None else [sidecars.base.version]
             earliest = 0 if snapshot.choice.segment.from_start else min([*usable, *trusted], default=None)
             if refusal is None and earliest is None:
@@ -178,7 +188,7 @@ class _Inspection:
                 # The table itself may say that they are disabled.
                 return _without_sidecars(snapshot), None
             # The manifest is read even where a checksum file made it needless.
-            choice = run_flow(trusted_sidecar(self.table, snapshot.choice, self.events), self.executor)
+            choice = run_flow(_trusted_sidecar(self.table, snapshot.choice, self.events), self.executor)
             return replace(snapshot, choice=choice), None
         except (DeltaProtocolError, LogCorruptionError) as error:
             return None, str(error)
@@ -245,9 +255,13 @@ class _Inspection:
 
     def _base(self, snapshot: Snapshot, metadata: MetadataReport) -> BaseReport | None:
         """The newest checkpoint that can be used."""
-        physical = tuple(snapshot.columns.physical_partition_columns)
-        bucket = metadata.bucket_column
-        columns = () if bucket is None else _bucket_columns(physical, metadata.partition_columns.index(bucket))
+        physical = snapshot.columns.physical_partition_columns
+        columns: list[str] = []
+        if metadata.bucket_column is not None:
+            place = metadata.partition_columns.index(metadata.bucket_column)
+            # In a map with values of several columns it is not known which is whose.
+            in_map = [_PARTITIONS] if len(physical) == 1 else []
+            columns = [f"add.partitionValues_parsed.{physical[place]}", *in_map]
         for base in snapshot.choice.bases:
             if isinstance(base, CheckpointBase):
                 try:
@@ -255,9 +269,6 @@ class _Inspection:
                 except Torn as torn:
                     self.torn[base.name] = str(torn.reason)
         return None
-
-    def _is_usable_checkpoint(self, base: Base) -> bool:
-        return base.tier == CHECKPOINT_TIER and base.name not in self.torn
 
 
 def _without_sidecars(snapshot: Snapshot) -> Snapshot:
@@ -332,14 +343,7 @@ _STRUCT = "add.stats_parsed.numRecords"
 _PARTITIONS = "add.partitionValues.key_value.value"
 
 
-def _bucket_columns(partition_columns: tuple[str, ...], place: int) -> tuple[str, ...]:
-    """The columns of a checkpoint that may hold the time bucket, which is one of the partition columns."""
-    # In a map with values of several columns it is not known which is whose.
-    is_only_one = len(partition_columns) == 1
-    return (f"add.partitionValues_parsed.{partition_columns[place]}", *((_PARTITIONS,) if is_only_one else ()))
-
-
-def _base_report(base: CheckpointBase, buckets: tuple[str, ...]) -> Flow[BaseReport]:
+def _base_report(base: CheckpointBase, buckets: list[str]) -> Flow[BaseReport]:
     """Reads footers of a checkpoint; raises `Torn` where it cannot be used."""
     try:
         if len(base.files) <= MOST_FOOTERS and len(base.sidecars) <= _MOST_SIDECARS:
@@ -385,3 +389,120 @@ def _in_time_order(buckets: list[list[dict[str, Any]]]) -> bool | None:
         if len(uppers) >= _FEWEST_GROUPS:
             return uppers.count(max(uppers)) * 2 <= len(uppers)
     return None
+
+
+# The metadata sidecars: the one that scans end on, those that cannot be used, and leftovers.
+
+
+_MOST_VERSIONS = 20
+# The defaults of a clean-up.
+_KEPT = 2
+_RETENTION = 7 * 24 * 3600 * 1000
+
+
+def _trusted_sidecar(table: str, choice: BaseChoice, events: Events) -> Flow[BaseChoice]:
+    """The bases from the one down that a scan would end on: a metadata sidecar only if its manifest holds."""
+    while choice.bases and isinstance(choice.bases[0], SidecarBase) and choice.bases[0].layout is None:
+        try:
+            return choice.learned((yield from choice.bases[0].trust(with_table=False)))
+        except Torn as torn:
+            choice = yield from passed_over(table, choice, torn.reason, events)
+    return choice
+
+
+def _sidecars_report(snapshot: Snapshot, bucket: str, unusable: Sequence[UnusableSidecar]) -> SidecarsReport:
+    """The metadata sidecars of a log; `unusable` are those that proved to be when the table was opened."""
+    listed, choice = snapshot.choice.segment.sidecars, snapshot.choice
+    ours = {name: version for name in listed if (version := _version(name)) is not None}
+    there = sorted({ours[name] for name in ours if _is_first(name) and ours[name] <= snapshot.version}, reverse=True)
+    base = choice.bases[0] if choice.bases else None
+    layout = base.layout if isinstance(base, SidecarBase) else None
+    report = None if layout is None else _sidecar_report(choice.bases[0], layout, snapshot, bucket)
+    left = _leftovers(listed, ours, None if layout is None else layout.manifest)
+    return SidecarsReport(
+        base=report,
+        reason=_sidecar_reason(report, unusable, is_there=bool(there), is_enabled=choice.sidecars),
+        versions=tuple(there[:_MOST_VERSIONS]),
+        files=len(ours),
+        bytes=sum(listed[name].size for name in ours),
+        unusable=tuple(unusable),
+        leftover_files=len(left),
+        leftover_bytes=sum(file.size for file in left),
+    )
+
+
+def _sidecar_report(base: Base, layout: SidecarLayout, snapshot: Snapshot, bucket: str) -> SidecarReport:
+    manifest, columns = layout.manifest, snapshot.columns
+    files = _sidecar_files(manifest)
+    logical = {physical: path for path, physical in columns.physical_names.items()}
+
+    def shown(path: ColumnPath) -> str:
+        return written(logical.get(path, path))
+
+    collected = collected_columns(columns, snapshot.metadata.configuration)
+    has = set(manifest.statistics)
+    missing = [path for path, kind in collected.items() if kind is not None and path not in has]
+    buckets = [column for column in columns.partition_columns if column.casefold() == bucket.casefold()]
+    lacks_bucket = bool(buckets) and columns.physical_names[(buckets[0],)] != (manifest.bucket_column,)
+    return SidecarReport(
+        name=base.name,
+        version=manifest.version,
+        tier=base.tier,
+        files=manifest.num_files,
+        row_groups=manifest.num_row_groups,
+        data_files=len(files),
+        bytes=sum(file.size for file in files),
+        commits=snapshot.version - manifest.version,
+        sorted_by=tuple(shown(column.column) for column in manifest.sort),
+        time_column=None if manifest.time_column is None else shown(manifest.time_column),
+        statistics=len(has),
+        missing_columns=tuple(map(shown, missing)),
+        lacks_bucket=lacks_bucket,
+    )
+
+
+def _sidecar_reason(
+    report: SidecarReport | None, unusable: Sequence[UnusableSidecar], *, is_there: bool, is_enabled: bool
+) -> str | None:
+    if not is_enabled:
+        return "disabled"
+    if unusable:
+        return unusable[0].code
+    if report is not None:
+        return None if report.tier == 1 else "no_manifest"
+    return "too_old" if is_there else "none"
+
+
+def _leftovers(
+    listed: Mapping[str, ListedFile], ours: Mapping[str, int], manifest: Manifest | None
+) -> list[ListedFile]:
+    """Files that no reader needs: by their names, for only the manifest that is used was read."""
+    newest = sorted({version for name, version in ours.items() if _is_first(name)}, reverse=True)[:_KEPT]
+    before = time.time() * 1000 - _RETENTION
+    used: set[str] = set()
+    if manifest is not None:
+        used = {manifest_name(manifest.version), *(file.name for file in _sidecar_files(manifest))}
+    left = []
+    for name, version in ours.items():
+        is_loose = manifest is not None and version == manifest.version and name not in used
+        is_needed = version in newest and not is_loose and not TEMPORARY_NAME.fullmatch(name)
+        if name not in used and not is_needed and listed[name].last_modified < before:
+            left.append(listed[name])
+    return left
+
+
+def _sidecar_files(manifest: Manifest) -> list[SidecarFile]:
+    """The files of a metadata sidecar without its manifest."""
+    return [*manifest.files, *([] if manifest.segments_file is None else [manifest.segments_file])]
+
+
+def _version(name: str) -> int | None:
+    """The version that a file of a metadata sidecar belongs to; None for files of others."""
+    found, temporary = parse_sidecar_name(name), TEMPORARY_NAME.fullmatch(name)
+    return found.version if found is not None else int(temporary["version"]) if temporary else None
+
+
+def _is_first(name: str) -> bool:
+    """Whether a metadata sidecar can be read beginning with this file."""
+    found = parse_sidecar_name(name)
+    return found is not None and found.kind in (SidecarFileKind.MANIFEST, SidecarFileKind.DATA)

@@ -7,6 +7,7 @@ Only requested columns are decoded. A text that cannot be parsed, or a value of 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
@@ -52,6 +53,46 @@ def parse_statistics(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataT
     except pa.ArrowInvalid:
         parsed = _parse_each(text, schema)
     return struct_statistics(parsed, columns)
+
+
+def uniform_statistics(
+    texts: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None]
+) -> FileStatistics | None:
+    """Reads texts that differ in their values alone, as those of one writer mostly do, faster than as JSON.
+
+    The first text shows between which commas the values stand. The result is a guess, to be believed only where
+    `statistics_text` makes the same texts of it; None for texts that are not of one form.
+    """
+    rows = len(texts)
+    first = texts[0].as_py() if rows and not texts.null_count else ""
+    pieces, paths = first.split(","), _value_paths(first)
+    places = [_LAST_VALUE.search(piece) for piece in pieces]
+    kinds: dict[ColumnPath, pa.DataType] = {("numRecords",): pa.int64(), ("tightBounds",): pa.bool_()}
+    for path, kind in columns.items():
+        kinds["nullCount", *path] = pa.int64()
+        if kind is not None and _json_type(kind) is not None:
+            kinds["minValues", *path] = kinds["maxValues", *path] = kind
+    if len(paths) != len(pieces) or not kinds.keys() >= set(paths):
+        return None
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + rows + 1]
+    commas = np.flatnonzero(np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]] == _COMMA) + ends[0]
+    if len(commas) != rows * (len(pieces) - 1):
+        return None
+    borders = np.column_stack([ends[:-1] - 1, commas.reshape(rows, -1), ends[1:]]).astype(np.int32)
+    every_second = int64s(np.arange(0, 2 * rows, 2))
+    found = {}
+    for number, (path, piece, place) in enumerate(zip(paths, pieces, places, strict=True)):
+        start, end = (0, 0) if place is None else place.span(2)
+        before, after = len(piece[:start].encode()) + 1, len(piece[end:].encode())
+        cuts = np.column_stack([borders[:, number] + before, borders[:, number + 1] - after]).ravel()
+        if (np.diff(cuts) < 0).any():
+            return None
+        values = pa.Array.from_buffers(pa.string(), len(cuts) - 1, [None, pa.py_buffer(cuts), data]).take(every_second)
+        found[path] = _typed(_typed(values, _json_type(kinds[path])), kinds[path])
+    sides = ("minValues", "maxValues", "nullCount")
+    by_column = {path: ColumnStatistics(*(found.get((side, *path)) for side in sides)) for path in columns}
+    return FileStatistics(found.get(("numRecords",)), found.get(("tightBounds",)), by_column)
 
 
 def parse_members(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.StructArray:
@@ -224,6 +265,20 @@ def _parse_all(
     return table.to_struct_array().combine_chunks()
 
 
+def _value_paths(text: str) -> tuple[ColumnPath, ...]:
+    """The paths to the values of a JSON object, in its order; none where the text is no object."""
+
+    def paths(members: list[tuple[str, Any]]) -> tuple[ColumnPath, ...]:
+        inner = ((name, member if isinstance(member, tuple) else ((),)) for name, member in members)
+        return tuple((name, *rest) for name, below in inner for rest in below)
+
+    try:
+        found = json.loads(text, object_pairs_hook=paths)
+    except (ValueError, RecursionError):
+        return ()
+    return found if isinstance(found, tuple) else ()
+
+
 def _objects(text: pa.StringArray) -> pa.StringArray:
     """Replaces texts that begin no object by an empty one: then as many rows as texts means one row each."""
     nothing = scalar("{}", pa.string())
@@ -232,7 +287,8 @@ def _objects(text: pa.StringArray) -> pa.StringArray:
     return filled if pc.all(begins).as_py() else pc.if_else(begins, filled, nothing)
 
 
-_NEWLINE = 0x0A
+_NEWLINE, _COMMA = 0x0A, 0x2C
+_LAST_VALUE = re.compile(r':("?)([^"{}]*)\1\}*$')
 
 
 def _begins(text: pa.StringArray) -> pa.BooleanArray:

@@ -71,25 +71,23 @@ class FolderFile:
 
 def our_files(listed: Mapping[str, ListedFile]) -> dict[str, FolderFile]:
     """The files of the folder that have names of ours, by name."""
-    found = (_folder_file(name, file) for name, file in listed.items())
-    return {file.name: file for file in found if file is not None}
+    found = {}
+    for name, file in listed.items():
+        ours, temporary = parse_sidecar_name(name), TEMPORARY_NAME.fullmatch(name)
+        if ours is not None:
+            kind, version, build = ours.kind, ours.version, ours.build
+        elif temporary is not None and int(temporary["version"]) <= HIGHEST_VERSION:
+            target = parse_sidecar_name(temporary["target"])
+            kind, version, build = None, int(temporary["version"]), None if target is None else target.build
+        else:
+            continue
+        found[name] = FolderFile(name, kind, version, build, file.size, file.last_modified)
+    return found
 
 
 def of_kind(files: Mapping[str, FolderFile], kind: SidecarFileKind) -> list[FolderFile]:
     """The files of a kind, those of the newest version first."""
     return sorted((file for file in files.values() if file.kind is kind), key=lambda file: (-file.version, file.name))
-
-
-def _folder_file(name: str, listed: ListedFile) -> FolderFile | None:
-    found = parse_sidecar_name(name)
-    if found is not None:
-        return FolderFile(name, found.kind, found.version, found.build, listed.size, listed.last_modified)
-    temporary = TEMPORARY_NAME.fullmatch(name)
-    if temporary is None or int(temporary["version"]) > HIGHEST_VERSION:
-        return None
-    target = parse_sidecar_name(temporary["target"])
-    build = None if target is None else target.build
-    return FolderFile(name, None, int(temporary["version"]), build, listed.size, listed.last_modified)
 
 
 @dataclass(frozen=True, slots=True)

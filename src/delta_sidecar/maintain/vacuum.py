@@ -109,7 +109,7 @@ class _Vacuum:
             raise
         finally:
             self._log.cancel()
-            self._tell(failure, 1000 * (time.monotonic() - begun))
+            self._emit_end(failure, 1000 * (time.monotonic() - begun))
 
     def _run(self, executor: Executor) -> VacuumSummary:
         # All of the log is listed, for what proves an old metadata sidecar is as old.
@@ -126,7 +126,7 @@ class _Vacuum:
             decision = self._carry_out(decision, rules.ours, evidence)
         return self._summary(decision, as_of)
 
-    def _carry_out(self, decision: Decision, ours: Mapping[str, FolderFile], evidence: Evidence) -> Decision:
+    def _carry_out(self, decision: _Verdict, ours: Mapping[str, FolderFile], evidence: Evidence) -> _Verdict:
         """Deletes the files, and returns what was done."""
         self._delete(decision.manifests, evidence)
         if not decision.files:
@@ -144,7 +144,7 @@ class _Vacuum:
         notes = [f"Version {version} was built meanwhile: its files stay." for version in sorted(built)]
         return replace(decision, files=files, notes=[*decision.notes, *notes])
 
-    def _summary(self, decision: Decision, as_of: int) -> VacuumSummary:
+    def _summary(self, decision: _Verdict, as_of: int) -> VacuumSummary:
         self._unknown = len(decision.unknown)
         going = [*decision.manifests, *decision.files]
         if self._dry_run:
@@ -182,7 +182,7 @@ class _Vacuum:
         for _ in evidence.each(delete, (file for file, _ in files)):
             pass
 
-    def _tell(self, failure: BaseException | None, milliseconds: float) -> None:
+    def _emit_end(self, failure: BaseException | None, milliseconds: float) -> None:
         counts = self._log.snapshot()
         is_error = isinstance(failure, Exception)
         self._events(
@@ -348,7 +348,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any field of a summary
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class _Verdict:
     """The files that go, those that stay, and why."""
 
     manifests: list[tuple[FolderFile, str]]  # they go before anything else does
@@ -370,8 +370,7 @@ class _Rules:
         self._evidence = evidence
         self._keep_at_least = keep
         self._newest = newest
-        self._going: dict[int, ReadManifest] = {}
-        self._reasons: dict[int, str] = {}
+        self._going: dict[int, tuple[ReadManifest, str]] = {}
         self._kept: dict[int, KeptSidecar] = {}
         self._protected: set[str] = set()
         self._held: dict[int, str] = {}
@@ -382,7 +381,7 @@ class _Rules:
                 build = file.version, file.build
                 self._build_times[build] = max(self._build_times[build], file.last_modified)
 
-    def decide(self) -> Decision:
+    def decide(self) -> _Verdict:
         self._judge_footers(self._judge_manifests())
         if not self._going and not self._loose() and not self._strangers:
             return self._decision(References())
@@ -390,7 +389,7 @@ class _Rules:
         references = read_references(self._evidence.executor, self._checkpoints, {*names, *self.ours})
         if references.unreadable is not None:
             # It may refer to any data file: the manifests that prove whose those are stay as well.
-            for version, manifest in list(self._going.items()):
+            for version, (manifest, _) in list(self._going.items()):
                 if any(file.is_data for file in self._files(manifest)):
                     del self._going[version]
                     self._keep(manifest, "a checkpoint that cannot be read may refer to its files")
@@ -407,8 +406,7 @@ class _Rules:
                     # It may name any file of its version.
                     self._held[version] = f"{manifest.file.name} may need it, and cannot be read: {manifest.reason}"
                 else:
-                    self._reasons[version] = f"it cannot be used: {manifest.reason}"
-                    self._going[version] = manifest
+                    self._going[version] = manifest, f"it cannot be used: {manifest.reason}"
                 continue
             if len(usable) < self._keep_at_least:
                 distrusted = self._evidence.distrust(version)
@@ -419,9 +417,8 @@ class _Rules:
                 reason = f"it cannot be used: {distrusted}"
             else:
                 reason = f"newer ones can be used: {', '.join(map(str, usable))}"
-            self._reasons[version] = reason
             if all(map(self._is_old, self._files(manifest))):
-                self._going[version] = manifest
+                self._going[version] = manifest, reason
             else:
                 self._keep(manifest, f"younger than the retention; {reason}")
         return usable
@@ -451,7 +448,7 @@ class _Rules:
             and file.version not in self._held
         ]
 
-    def _decision(self, references: References) -> Decision:
+    def _decision(self, references: References) -> _Verdict:
         referred = references.names
         notes: list[str] = []
         unknown = [
@@ -475,10 +472,10 @@ class _Rules:
                 f"file is deleted as long as it is there ({why})."
             )
         files, strange = self._proven(old)
-        return Decision(
+        return _Verdict(
             manifests=[
-                (manifest.file, self._reasons[version])
-                for version, manifest in sorted(self._going.items())
+                (manifest.file, reason)
+                for _, (manifest, reason) in sorted(self._going.items())
                 if manifest.file.name not in referred
             ],
             files=files,
@@ -492,8 +489,8 @@ class _Rules:
     def _proven(self, files: list[FolderFile]) -> tuple[list[tuple[FolderFile, str]], list[UnknownFile]]:
         """The files that are ours, with the reason to delete them, and those that do not prove it."""
         named = {
-            (name, size): self._reasons[version]
-            for version, manifest in self._going.items()
+            (name, size): reason
+            for manifest, reason in self._going.values()
             for name, size in (manifest.files or {}).items()
         }
         proven, doubtful = {}, []

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, scalar, strings, valid_mask
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
-from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics
+from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics, uniform_statistics
 from delta_sidecar.log.stats_text import say_the_same, statistics_text
 from delta_sidecar.sidecar.names import column_name
 
@@ -81,8 +81,17 @@ def native_statistics(texts: pa.StringArray, kinds: Kinds, stats_format: str) ->
     Returns:
         The statistics, and the texts that say more than can be rebuilt from them.
     """
+    # Few texts show if it is worth while to take all of them for uniform.
+    guess = _uniform(texts.slice(0, 100), kinds, stats_format) and _uniform(texts, kinds, stats_format)
+    if guess is not None:
+        return _filled(guess, kinds, len(texts)), pa.nulls(len(texts), pa.string())
     found = read_statistics(texts, kinds)
     return found, _kept(texts, rebuilt_texts(found, len(texts), stats_format), kinds)
+
+
+def _uniform(texts: pa.StringArray, kinds: Kinds, stats_format: str) -> FileStatistics | None:
+    guess = uniform_statistics(texts, kinds)
+    return guess if guess is not None and rebuilt_texts(guess, len(texts), stats_format).equals(texts) else None
 
 
 def read_statistics(texts: pa.StringArray, kinds: Kinds) -> FileStatistics:

@@ -4,28 +4,112 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.log.names import LOG_FOLDER
-from delta_sidecar.synth.log_spec import LogSpec
+from delta_sidecar.synth.file_series import FileSeries, hour_name
 from delta_sidecar.synth.log_writer import LogWriter
+from delta_sidecar.synth.randomness import shuffled
+from delta_sidecar.synth.schemas import table_columns
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
+    from numpy.typing import NDArray
+
     from delta_sidecar.synth.log_writer import SynthSummary
 
+
+CheckpointKind = Literal["v1", "v1-multipart", "v2-json", "v2-parquet"]
+
 _BLOCK_ROWS = 65_536
+_CHECKPOINT_INTERVAL = 10
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class TelemetryLog(LogSpec):
-    """A telemetry table's log, to be written, and the live files that it has; arguments as for `LogSpec`."""
+class TelemetryLog:
+    """The log of a telemetry table partitioned by `_event_hour`, to be written, and the live files that it has.
+
+    Without a checkpoint, version 0 adds all `files` at once.
+
+    Attributes:
+        files: Live files in the checkpoint; the tail adds to them.
+        files_per_hour: Files that each hour gets. The newest hour is full, the oldest holds the rest.
+        start: The oldest hour.
+        tail_commits: Commits after the checkpoint.
+        adds_per_commit: Files that each of them adds.
+        deletes_per_commit: Files that each of them removes from the checkpoint, half of them recent ones.
+        checkpoint: The kind of checkpoint, or None.
+        parts: Part files of `v1-multipart`, or V2-checkpoint sidecars.
+        row_group_rows: Rows in a row group; None for what Spark comes to, 0 or "single" for one row group.
+        order: "hash" for the order of Spark's checkpoints, which is none, or "time".
+        stats_columns: Columns with statistics.
+        json_stats: Whether the checkpoint has statistics as JSON.
+        struct_stats: Whether the checkpoint has statistics, and partition values, as native columns too.
+        deletion_vectors: The share of files with a deletion vector.
+        tombstones: Removed files that the checkpoint still remembers.
+        checksum: Whether the checkpoint's version and the tail have checksum files.
+        last_checkpoint: Whether there is a `_last_checkpoint`.
+        codec: The compression of the checkpoint, and in the data files' names.
+        seed: The same seed and arguments write the same bytes.
+
+    Raises:
+        OptionError: An argument is out of its range.
+    """
+
+    files: int = 1_000_000
+    files_per_hour: int = 1_250
+    start: dt.datetime = dt.datetime(2025, 1, 1, tzinfo=dt.UTC)
+    tail_commits: int = 20
+    adds_per_commit: int = 50
+    deletes_per_commit: int = 0
+    checkpoint: CheckpointKind | None = "v1"
+    parts: int = 1
+    row_group_rows: int | Literal["single"] | None = None
+    order: Literal["hash", "time"] = "hash"
+    stats_columns: int = 6
+    json_stats: bool = True
+    struct_stats: bool = False
+    deletion_vectors: float = 0
+    tombstones: int = 0
+    checksum: bool = True
+    last_checkpoint: bool = True
+    codec: Literal["snappy", "zstd"] = "snappy"
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        rules = {
+            "checkpoint must be one of 'v1', 'v1-multipart', 'v2-json', 'v2-parquet' and None": (
+                self.checkpoint in {*get_args(CheckpointKind), None}
+            ),
+            "files, tail_commits, adds_per_commit, tombstones and stats_columns must not be negative": (
+                min(self.files, self.tail_commits, self.adds_per_commit, self.tombstones, self.stats_columns) >= 0
+            ),
+            "the table must have a file": self.files + self.tail_commits * self.adds_per_commit > 0,
+            "files_per_hour must be at least 1": self.files_per_hour >= 1,
+            "the tail must not delete more files than the checkpoint has": (
+                0 <= self.deletes_per_commit * self.tail_commits <= self.files
+            ),
+            "parts must be at least 1, and at least 2 for 'v1-multipart'": (
+                self.parts >= (2 if self.checkpoint == "v1-multipart" else 1)
+            ),
+            "parts must be 1 for 'v1'": self.parts == 1 or self.checkpoint != "v1",
+            "deletion_vectors is a share between 0 and 1": 0 <= self.deletion_vectors <= 1,
+            "row_group_rows must be None, 'single' or not negative": (
+                self.row_group_rows in {None, "single"} or int(self.row_group_rows or 0) >= 0
+            ),
+        }
+        for rule, holds in rules.items():
+            if not holds:
+                msg = f"no such telemetry log: {rule}"
+                raise OptionError(msg)
 
     def expected_hour(self, hour: str) -> int:
         """Counts the live files of an hour, as `yyyyMMddHH`, at the newest version, the tail included."""
@@ -56,6 +140,62 @@ class TelemetryLog(LogSpec):
             raise OptionError(msg)
         folder.mkdir(parents=True)
         return LogWriter(self, Path(path), progress).write()
+
+    @property
+    def checkpoint_version(self) -> int | None:
+        """The version of the checkpoint: as if its files had come in commits like the tail's."""
+        if self.checkpoint is None:
+            return None
+        commits = -(-self.files // max(1, self.adds_per_commit))
+        return max(1, -(-commits // _CHECKPOINT_INTERVAL)) * _CHECKPOINT_INTERVAL
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return (self.checkpoint_version or 0) + self.tail_commits
+
+    @property
+    def live_files(self) -> int:
+        """How many files are live at the newest version."""
+        return self.files + self.tail_commits * (self.adds_per_commit - self.deletes_per_commit)
+
+    @property
+    def oldest_hour(self) -> str:
+        """The oldest hour that ever had files, as `yyyyMMddHH`."""
+        return hour_name(self.series.start_hour)
+
+    @property
+    def newest_hour(self) -> str:
+        """The newest hour, as `yyyyMMddHH`."""
+        return hour_name(self.series.start_hour + self.series.hours - 1)
+
+    @cached_property
+    def series(self) -> FileSeries:
+        """Every file that the log ever adds, by number."""
+        start = self.start if self.start.tzinfo else self.start.replace(tzinfo=dt.UTC)
+        return FileSeries(
+            count=self.files + self.tail_commits * self.adds_per_commit,
+            files_per_hour=self.files_per_hour,
+            start_hour=int(start.timestamp()) // 3600,
+            columns=table_columns(self.stats_columns)[: self.stats_columns],
+            dv_share=self.deletion_vectors,
+            codec=self.codec,
+            seed=self.seed,
+        )
+
+    @cached_property
+    def deleted(self) -> NDArray[np.int64]:
+        """The numbers of the files that the tail removes."""
+        # Half of what a tail deletes is recent, so that a query for the newest hour meets it.
+        total = self.deletes_per_commit * self.tail_commits
+        window = min(self.files_per_hour, self.files)
+        recent = min(total // 2, window)
+        if total - recent > self.files - window:
+            recent = total - (self.files - window)
+        old = self.files - window
+        late = old + shuffled(0, recent, window, self.seed + 1) if recent else _NONE
+        early = shuffled(0, total - recent, old, self.seed + 2) if total > recent else _NONE
+        return np.concatenate([late, early])
 
 
 def _hour_number(hour: str) -> int:
