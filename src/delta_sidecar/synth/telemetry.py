@@ -39,50 +39,30 @@ class TelemetryLog:
 
     Without a checkpoint, version 0 adds all `files` at once.
 
-    Attributes:
-        files: Live files in the checkpoint; the tail adds to them.
-        files_per_hour: Files that each hour gets. The newest hour is full, the oldest holds the rest.
-        start: The oldest hour.
-        tail_commits: Commits after the checkpoint.
-        adds_per_commit: Files that each of them adds.
-        deletes_per_commit: Files that each of them removes from the checkpoint, half of them recent ones.
-        checkpoint: The kind of checkpoint, or None.
-        parts: Part files of `v1-multipart`, or V2-checkpoint sidecars.
-        row_group_rows: Rows in a row group; None for what Spark comes to, 0 or "single" for one row group.
-        order: "hash" for the order of Spark's checkpoints, which is none, or "time".
-        stats_columns: Columns with statistics.
-        json_stats: Whether the checkpoint has statistics as JSON.
-        struct_stats: Whether the checkpoint has statistics, and partition values, as native columns too.
-        deletion_vectors: The share of files with a deletion vector.
-        tombstones: Removed files that the checkpoint still remembers.
-        checksum: Whether the checkpoint's version and the tail have checksum files.
-        last_checkpoint: Whether there is a `_last_checkpoint`.
-        codec: The compression of the checkpoint, and in the data files' names.
-        seed: The same seed and arguments write the same bytes.
-
     Raises:
         OptionError: An argument is out of its range.
     """
 
-    files: int = 1_000_000
-    files_per_hour: int = 1_250
-    start: dt.datetime = dt.datetime(2025, 1, 1, tzinfo=dt.UTC)
-    tail_commits: int = 20
-    adds_per_commit: int = 50
-    deletes_per_commit: int = 0
-    checkpoint: CheckpointKind | None = "v1"
-    parts: int = 1
+    files: int = 1_000_000  # live files in the checkpoint; the tail adds to them
+    files_per_hour: int = 1_250  # Files that each hour gets. The newest hour is full, the oldest holds the rest.
+    start: dt.datetime = dt.datetime(2025, 1, 1, tzinfo=dt.UTC)  # the oldest hour
+    tail_commits: int = 20  # commits after the checkpoint
+    adds_per_commit: int = 50  # files that each of them adds
+    deletes_per_commit: int = 0  # files that each of them removes from the checkpoint, half of them recent ones
+    checkpoint: CheckpointKind | None = "v1"  # the kind of checkpoint, or None
+    parts: int = 1  # part files of `v1-multipart`, or V2-checkpoint sidecars
+    # Rows in a row group; None for what Spark comes to, 0 or "single" for one row group.
     row_group_rows: int | Literal["single"] | None = None
-    order: Literal["hash", "time"] = "hash"
-    stats_columns: int = 6
-    json_stats: bool = True
-    struct_stats: bool = False
-    deletion_vectors: float = 0
-    tombstones: int = 0
-    checksum: bool = True
-    last_checkpoint: bool = True
-    codec: Literal["snappy", "zstd"] = "snappy"
-    seed: int = 7
+    order: Literal["hash", "time"] = "hash"  # "hash" for the order of Spark's checkpoints, which is none, or "time"
+    stats_columns: int = 6  # columns with statistics
+    json_stats: bool = True  # whether the checkpoint has statistics as JSON
+    struct_stats: bool = False  # whether the checkpoint has statistics, and partition values, as native columns too
+    deletion_vectors: float = 0  # the share of files with a deletion vector
+    tombstones: int = 0  # removed files that the checkpoint still remembers
+    checksum: bool = True  # whether the checkpoint's version and the tail have checksum files
+    last_checkpoint: bool = True  # whether there is a `_last_checkpoint`
+    codec: Literal["snappy", "zstd"] = "snappy"  # the compression of the checkpoint, and in the data files' names
+    seed: int = 7  # the same seed and arguments write the same bytes
 
     def __post_init__(self) -> None:
         rules = {
