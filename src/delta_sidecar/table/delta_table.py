@@ -17,6 +17,8 @@ import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow.compute as pc
+
 from delta_sidecar.errors import OptionError, to_install
 from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.predicate import all_of
@@ -29,9 +31,10 @@ from delta_sidecar.store.failures import UnreachableStore
 from delta_sidecar.store.redaction import redact_address
 from delta_sidecar.table import files as listing
 from delta_sidecar.table.facts import ProtocolVersions, TableMetadata, schema_of
-from delta_sidecar.table.files import TableSnapshot, stream_history
+from delta_sidecar.table.files import AddActions, TableSnapshot, stream_history
 from delta_sidecar.table.filters import file_predicate, partition_predicate, row_predicate
 from delta_sidecar.table.pinned import TableHandle
+from delta_sidecar.table.statistics import stats_for_files
 from delta_sidecar.table.writing import Writing, deltalake_module
 
 if TYPE_CHECKING:
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
 
     import pandas as pd  # type: ignore[import-untyped]
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.dataset as pads
 
     from delta_sidecar.events import Listener
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from delta_sidecar.rows.stream import RowStream
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.store import Store, TokenCredential
-    from delta_sidecar.table.files import AddActions
     from delta_sidecar.table.filters import Filters
     from delta_sidecar.table.statistics import FileStats
 
@@ -287,8 +288,6 @@ class DeltaTable(Writing):
         Returns:
             A stream of Arrow batches that can be read again and again; asked for its columns, it is a table in memory.
         """
-        from delta_sidecar.table.files import AddActions
-
         self.follow_deltalake()
         return AddActions(self._handle, flatten=flatten)
 
@@ -308,8 +307,6 @@ class DeltaTable(Writing):
             predicate: Only files that may hold a matching row.
             limit: At most so many files.
         """
-        from delta_sidecar.table.statistics import stats_for_files
-
         self.follow_deltalake()
         return stats_for_files(self._handle, paths, columns, predicate, limit)
 
@@ -459,8 +456,6 @@ class DeltaTable(Writing):
         if isinstance(columns, str):
             msg = f"columns is a list of names: [{columns!r}]; a condition on rows is given as predicate="
             raise OptionError(msg)
-        import pyarrow.compute as pc
-
         self.follow_deltalake()
         names = None if columns is None else tuple(columns)
         if isinstance(condition, pc.Expression):

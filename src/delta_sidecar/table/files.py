@@ -12,17 +12,17 @@ ones, and the table's properties decide which columns have statistics.
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import int64s, numbers_of, valid_mask
 from delta_sidecar.errors import CorruptCommitError, ObjectNotFoundError
 from delta_sidecar.log.identity import is_absolute
 from delta_sidecar.log.names import commit_path
@@ -30,16 +30,14 @@ from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.schema import stats_columns
 from delta_sidecar.table.filters import PartitionFilter, typed_partition_values
+from delta_sidecar.table.statistics import or_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from numpy.typing import NDArray
-
     from delta_sidecar.log.actions import Metadata, Protocol
     from delta_sidecar.log.schema import ColumnPath, TableSchema
-    from delta_sidecar.log.stats import FileStatistics
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.files import DeltaFile
@@ -161,19 +159,21 @@ class _Actions:
         return pa.schema(fields)
 
     def batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
-        stats = parse_statistics(found.column("stats"), self.types)
+        stats, rows = parse_statistics(found.column("stats"), self.types), found.num_rows
         arrays = [found.column("raw_path"), found.column("size"), found.column("modification_time")]
-        arrays.append(_or_nulls(stats.num_records, pa.int64(), found.num_rows))
+        arrays.append(or_nulls(stats.num_records, pa.int64(), rows))
         for name, kinds in self.groups.items():
-            known = self._partitions(found) if name == "partition" else _statistics(stats, name, kinds, found.num_rows)
-            # A file without statistics has no structs of them.
-            missing = None if name == "partition" else found.column("stats").is_null()
+            if name == "partition":
+                values = typed_partition_values(found.column("partition_values"), self.table, self.zone)
+                known: dict[ColumnPath, pa.Array] = {(column,): array for column, array in values.items()}
+                missing = None
+            else:
+                bounds = ((path, getattr(stats.columns[path], _ATTRIBUTES[name])) for path in kinds)
+                known = {path: or_nulls(array, kinds[path], rows) for path, array in bounds}
+                # A file without statistics has no structs of them.
+                missing = found.column("stats").is_null()
             arrays += [array for _, array in self._columns(name, known, partial(_struct_array, missing))]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _partitions(self, found: pa.RecordBatch) -> dict[ColumnPath, pa.Array]:
-        values = typed_partition_values(found.column("partition_values"), self.table, self.zone)
-        return {(name,): array for name, array in values.items()}
 
     def _columns(
         self, name: str, leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]
@@ -183,15 +183,7 @@ class _Actions:
         return [(name, _joined(leaves, struct))]
 
 
-def _statistics(
-    stats: FileStatistics, name: str, kinds: Mapping[ColumnPath, pa.DataType], rows: int
-) -> dict[ColumnPath, pa.Array]:
-    attribute = {"null_count": "null_count", "min": "lower", "max": "upper"}[name]
-    return {path: _or_nulls(getattr(stats.columns[path], attribute), kind, rows) for path, kind in kinds.items()}
-
-
-def _or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
-    return pa.nulls(rows, kind) if array is None else array
+_ATTRIBUTES = {"null_count": "null_count", "min": "lower", "max": "upper"}
 
 
 def _joined(leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]) -> Any:  # noqa: ANN401 - a type or an array
@@ -234,21 +226,11 @@ def partitions(handle: TableHandle, predicate: Predicate | None) -> list[dict[st
         return []
     found: dict[tuple[str | None, ...], None] = {}
     for batch in _chosen(handle, predicate):
-        values = batch.column("partition_values")
-        texts = [lookup(values, name).texts for name in names]
-        firsts = int64s(_first_rows(texts))
-        found |= dict.fromkeys(zip(*(column.take(firsts).to_pylist() for column in texts), strict=True))
+        texts = [lookup(batch.column("partition_values"), name).texts for name in names]
+        places = [str(at) for at in range(len(names))]
+        distinct = pa.table(texts, places).group_by(places, use_threads=False).aggregate([])
+        found |= dict.fromkeys(zip(*(column.to_pylist() for column in distinct.columns), strict=True))
     return [dict(zip(names, values, strict=True)) for values in found]
-
-
-def _first_rows(columns: list[pa.StringArray]) -> NDArray[np.int64]:
-    """The first row of each combination of values."""
-    codes = []
-    for column in columns:
-        encoded = column.dictionary_encode().indices
-        codes.append(np.where(valid_mask(encoded), numbers_of(encoded), -1))
-    _, firsts = np.unique(np.stack(codes), axis=1, return_index=True)
-    return np.sort(firsts)
 
 
 def _chosen(handle: TableHandle, predicate: Predicate | None, *columns: str) -> Iterator[pa.RecordBatch]:
@@ -271,13 +253,13 @@ def stream_history(store: Store, version: int, limit: int | None = None) -> Gene
     A commit without one is skipped.
     """
     pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delta-sidecar-history")
+    versions = iter(range(version, -1, -1))
     waiting: deque[tuple[int, Future[dict[str, Any] | None]]] = deque()
-    following, most, left = version, 1, limit
+    most, left = 1, math.inf if limit is None else limit
     try:
-        while left is None or left > 0:
-            while following >= 0 and len(waiting) < (most if left is None else min(most, left)):
-                waiting.append((following, pool.submit(_commit_info, store, following)))
-                following -= 1
+        while left > 0:
+            room = int(min(most, left)) - len(waiting)
+            waiting += [(at, pool.submit(_commit_info, store, at)) for at in islice(versions, max(room, 0))]
             if not waiting:
                 return
             at, asked = waiting.popleft()
@@ -288,7 +270,7 @@ def stream_history(store: Store, version: int, limit: int | None = None) -> Gene
                 return
             if info is not None:
                 yield {**info, "version": at}
-                left = None if left is None else left - 1
+                left -= 1
             most = min(_AT_ONCE, most * 2)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -298,15 +280,14 @@ def _commit_info(store: Store, version: int) -> dict[str, Any] | None:
     path = commit_path(version)
     first = store.get(path, max_bytes=_BEGINNING)
     data = bytes(first.data)
-    is_whole = len(data) >= first.size
-    found = _info_in(data if is_whole else data[: data.rfind(b"\n") + 1], path, version)
-    if found is None and not is_whole:
+    if len(data) >= first.size:
+        return _info_in(data, path, version)
+    found = _info_in(data[: data.rfind(b"\n") + 1], path, version)
+    if found is None:
         # Some writers put it last.
         end = bytes(store.get_range(path, max(0, first.size - _BEGINNING), first.size))
         found = _info_in(end[end.find(b"\n") + 1 :], path, version)
-        if found is None:
-            found = _info_in(bytes(store.get(path).data), path, version)
-    return found
+    return _info_in(bytes(store.get(path).data), path, version) if found is None else found
 
 
 def _info_in(lines: bytes, path: str, version: int) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.scan.scanner import LazyDeltaScanner
     from delta_sidecar.table.pinned import TableHandle
-    from delta_sidecar.table.summaries import ColumnSummary, TableSummary
+    from delta_sidecar.table.statistics import ColumnSummary, TableSummary
 
 # The mark keeps the lines as they are.
 _EXAMPLES = """\b
@@ -75,7 +75,7 @@ def stats(
     exact, that is said.
     """
     from delta_sidecar.cli.progress import files_status, scan_progress
-    from delta_sidecar.table.summaries import fold_stats
+    from delta_sidecar.table.statistics import fold_stats
 
     with closing(options.open_table(table, version, timestamp, storage_options)) as handle:
         watched: Any = _WatchedTable(handle)
