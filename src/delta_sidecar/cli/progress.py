@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from delta_sidecar.build.summary import BuildProgress, ProgressListener
-    from delta_sidecar.connect.duckdb_query import QueryRows
+    from delta_sidecar.connect.duckdb import QueryRows
     from delta_sidecar.rows.scan import RowMetrics
     from delta_sidecar.rows.stream import RowStream
     from delta_sidecar.scan.scanner import LazyDeltaScanner
