@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 import operator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -86,10 +87,11 @@ class DataFusionDataset(LazyDataset):
             raise
         return super().scanner(columns, translated, batch_size, **more)
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[_WholeTable]:  # type: ignore[override]  # noqa: A002
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:  # type: ignore[override]  # noqa: A002
         """The table, as one fragment; nothing is read. The filter comes again when rows are asked for."""
         del filter
-        yield _WholeTable(self)
+        # The schema, which comes first, is always the dataset's own.
+        yield SimpleNamespace(scanner=lambda _schema, **arguments: self.scanner(**arguments))
 
 
 def register(
@@ -162,18 +164,6 @@ def session_context(config: datafusion.SessionConfig | None = None) -> datafusio
         config: Other settings; None for the defaults.
     """
     return datafusion.SessionContext((config or datafusion.SessionConfig()).set(_ROUND_ROBIN, "false"))
-
-
-class _WholeTable:
-    """The fragment that DataFusion reads."""
-
-    def __init__(self, dataset: DataFusionDataset) -> None:
-        self._dataset = dataset
-
-    def scanner(self, schema: pa.Schema, **arguments: Any) -> DatasetScanner:  # noqa: ANN401 - as for the dataset
-        """Scans the dataset; the schema is always the dataset's own."""
-        del schema
-        return self._dataset.scanner(**arguments)
 
 
 def _address(function: str, values: list[object]) -> tuple[str, int | None]:

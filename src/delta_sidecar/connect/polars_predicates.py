@@ -95,8 +95,6 @@ class _Leaves(BoundLeaves):
                     return self._function(body["function"], body["input"], node, truth=truth)
                 case "Ternary", body:
                     return self._choice(body, truth=truth)
-                case "Alias", body:
-                    return self.where(body[0], truth=truth)
                 case "Literal", _:
                     return _constant(_literal(node), truth=truth)
                 case _:
@@ -110,12 +108,11 @@ class _Leaves(BoundLeaves):
             terms = [self.where(term, truth=truth) for term in _terms(body, _ANDS if op in _ANDS else _ORS)]
             return where_all(terms) if truth == (op in _ANDS) else where_any(terms)
         if op == "Xor":
-            return where_any(
-                [
-                    where_all([self.where(body["left"], truth=left), self.where(body["right"], truth=left != truth)])
-                    for left in (True, False)
-                ]
+            sides = (
+                [self.where(body["left"], truth=left), self.where(body["right"], truth=left != truth)]
+                for left in (True, False)
             )
+            return where_any([where_all(both) for both in sides])
         if op in _COMPARISONS:
             return self._compared(_COMPARISONS[op], body["left"], body["right"], truth=truth)
         if op in {"EqValidity", "NotEqValidity"}:
@@ -233,7 +230,8 @@ class _Leaves(BoundLeaves):
             # A cast to fewer bits gives null, or fails, where it cannot hold a value, unless it may run over.
             return target == "Int64" or (target in _INTEGERS and node["Cast"]["options"] in {"Strict", "NonStrict"})
         if kind is Kind.INTEGER and found.kind is Kind.FLOATING:
-            return target in _WHOLE and all(_is_within(value, _WHOLE[target]) for value in found.values)
+            limit = _WHOLE.get(target, 0)
+            return all(isinstance(value, int | Decimal) and -limit < value < limit for value in found.values)
         if kind is Kind.FLOATING:
             return found.kind is Kind.FLOATING and target == "Float64"
         is_clock = target in ({"Datetime": ["Microseconds", None]}, {"Datetime": ["Milliseconds", None]})
@@ -263,9 +261,6 @@ def _column(node: Node) -> Column:
         kind, body = _kind_and_body(node)
         if kind == "Column":
             return Column((body, *reversed(path)))
-        if kind == "Alias":
-            node = body[0]
-            continue
         if kind != "Function" or not isinstance(body["function"], dict):
             msg = f"not a column: {kind}"
             raise ValueError(msg)
@@ -276,10 +271,6 @@ def _column(node: Node) -> Column:
 def _uncast(node: Node) -> Node:
     inner: Node = node["Cast"]["expr"] if "Cast" in node else node
     return inner
-
-
-def _is_within(value: Value, limit: int) -> bool:
-    return isinstance(value, int | Decimal) and -limit < value < limit
 
 
 def _constant(found: _Literals | None, *, truth: bool) -> Approximation:
@@ -315,9 +306,9 @@ class _Literals:
 
 
 def _kind_and_body(node: Node) -> tuple[str, Any]:
-    """Takes a node apart; raises ValueError if it is none."""
+    """Takes a node apart, without its aliases; raises ValueError if it is none."""
     ((kind, body),) = node.items()
-    return kind, body
+    return _kind_and_body(body[0]) if kind == "Alias" else (kind, body)
 
 
 def _literal(node: Node) -> _Literals | None:
@@ -326,8 +317,6 @@ def _literal(node: Node) -> _Literals | None:
     Raises one of `_UNEXPECTED` if the node is not as expected.
     """
     kind, body = _kind_and_body(node)
-    if kind == "Alias":
-        return _literal(body[0])
     if kind == "Literal":
         form, content = _kind_and_body(body)
         name, content = _kind_and_body(content) if form in {"Scalar", "Dyn"} else (form, content)
@@ -349,8 +338,6 @@ def _literal(node: Node) -> _Literals | None:
 def _listed(node: Node) -> _Literals | None:
     """Reads a node that stands for a list of values; raises as `_literal`."""
     kind, body = _kind_and_body(node)
-    if kind == "Alias":
-        return _listed(body[0])
     if kind != "Literal":
         return None
     form, content = _kind_and_body(body)
@@ -386,8 +373,6 @@ def _is_computable(node: Node) -> bool:
     if kind == "Function":
         function = body["function"]
         return isinstance(function, dict) and {*function} <= _FUNCTIONS and all(map(_is_computable, body["input"]))
-    if kind == "Alias":
-        return _is_computable(body[0])
     if kind == "Cast":
         return _is_computable(body["expr"])
     return kind == "BinaryExpr" and _is_computable(body["left"]) and _is_computable(body["right"])

@@ -31,7 +31,7 @@ def open_handle(
         version: The version to read, by its number or a time; None for the newest, or the table's own.
         storage_options: Credentials and settings, as object_store names them.
         options: How files are found and rows are read, by name.
-        more: Further arguments of `TableHandle.of`.
+        more: Further arguments of `TableHandle`.
 
     Raises:
         OptionError: The address or an option is not valid, or stands beside a table that has its own.
@@ -50,9 +50,9 @@ def open_handle(
         # The table itself stays at its version.
         handle = copy(handle)
     elif isinstance(version, str | dt.datetime):
-        handle = TableHandle.of(table, **named)
+        handle = TableHandle(table, **named)
     else:
-        handle = TableHandle.of(table, version, **named)
+        handle = TableHandle(table, version, **named)
         # Opened in one go: a version that is pinned first takes one trip more.
         handle.snapshot()
         return handle

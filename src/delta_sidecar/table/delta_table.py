@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.compute as pc
@@ -109,7 +110,7 @@ class DeltaTable(Writing):
         if store is None and is_for_deltalake(table_uri):
             opened = deltalake_module().DeltaTable(str(table_uri), version, storage_options)
             unreachable = UnreachableStore(redact_address(str(table_uri).rstrip("/")))
-            handle = TableHandle.of("", options=options, listeners=listeners, store=cast("Store", unreachable))
+            handle = TableHandle("", options=options, listeners=listeners, store=cast("Store", unreachable))
             handle.move(opened.version())
             super().__init__(table_uri, storage_options, handle)
             self._deltalake = opened
@@ -121,7 +122,7 @@ class DeltaTable(Writing):
                 raise
             # With a store of its own only deltalake uses the address.
             place = table_uri
-        handle = TableHandle.of(
+        handle = TableHandle(
             place, version, storage_options, options, credential=credential, listeners=listeners, store=store
         )
         handle.pin(version)
@@ -147,12 +148,9 @@ class DeltaTable(Writing):
         """True if there is a Delta log at an address."""
         if is_for_deltalake(table_uri):
             return bool(deltalake_module().DeltaTable.is_deltatable(str(table_uri), storage_options))
-        for page in open_store(table_uri, storage_options).list("_delta_log/"):
-            for found in page:
-                name = parse_log_name(found.path)
-                if name is not None and name.kind in (LogFileKind.COMMIT, LogFileKind.CHECKPOINT):
-                    return True
-        return False
+        pages = open_store(table_uri, storage_options).list("_delta_log/")
+        names = (parse_log_name(found.path) for page in pages for found in page)
+        return any(name and name.kind in (LogFileKind.COMMIT, LogFileKind.CHECKPOINT) for name in names)
 
     @property
     def table_uri(self) -> str:
@@ -407,19 +405,16 @@ class DeltaTable(Writing):
         if filesystem is not None:
             return self.as_deltalake().to_pyarrow_table(partitions, columns, filesystem, filters)
         # Each is read once, however often it comes out.
-        names = columns if columns is None or isinstance(columns, str) else tuple(dict.fromkeys(columns))
+        names = columns if columns is None or isinstance(columns, str) else list(dict.fromkeys(columns))
         condition = row_predicate(filters) if isinstance(filters, list | tuple) and filters else filters
         query = self._query(names, condition, None)
         if partitions:
             own = partition_predicate(partitions, self._pinned().columns)
             terms = [term for term in (own, query.parsed_predicate) if term is not None]
-            query = RowQuery(query.columns, all_of(terms), query.expression)
+            query = replace(query, predicate=all_of(terms))
         with self._handle.rows(query) as stream:
             found = as_declared(stream.read_all(), self._pinned().schema)
-        if names is None or columns is None or len(names) == len(columns):
-            return found
-        places = {name: at for at, name in enumerate(names)}
-        return found.select([places[name] for name in columns])
+        return found if names is None or columns is None else found.select([names.index(name) for name in columns])
 
     def to_pandas(
         self,

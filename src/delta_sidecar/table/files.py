@@ -29,7 +29,7 @@ from delta_sidecar.log.names import commit_path
 from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.schema import stats_columns
-from delta_sidecar.table.filters import PartitionFilter, typed_partition_values
+from delta_sidecar.table.filters import matching_partitions, typed_partition_values
 from delta_sidecar.table.statistics import or_nulls
 
 if TYPE_CHECKING:
@@ -235,9 +235,8 @@ def partitions(handle: TableHandle, predicate: Predicate | None) -> list[dict[st
 
 def _chosen(handle: TableHandle, predicate: Predicate | None, *columns: str) -> Iterator[pa.RecordBatch]:
     snapshot = handle.snapshot()
-    chosen = PartitionFilter.of(predicate, snapshot, handle.row_options.time_zone)
-    scanner = handle.scanner(predicate, snapshot=snapshot)
-    return map(chosen, scanner.scan_batches((*columns, "partition_values")))
+    found = handle.scanner(predicate, snapshot=snapshot).scan_batches((*columns, "partition_values"))
+    return matching_partitions(found, predicate, snapshot, handle.row_options.time_zone)
 
 
 # The history of a table.

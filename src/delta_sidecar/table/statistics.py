@@ -149,15 +149,14 @@ def fold_stats(
     parse = _Parser([fold.column for fold in folds], snapshot.columns, handle.row_options.time_zone)
     files = size = rows = deleted = without = 0
     with handle.scanner(predicate, snapshot=snapshot) as scanner:
-        for stats in map(parse, scanner.scan_batches(_READ)):
-            counts = _RowCounts.of(stats)
-            files += stats.found.num_rows
-            size += _sum(numbers_of(stats.found.column("size")))
-            rows += _sum(counts.left)
-            deleted += _sum(stats.deleted)
-            without += _sum(~counts.known)
+        for batch in map(parse, scanner.scan_batches(_READ)):
+            files += batch.found.num_rows
+            size += _sum(numbers_of(batch.found.column("size")))
+            rows += _sum(batch.left)
+            deleted += _sum(batch.deleted)
+            without += _sum(~batch.known)
             for fold in folds:
-                fold.add(stats.columns[fold.column.name], counts)
+                fold.add(batch)
     summaries = tuple(fold.summary() for fold in folds)
     return TableSummary(snapshot.version, files, size, rows, deleted, without, summaries)
 
@@ -196,8 +195,11 @@ class _BatchStatistics:
 
     found: pa.RecordBatch  # with the columns `_READ`
     num_records: pa.Int64Array  # deleted rows included
+    known: NDArray[np.bool_]  # the number of records is known
     deleted: NDArray[np.int64]
+    left: NDArray[np.int64]  # without deleted rows; 0 if unknown
     tight: pa.BooleanArray  # statistics are of the remaining rows; null for a file without statistics
+    is_loose: NDArray[np.bool_]  # bounds and null counts may be of deleted rows
     columns: Mapping[str, ColumnStatistics]  # by name
 
     def files(self) -> Iterator[FileStats]:
@@ -243,12 +245,18 @@ class _Parser:
         tight = pc.fill_null(or_nulls(stats.tight, pa.bool_(), rows), scalar(value=True, type=pa.bool_()))
         in_log = any(column.is_partition for column in self.columns)
         values = typed_partition_values(found.column("partition_values"), self.table, self.zone) if in_log else {}
-        deleted = pc.struct_field(found.column("deletion_vector"), ["cardinality"])
+        cardinality = pc.struct_field(found.column("deletion_vector"), ["cardinality"])
+        deleted = np.where(valid_mask(cardinality), numbers_of(cardinality), 0)
+        tight = pc.if_else(text.is_null(), scalar(None, pa.bool_()), tight)
+        known = valid_mask(num_records)
         return _BatchStatistics(
             found,
             num_records,
-            deleted=np.where(valid_mask(deleted), numbers_of(deleted), 0),
-            tight=pc.if_else(text.is_null(), scalar(None, pa.bool_()), tight),
+            known,
+            deleted,
+            left=np.where(known, numbers_of(num_records) - deleted, 0),
+            tight=tight,
+            is_loose=(deleted > 0) | ~bits_of(tight),
             columns={
                 column.name: _of_partitions(values[column.name], num_records)
                 if column.is_partition
@@ -377,23 +385,6 @@ _CUT_CHARACTERS, _CUT_BYTES = 32, 61
 _SURE_DIGITS = 15
 
 
-@dataclass(frozen=True, slots=True)
-class _RowCounts:
-    """Numbers of rows in a batch of files, an element a file."""
-
-    known: NDArray[np.bool_]
-    num_records: NDArray[np.int64]  # deleted rows included; 0 if unknown
-    left: NDArray[np.int64]  # without deleted rows; 0 if unknown
-    is_loose: NDArray[np.bool_]  # bounds and null counts may be of deleted rows
-
-    @classmethod
-    def of(cls, stats: _BatchStatistics) -> _RowCounts:
-        known = valid_mask(stats.num_records)
-        num_records = np.where(known, numbers_of(stats.num_records), 0)
-        left = np.where(known, num_records - stats.deleted, 0)
-        return cls(known, num_records, left, (stats.deleted > 0) | ~bits_of(stats.tight))
-
-
 @dataclass(slots=True)
 class _Side:
     """The lowest or highest bound so far."""
@@ -442,23 +433,30 @@ class _Fold:
     files: int = 0
     files_without: int = 0
 
-    def add(self, stats: ColumnStatistics, counts: _RowCounts) -> None:
-        self._count_nulls(stats, counts)
-        null_count = np.where(valid_mask(stats.null_count), numbers_of(stats.null_count), -1)
-        is_empty = counts.known & (counts.left <= 0)
-        is_null = counts.known & (null_count == counts.num_records)
+    def add(self, batch: _BatchStatistics) -> None:
+        stats, num_records = batch.columns[self.column.name], numbers_of(batch.num_records)
+        nulls, counted = numbers_of(stats.null_count), valid_mask(stats.null_count)
+        is_empty = batch.known & (batch.left <= 0)
+        is_null = batch.known & counted & (nulls == num_records)
         if self.column.is_partition:
             # One value for all rows, which stays as long as one of them does. Null is a value, and known.
-            has_bounds = is_null | valid_mask(stats.lower) | (null_count != 0)
-            is_loose = ~counts.known
+            has_bounds = is_null | valid_mask(stats.lower) | ~counted | (nulls != 0)
+            is_loose = ~batch.known
         else:
             has_bounds = valid_mask(stats.lower) & valid_mask(stats.upper)
-            is_loose = counts.is_loose
+            is_loose = batch.is_loose
         without = ~(has_bounds | is_null | is_empty)
         self.files += _sum(~without)
         self.files_without += _sum(without)
         self.lowest.add(stats.lower, ~is_empty, is_loose)
         self.highest.add(stats.upper, ~is_empty, is_loose)
+        counted = counted & batch.known
+        everywhere = nulls >= num_records
+        # With deleted rows, only counts of none and of all rows are exact.
+        unsure = counted & batch.is_loose & ~everywhere & (nulls > 0)
+        self.is_exact &= self.column.is_partition or not unsure.any()
+        self.null_count += _sum(np.where(everywhere, batch.left, np.minimum(nulls, batch.left))[counted])
+        self.rows += _sum(batch.left[counted])
 
     def summary(self) -> ColumnSummary:
         return ColumnSummary(
@@ -474,17 +472,6 @@ class _Fold:
             files=self.files,
             files_without=self.files_without,
         )
-
-    def _count_nulls(self, stats: ColumnStatistics, counts: _RowCounts) -> None:
-        known = valid_mask(stats.null_count) & counts.known
-        nulls = numbers_of(stats.null_count)
-        # With deleted rows, only counts of none and of all rows are exact.
-        everywhere = nulls >= counts.num_records
-        unsure = known & counts.is_loose & ~everywhere & (nulls > 0) & (not self.column.is_partition)
-        left = np.where(everywhere, counts.left, np.minimum(nulls, counts.left))
-        self.null_count += _sum(left[known])
-        self.is_exact &= not unsure.any()
-        self.rows += _sum(counts.left[known])
 
 
 def _sum(numbers: NDArray[Any]) -> int:
