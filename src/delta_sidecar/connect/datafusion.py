@@ -283,7 +283,7 @@ def _is_floating(node: Node, schema: pa.Schema) -> bool:
 
 
 def _is_number(node: Node) -> bool:
-    """Tells whether a node is a constant that is neither null nor NaN."""
+    """True for a constant that is neither null nor NaN."""
     return isinstance(node, Literal) and bool(node.value.is_valid) and not math.isnan(node.value.as_py())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,6 +10,7 @@ from delta_sidecar.table.delta_table import DeltaTable
 from delta_sidecar.table.pinned import TableHandle
 
 if TYPE_CHECKING:
+    import datetime as dt
     import os
     from collections.abc import Mapping
 
@@ -49,13 +49,12 @@ def open_handle(
             return handle
         # The table itself stays at its version.
         handle = copy(handle)
-    elif isinstance(version, str | dt.datetime):
-        handle = TableHandle(table, **named)
     else:
-        handle = TableHandle(table, version, **named)
-        # Opened in one go: a version that is pinned first takes one trip more.
-        handle.snapshot()
-        return handle
+        handle = TableHandle(table, version if isinstance(version, int) else None, **named)
+        if version is None or isinstance(version, int):
+            # Opened in one go: a version that is pinned first takes one trip more.
+            handle.snapshot()
+            return handle
     if isinstance(version, int):
         handle.pin(version=version)
     else:

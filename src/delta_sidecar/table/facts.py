@@ -28,14 +28,9 @@ class ProtocolVersions(NamedTuple):
     @classmethod
     def of(cls, snapshot: Snapshot) -> ProtocolVersions:
         """The protocol in force."""
-        protocol = snapshot.protocol
-        writer, reader = protocol.writer_features, protocol.reader_features
-        return cls(
-            protocol.min_reader_version,
-            protocol.min_writer_version,
-            list(writer) if writer else None,
-            list(reader) if reader else None,
-        )
+        found = snapshot.protocol
+        features = (list(names) if names else None for names in (found.writer_features, found.reader_features))
+        return cls(found.min_reader_version, found.min_writer_version, *features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +56,8 @@ class TableMetadata:
     @classmethod
     def of(cls, snapshot: Snapshot) -> TableMetadata:
         """The metadata in force."""
-        metadata = snapshot.metadata
-        return cls(
-            metadata.id,
-            metadata.name,
-            metadata.description,
-            list(snapshot.partition_columns),
-            metadata.created_time,
-            dict(metadata.configuration),
-        )
+        found, columns = snapshot.metadata, list(snapshot.partition_columns)
+        return cls(found.id, found.name, found.description, columns, found.created_time, dict(found.configuration))
 
 
 def schema_of(snapshot: Snapshot) -> Any:  # noqa: ANN401 - a class that may not be there

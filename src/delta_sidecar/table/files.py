@@ -16,7 +16,6 @@ import math
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -33,7 +32,7 @@ from delta_sidecar.table.filters import matching_partitions, typed_partition_val
 from delta_sidecar.table.statistics import or_nulls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from delta_sidecar.log.actions import Metadata, Protocol
@@ -132,8 +131,9 @@ class _Actions:
     table: TableSchema
     zone: str  # the time zone of partition values that were written without one
     types: Mapping[ColumnPath, pa.DataType]  # of bounds, by physical path; the null type for none
-    groups: Mapping[str, Mapping[ColumnPath, pa.DataType]]  # the fields of the struct columns
+    leaves: Mapping[ColumnPath, pa.DataType]  # by the names of the column and of the fields of its struct
     flatten: bool
+    schema: pa.Schema
 
     @classmethod
     def of(cls, snapshot: Snapshot, zone: str, *, flatten: bool) -> _Actions:
@@ -141,65 +141,54 @@ class _Actions:
         known = stats_columns(
             table.physical, snapshot.metadata.configuration, table.physical_partition_columns, logical=table.logical
         )
-        bounds = {path: kind for path, kind in known.items() if kind is not None}
-        groups = {
-            "null_count": dict.fromkeys(known, pa.int64()),
-            "min": bounds,
-            "max": bounds,
-            "partition": {(name,): table.logical.field(name).type for name in table.partition_columns},
-        }
         types = {path: pa.null() if kind is None else kind for path, kind in known.items()}
-        return cls(table, zone, types, {name: kinds for name, kinds in groups.items() if kinds}, flatten)
-
-    @property
-    def schema(self) -> pa.Schema:
-        fields = [*_FIRST]
-        for name, kinds in self.groups.items():
-            fields += [pa.field(column, kind) for column, kind in self._columns(name, kinds, _struct_type)]
-        return pa.schema(fields)
+        leaves: dict[ColumnPath, pa.DataType] = {("null_count", *path): pa.int64() for path in known}
+        for end in ("min", "max"):
+            leaves |= {(end, *path): kind for path, kind in known.items() if kind is not None}
+        leaves |= {("partition", name): table.logical.field(name).type for name in table.partition_columns}
+        columns = [pa.field(".".join(path), kind) for path, kind in leaves.items()] if flatten else _struct_type(leaves)
+        return cls(table, zone, types, leaves, flatten, pa.schema([*_FIRST, *columns]))
 
     def batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
         stats, rows = parse_statistics(found.column("stats"), self.types), found.num_rows
-        arrays = [found.column("raw_path"), found.column("size"), found.column("modification_time")]
-        arrays.append(or_nulls(stats.num_records, pa.int64(), rows))
-        for name, kinds in self.groups.items():
-            if name == "partition":
-                values = typed_partition_values(found.column("partition_values"), self.table, self.zone)
-                known: dict[ColumnPath, pa.Array] = {(column,): array for column, array in values.items()}
-                missing = None
+        values = typed_partition_values(found.column("partition_values"), self.table, self.zone)
+        arrays: dict[ColumnPath, pa.Array] = {}
+        for (group, *path), kind in self.leaves.items():
+            if group == "partition":
+                arrays[group, *path] = values[path[0]]
             else:
-                bounds = ((path, getattr(stats.columns[path], _ATTRIBUTES[name])) for path in kinds)
-                known = {path: or_nulls(array, kinds[path], rows) for path, array in bounds}
-                # A file without statistics has no structs of them.
-                missing = found.column("stats").is_null()
-            arrays += [array for _, array in self._columns(name, known, partial(_struct_array, missing))]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _columns(
-        self, name: str, leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]
-    ) -> list[tuple[str, Any]]:
+                array = getattr(stats.columns[tuple(path)], _ATTRIBUTES[group])
+                arrays[group, *path] = or_nulls(array, kind, rows)
+        columns = [found.column("raw_path"), found.column("size"), found.column("modification_time")]
+        columns.append(or_nulls(stats.num_records, pa.int64(), rows))
         if self.flatten:
-            return [(".".join((name, *path)), leaf) for path, leaf in leaves.items()]
-        return [(name, _joined(leaves, struct))]
+            columns += arrays.values()
+        else:
+            # A file without statistics has no structs of them.
+            missing = found.column("stats").is_null()
+            for field in list(self.schema)[len(_FIRST) :]:
+                mask = None if field.name == "partition" else missing
+                columns.append(_struct_array(field.type, (field.name,), arrays, mask))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 _ATTRIBUTES = {"null_count": "null_count", "min": "lower", "max": "upper"}
 
 
-def _joined(leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]) -> Any:  # noqa: ANN401 - a type or an array
-    """Nests leaves: `struct` makes one of those below each name."""
-    below: dict[str, dict[ColumnPath, Any]] = {}
-    for (first, *rest), leaf in leaves.items():
-        below.setdefault(first, {})[tuple(rest)] = leaf
-    return struct({name: inner[()] if () in inner else _joined(inner, struct) for name, inner in below.items()})
+def _struct_type(leaves: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
+    below: dict[str, dict[ColumnPath, pa.DataType]] = {}
+    for (first, *rest), kind in leaves.items():
+        below.setdefault(first, {})[tuple(rest)] = kind
+    return pa.struct([(name, inner[()] if () in inner else _struct_type(inner)) for name, inner in below.items()])
 
 
-def _struct_type(kinds: dict[str, pa.DataType]) -> pa.DataType:
-    return pa.struct([pa.field(name, kind) for name, kind in kinds.items()])
-
-
-def _struct_array(missing: pa.BooleanArray | None, arrays: dict[str, pa.Array]) -> pa.Array:
-    return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=missing)
+def _struct_array(
+    kind: pa.DataType, path: ColumnPath, leaves: Mapping[ColumnPath, pa.Array], missing: pa.BooleanArray | None
+) -> pa.Array:
+    if path in leaves:
+        return leaves[path]
+    inner = [_struct_array(field.type, (*path, field.name), leaves, missing) for field in kind]
+    return pa.StructArray.from_arrays(inner, fields=list(kind), mask=missing)
 
 
 # Addresses of files, and partitions.
