@@ -131,9 +131,8 @@ def _as_in_log(entry: Any, table: TableSchema) -> Any:  # noqa: ANN401 - the par
     fields = [field for field in table.logical if field.name.casefold() == name.casefold()]
     for each in value if isinstance(value, list | tuple) else (value,):
         if isinstance(each, Mapping):
-            msg = (
-                f"Could not encode partition value for type {type(each).__name__}: a column is compared with one value"
-            )
+            kind = type(each).__name__
+            msg = f"Could not encode partition value for type {kind}: a column is compared with one value"
             raise PredicateError(msg)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         return (name, operator, [_value_in_log(item, fields, table) for item in value])

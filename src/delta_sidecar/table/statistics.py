@@ -336,23 +336,23 @@ def _named_columns(table: TableSchema, names: Sequence[str] | None = None) -> tu
                 found |= {each: known[each] for each in below}
                 break
         else:
-            raise _no_column(name, known.values())
+            others = [column.name for column in known.values()]
+            near = difflib.get_close_matches(name, others, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(others[:10])}"
+            msg = f"there is no column {name!r}; {hint}"
+            raise OptionError(msg)
     return tuple(found.values())
 
 
 def _leaves(table: TableSchema) -> dict[ColumnPath, _NamedColumn]:
     """The columns without fields of their own, by logical path. A list, a map and a variant are one column each."""
-    bounded = table.bounded_types
     structs = {path[:-1] for path in table.physical_names}
-    partitions = frozenset(table.partition_columns)
     leaves = {}
     for path, physical in table.physical_names.items():
-        if path in structs:
-            continue
-        is_partition = path[0] in partitions
-        kind = type_at(table.logical, path)
-        has_bounds = is_partition or (physical in bounded and not pa.types.is_binary(kind))
-        leaves[path] = _NamedColumn(column_name(path), physical, kind, has_bounds, is_partition)
+        if path not in structs:
+            is_partition, kind = path[0] in table.partition_columns, type_at(table.logical, path)
+            has_bounds = is_partition or (physical in table.bounded_types and not pa.types.is_binary(kind))
+            leaves[path] = _NamedColumn(column_name(path), physical, kind, has_bounds, is_partition)
     return leaves
 
 
@@ -363,13 +363,6 @@ def _by_beginning(paths: Iterable[ColumnPath], fold: Callable[[ColumnPath], Colu
         for end in range(1, len(path) + 1):
             found.setdefault(fold(path[:end]), []).append(path)
     return found
-
-
-def _no_column(name: str, known: Iterable[_NamedColumn]) -> OptionError:
-    others = [column.name for column in known]
-    near = difflib.get_close_matches(name, others, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the columns are {', '.join(others[:10])}"
-    return OptionError(f"there is no column {name!r}; {hint}")
 
 
 def _casefolded(path: ColumnPath) -> ColumnPath:
