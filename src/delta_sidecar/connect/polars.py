@@ -61,7 +61,7 @@ def scan_delta(  # noqa: PLR0913 - the first are Polars'
     credential: TokenCredential | None = None,
     listeners: Iterable[Listener] = (),
 ) -> pl.LazyFrame:
-    """Gives a table as a LazyFrame, which reads one version however often it is collected.
+    """A table as a LazyFrame, which reads one version however often it is collected.
 
     The table is opened, so that its columns are known; of its data nothing is read before the frame is collected.
 

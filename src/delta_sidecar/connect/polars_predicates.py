@@ -58,7 +58,7 @@ _UNEXPECTED = (
 
 
 def prunable(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
-    """Gives a bound predicate that is true wherever a filter of Polars is, to prune files by; never fails.
+    """A bound predicate that is true wherever a filter of Polars is, to prune files by; never fails.
 
     None stands for TRUE. The filter has to be applied to the rows all the same.
     """
