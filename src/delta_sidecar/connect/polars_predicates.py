@@ -369,16 +369,11 @@ def _is_computable(node: Node) -> bool:
     kind, body = _kind_and_body(node)
     if kind == "Literal":
         # Polars reads the numbers of its JSON less exactly than it writes them.
-        return not _FLOATS & {*_keys(body)}
+        (content,) = body.values()
+        return not (isinstance(content, dict) and _FLOATS & content.keys())
     if kind == "Function":
         function = body["function"]
         return isinstance(function, dict) and {*function} <= _FUNCTIONS and all(map(_is_computable, body["input"]))
     if kind == "Cast":
         return _is_computable(body["expr"])
     return kind == "BinaryExpr" and _is_computable(body["left"]) and _is_computable(body["right"])
-
-
-def _keys(body: object) -> Iterator[str]:
-    while isinstance(body, dict):
-        yield from body
-        body = next(iter(body.values()), None)
