@@ -20,7 +20,7 @@ from tests.builder import TableBuilder
 from tests.rows.tables import MAPPED, field, parquet, put, struct_type, with_id
 
 from delta_sidecar import DeltaTable, build_sidecar
-from delta_sidecar.table.summaries import fold_stats
+from delta_sidecar.table.statistics import fold_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -234,7 +234,7 @@ def test_storage_options_are_never_shown(tmp_path: Path) -> None:
     assert "c2VjcmV0LXZhbHVl" not in repr(vars(table.snapshot().handle))
     address = "https://account.blob.core.windows.net/lake/table?sv=2020&sig=c2VjcmV0LXZhbHVl"
     remote = DeltaTable(address, store=open_store(tmp_path))
-    assert "c2VjcmV0LXZhbHVl" not in f"{remote!r} {remote.table_uri} {TableHandle.of(address).store!r}"
+    assert "c2VjcmV0LXZhbHVl" not in f"{remote!r} {remote.table_uri} {TableHandle(address).store!r}"
 
 
 def test_without_deltalake_a_table_is_read_and_who_writes_is_told_what_to_install(tmp_path: Path) -> None:

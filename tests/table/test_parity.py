@@ -59,7 +59,7 @@ def same_schema(ours: DeltaTable, theirs: deltalake.DeltaTable) -> None:
     assert ours.schema() == other
     # What is given where deltalake is not installed says the same.
     state = ours.snapshot().state
-    own = DeltaSchema(state.schema, state.metadata.schema_string)
+    own = DeltaSchema(json.loads(state.metadata.schema_string), state.schema)
     assert own.type == other.type
     assert own.json() == json.loads(own.to_json()) == json.loads(other.to_json())
     assert columns(own.to_arrow()) == columns(pa.schema(other.to_arrow()))

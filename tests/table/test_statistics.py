@@ -19,7 +19,7 @@ from delta_sidecar import DeltaTable, LogCorruptionError, OptionError
 from delta_sidecar.events import Event, ScanEnded
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import RecordingStore
-from delta_sidecar.table.summaries import ColumnSummary, TableSummary, fold_stats
+from delta_sidecar.table.statistics import ColumnSummary, TableSummary, fold_stats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

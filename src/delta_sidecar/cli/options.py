@@ -147,7 +147,7 @@ def open_table(
     from delta_sidecar.table.pinned import TableHandle
 
     config = LazyScanConfig(version=version, timestamp=timestamp)
-    handle = TableHandle.of(table, version, storage_options)
+    handle = TableHandle(table, version, storage_options)
     if config.timestamp is not None:
         handle.pin(timestamp=config.timestamp)
     return handle

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delta_sidecar.cli.progress import Reporter
-    from delta_sidecar.connect.duckdb_query import QueryRows
+    from delta_sidecar.connect.duckdb import QueryRows
     from delta_sidecar.log.deletion_vectors import DeletionVector
     from delta_sidecar.rows.scan import RowStream
     from delta_sidecar.scan.files import DeltaFile

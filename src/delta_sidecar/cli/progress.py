@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from delta_sidecar.build.summary import BuildProgress, ProgressListener
-    from delta_sidecar.connect.duckdb_query import QueryRows
+    from delta_sidecar.connect.duckdb import QueryRows
     from delta_sidecar.rows.scan import RowMetrics, RowStream
     from delta_sidecar.scan.scanner import LazyDeltaScanner
     from delta_sidecar.store import RequestCounts

@@ -22,14 +22,16 @@ from __future__ import annotations
 
 import math
 import operator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import scalar, strings
+from delta_sidecar._arrow import scalar
 from delta_sidecar.connect.tables import open_handle
 from delta_sidecar.errors import DeltaSidecarError, OptionError, PredicateError
+from delta_sidecar.log.schema import type_at
 from delta_sidecar.predicate.approximate import arrow_tree
 from delta_sidecar.predicate.approximate.arrow_tree import Call, Field, Literal
 from delta_sidecar.rows.dataset import LazyDataset
@@ -85,10 +87,11 @@ class DataFusionDataset(LazyDataset):
             raise
         return super().scanner(columns, translated, batch_size, **more)
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[_WholeTable]:  # type: ignore[override]  # noqa: A002
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:  # type: ignore[override]  # noqa: A002
         """The table, as one fragment; nothing is read. The filter comes again when rows are asked for."""
         del filter
-        yield _WholeTable(self)
+        # The schema, which comes first, is always the dataset's own.
+        yield SimpleNamespace(scanner=lambda _schema, **arguments: self.scanner(**arguments))
 
 
 def register(
@@ -163,18 +166,6 @@ def session_context(config: datafusion.SessionConfig | None = None) -> datafusio
     return datafusion.SessionContext((config or datafusion.SessionConfig()).set(_ROUND_ROBIN, "false"))
 
 
-class _WholeTable:
-    """The fragment that DataFusion reads."""
-
-    def __init__(self, dataset: DataFusionDataset) -> None:
-        self._dataset = dataset
-
-    def scanner(self, schema: pa.Schema, **arguments: Any) -> DatasetScanner:  # noqa: ANN401 - as for the dataset
-        """Scans the dataset; the schema is always the dataset's own."""
-        del schema
-        return self._dataset.scanner(**arguments)
-
-
 def _address(function: str, values: list[object]) -> tuple[str, int | None]:
     address, version = (*values, None, None)[:2]
     is_version = version is None or (isinstance(version, int) and not isinstance(version, bool))
@@ -203,25 +194,24 @@ def _constant(argument: Any) -> object:  # noqa: ANN401 - an expression of DataF
 # - `x IN (...)` is null in DataFusion where `x` is null, which NOT leaves as it is; in Arrow it is false.
 
 
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "equal": operator.eq,
     "not_equal": operator.ne,
     "less": operator.lt,
     "less_equal": operator.le,
     "greater": operator.gt,
     "greater_equal": operator.ge,
-}
-_PLAIN: dict[str, Callable[..., Any]] = {
     "and_kleene": operator.and_,
     "or_kleene": operator.or_,
     "invert": operator.invert,
-    "is_null": lambda inner: inner.is_null(),
-    "is_valid": lambda inner: inner.is_valid(),
+    "is_null": pc.Expression.is_null,
+    "is_valid": pc.Expression.is_valid,
 }
+_COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 
 
 def arrow_filter(filter_: pc.Expression | pa.Scalar, schema: pa.Schema) -> pc.Expression:
-    """Gives an expression that is true in Arrow where a filter is true in DataFusion.
+    """An expression that is true in Arrow where a filter is true in DataFusion.
 
     A filter is a scalar where it is the same for all rows.
 
@@ -254,12 +244,10 @@ def arrow_filter(filter_: pc.Expression | pa.Scalar, schema: pa.Schema) -> pc.Ex
 
 
 def _called(node: Call, arguments: list[pc.Expression], schema: pa.Schema) -> pc.Expression:
-    if node.function in _COMPARISONS:
-        if any(_is_floating(argument, schema) for argument in node.arguments):
-            return _compared_floats(node, *arguments)
-        return _COMPARISONS[node.function](*arguments)
-    if node.function in _PLAIN:
-        return _PLAIN[node.function](*arguments)
+    if node.function in _COMPARISONS and any(_is_floating(argument, schema) for argument in node.arguments):
+        return _compared_floats(node, *arguments)
+    if node.function in _FUNCTIONS:
+        return _FUNCTIONS[node.function](*arguments)
     if node.function == "is_in":
         (inner,) = arguments
         found = inner.isin(node.option("value_set").values)
@@ -273,43 +261,32 @@ def _compared_floats(node: Call, left: pc.Expression, right: pc.Expression) -> p
 
     Beside a constant that is none, as little is added as can be: files are pruned by what stays a plain comparison.
     """
-    said = _COMPARISONS[node.function](left, right)
+    plain = _FUNCTIONS[node.function](left, right)
     first, second = node.arguments
     if _is_number(second) or _is_number(first):
         column, above = (left, "greater") if _is_number(second) else (right, "less")
-        return said | pc.is_nan(column) if node.function.startswith(above) else said
+        return plain | pc.is_nan(column) if node.function.startswith(above) else plain
+    if node.function.startswith("less"):
+        left, right = right, left
     left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
     if node.function == "equal":
-        return said | (left_nan & right_nan)
+        return plain | (left_nan & right_nan)
     if node.function == "not_equal":
         return ~((left == right) | (left_nan & right_nan))
-    if node.function == "greater":
-        return said | (left_nan & ~right_nan)
-    if node.function == "greater_equal":
-        return said | (left_nan & right.is_valid())
-    if node.function == "less":
-        return said | (right_nan & ~left_nan)
-    return said | (right_nan & left.is_valid())
+    return plain | (left_nan & (right.is_valid() if node.function.endswith("equal") else ~right_nan))
 
 
 def _is_floating(node: Node, schema: pa.Schema) -> bool:
-    if isinstance(node, Literal):
-        return bool(pa.types.is_floating(node.value.type))
-    if not isinstance(node, Field):
+    if isinstance(node, Call):
         return False
-    kind = schema.field(node.path[0]).type
-    for name in node.path[1:]:
-        kind = kind.field(name).type
-    return bool(pa.types.is_floating(kind))
+    return bool(pa.types.is_floating(node.value.type if isinstance(node, Literal) else type_at(schema, node.path)))
 
 
 def _is_number(node: Node) -> bool:
-    """Tells whether a node is a constant that is neither null nor NaN."""
+    """True for a constant that is neither null nor NaN."""
     return isinstance(node, Literal) and bool(node.value.is_valid) and not math.isnan(node.value.as_py())
 
 
 def _plain(value: pa.Scalar) -> pa.Scalar:
     """A constant in a layout that columns of files have."""
-    if pa.types.is_string_view(value.type):
-        return strings([value.as_py()])[0]
-    return value
+    return value.cast(pa.string()) if pa.types.is_string_view(value.type) else value

@@ -61,7 +61,7 @@ def scan_delta(  # noqa: PLR0913 - the first are Polars'
     credential: TokenCredential | None = None,
     listeners: Iterable[Listener] = (),
 ) -> pl.LazyFrame:
-    """Gives a table as a LazyFrame, which reads one version however often it is collected.
+    """A table as a LazyFrame, which reads one version however often it is collected.
 
     The table is opened, so that its columns are known; of its data nothing is read before the frame is collected.
 
@@ -122,18 +122,12 @@ def scan_delta(  # noqa: PLR0913 - the first are Polars'
 
 
 class _Source:
-    """The callable that Polars takes rows from whenever a frame is collected.
-
-    Args:
-        handle: A handle of its own, which stays at its version.
-        partitions: Only some partitions; None for all.
-        opening: The arguments of `_opened` that make it again; None if it cannot be made again.
-    """
+    """The callable that Polars takes rows from whenever a frame is collected."""
 
     def __init__(self, handle: TableHandle, partitions: Filters | None, opening: tuple[Any, ...] | None) -> None:
-        self.handle = handle
+        self.handle = handle  # of its own, which stays at its version
         self._predicate = partition_predicate(partitions, handle.snapshot().columns)
-        self._opening = opening
+        self._opening = opening  # the arguments of `_opened` that make it again; None if it cannot be made again
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._opening is None:

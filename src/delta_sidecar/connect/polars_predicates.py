@@ -10,7 +10,6 @@ has an opposite, and some comparisons have an answer for nulls (`eq_missing`, `i
 
 from __future__ import annotations
 
-import datetime as dt
 import io
 import json
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ from delta_sidecar.predicate.literals import Kind, kind_of, taken
 from delta_sidecar.predicate.tree import MIRRORED, NEGATED, Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from delta_sidecar.predicate.literals import Value
 
@@ -58,7 +57,7 @@ _UNEXPECTED = (
 
 
 def prunable(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
-    """Gives a bound predicate that is true wherever a filter of Polars is, to prune files by; never fails.
+    """A bound predicate that is true wherever a filter of Polars is, to prune files by; never fails.
 
     None stands for TRUE. The filter has to be applied to the rows all the same.
     """
@@ -88,17 +87,15 @@ class _Leaves(BoundLeaves):
     def where(self, node: Node, *, truth: bool) -> Approximation:
         """Approximates where a node is true, or where it is false."""
         try:
-            match kind_and_body(node):
+            match _kind_and_body(node):
                 case "BinaryExpr", body:
                     return self._binary(body, truth=truth)
                 case "Function", body:
                     return self._function(body["function"], body["input"], node, truth=truth)
                 case "Ternary", body:
                     return self._choice(body, truth=truth)
-                case "Alias", body:
-                    return self.where(body[0], truth=truth)
                 case "Literal", _:
-                    return _constant(literal(node), truth=truth)
+                    return _constant(_literal(node), truth=truth)
                 case _:
                     return self._flag(node, truth=truth)
         except _UNEXPECTED:
@@ -110,12 +107,11 @@ class _Leaves(BoundLeaves):
             terms = [self.where(term, truth=truth) for term in _terms(body, _ANDS if op in _ANDS else _ORS)]
             return where_all(terms) if truth == (op in _ANDS) else where_any(terms)
         if op == "Xor":
-            return where_any(
-                [
-                    where_all([self.where(body["left"], truth=left), self.where(body["right"], truth=left != truth)])
-                    for left in (True, False)
-                ]
+            sides = (
+                [self.where(body["left"], truth=left), self.where(body["right"], truth=left != truth)]
+                for left in (True, False)
             )
+            return where_any([where_all(both) for both in sides])
         if op in _COMPARISONS:
             return self._compared(_COMPARISONS[op], body["left"], body["right"], truth=truth)
         if op in {"EqValidity", "NotEqValidity"}:
@@ -123,7 +119,7 @@ class _Leaves(BoundLeaves):
         return GIVEN_UP
 
     def _function(self, function: Any, inputs: list[Node], node: Node, *, truth: bool) -> Approximation:  # noqa: ANN401
-        family, name = kind_and_body(function) if isinstance(function, dict) else (function, None)
+        family, name = _kind_and_body(function) if isinstance(function, dict) else (function, None)
         if family == "Boolean":
             return self._boolean(name, inputs, truth=truth)
         if family == "StringExpr":
@@ -132,7 +128,7 @@ class _Leaves(BoundLeaves):
             return self._flag(node, truth=truth)
         if family == "FillNull":
             inner, instead = inputs
-            filled = _constant(literal(instead), truth=truth)
+            filled = _constant(_literal(instead), truth=truth)
             return self.where(inner, truth=truth) if filled == NOWHERE else GIVEN_UP
         return GIVEN_UP
 
@@ -147,45 +143,45 @@ class _Leaves(BoundLeaves):
         if isinstance(name, str):
             known = IsNull(_column(inputs[0]), negated=True)
             return self.leaf(known, exact=False) if name in _OF_FLOATS else GIVEN_UP
-        option, settings = kind_and_body(name)
+        option, settings = _kind_and_body(name)
         if option == "IsBetween":
             value, lowest, highest = inputs
             above, below = _BETWEEN[settings["closed"]]
             ends = [self._compared(op, value, end, truth=truth) for op, end in ((above, lowest), (below, highest))]
             return where_all(ends) if truth else where_any(ends)
         if option == "IsIn":
-            return self._among(inputs[0], listed(inputs[1]), nulls_equal=settings["nulls_equal"], truth=truth)
+            return self._among(inputs[0], _listed(inputs[1]), nulls_equal=settings["nulls_equal"], truth=truth)
         return GIVEN_UP
 
     def _compared(self, op: Operator, left: Node, right: Node, *, truth: bool) -> Approximation:
-        found = literal(right)
+        found = _literal(right)
         if found is None:
-            found, left, op = literal(left), right, MIRRORED[op]
+            found, left, op = _literal(left), right, MIRRORED[op]
         if found is None:
             return GIVEN_UP
         if found.has_null:
             return NOWHERE
-        if not self._is_by_value(left, found):
-            return GIVEN_UP
-        (value,) = found.values
-        return self.leaf(Comparison(op if truth else NEGATED[op], _column(_uncast(left)), value))
+        return self._with_value(op if truth else NEGATED[op], left, found)
 
     def _compared_with_nulls(self, left: Node, right: Node, *, equal: bool) -> Approximation:
-        found = literal(right)
+        found = _literal(right)
         if found is None:
-            found, left = literal(left), right
+            found, left = _literal(left), right
         if found is None:
             return GIVEN_UP
         if found.has_null:
             return self.leaf(IsNull(_column(left), negated=not equal))
-        if not self._is_by_value(left, found):
-            return GIVEN_UP
-        column, (value,) = _column(_uncast(left)), found.values
         if equal:
-            return self.leaf(Comparison("=", column, value))
-        return where_any([self.leaf(Comparison("!=", column, value)), self.leaf(IsNull(column))])
+            return self._with_value("=", left, found)
+        return where_any([self._with_value("!=", left, found), self.leaf(IsNull(_column(_uncast(left))))])
 
-    def _among(self, node: Node, found: Literals | None, *, nulls_equal: bool, truth: bool) -> Approximation:
+    def _with_value(self, op: Operator, node: Node, found: _Literals) -> Approximation:
+        if not self._is_by_value(node, found):
+            return GIVEN_UP
+        (value,) = found.values
+        return self.leaf(Comparison(op, _column(_uncast(node)), value))
+
+    def _among(self, node: Node, found: _Literals | None, *, nulls_equal: bool, truth: bool) -> Approximation:
         if found is None or (found.values and not self._is_by_value(node, found)) or (nulls_equal and "Cast" in node):
             return GIVEN_UP
         column = _column(_uncast(node))
@@ -198,12 +194,12 @@ class _Leaves(BoundLeaves):
 
     def _text(self, name: Any, inputs: list[Node], *, truth: bool) -> Approximation:  # noqa: ANN401 - text or options
         if isinstance(name, dict):
-            name, settings = kind_and_body(name)
+            name, settings = _kind_and_body(name)
             if name != "Contains" or not settings["literal"]:
                 return GIVEN_UP
         if name not in _PATTERNS:
             return GIVEN_UP
-        found = literal(inputs[1])
+        found = _literal(inputs[1])
         if found is None or found.kind not in {Kind.STRING, Kind.VOID}:
             return GIVEN_UP
         if found.has_null:
@@ -221,8 +217,8 @@ class _Leaves(BoundLeaves):
         """A column of booleans."""
         return self.leaf(Comparison("=", _column(node), truth))
 
-    def _is_by_value(self, node: Node, found: Literals) -> bool:
-        """Tells whether Polars compares a column, which may be cast, with some literals by value."""
+    def _is_by_value(self, node: Node, found: _Literals) -> bool:
+        """True if Polars compares a column, which may be cast, with some literals by value."""
         own = self.type_of(_column(_uncast(node)))
         kind = kind_of(own)
         if "Cast" not in node:
@@ -233,7 +229,8 @@ class _Leaves(BoundLeaves):
             # A cast to fewer bits gives null, or fails, where it cannot hold a value, unless it may run over.
             return target == "Int64" or (target in _INTEGERS and node["Cast"]["options"] in {"Strict", "NonStrict"})
         if kind is Kind.INTEGER and found.kind is Kind.FLOATING:
-            return target in _WHOLE and all(_is_within(value, _WHOLE[target]) for value in found.values)
+            limit = _WHOLE.get(target, 0)
+            return all(isinstance(value, int | Decimal) and -limit < value < limit for value in found.values)
         if kind is Kind.FLOATING:
             return found.kind is Kind.FLOATING and target == "Float64"
         is_clock = target in ({"Datetime": ["Microseconds", None]}, {"Datetime": ["Milliseconds", None]})
@@ -260,12 +257,9 @@ def _column(node: Node) -> Column:
     """The column, or the field of structs, that a node is; raises ValueError if it is neither."""
     path: list[str] = []
     while True:
-        kind, body = kind_and_body(node)
+        kind, body = _kind_and_body(node)
         if kind == "Column":
             return Column((body, *reversed(path)))
-        if kind == "Alias":
-            node = body[0]
-            continue
         if kind != "Function" or not isinstance(body["function"], dict):
             msg = f"not a column: {kind}"
             raise ValueError(msg)
@@ -278,31 +272,23 @@ def _uncast(node: Node) -> Node:
     return inner
 
 
-def _is_within(value: Value, limit: int) -> bool:
-    return isinstance(value, int | Decimal) and -limit < value < limit
-
-
-def _constant(found: Literals | None, *, truth: bool) -> Approximation:
+def _constant(found: _Literals | None, *, truth: bool) -> Approximation:
     if found is None or found.kind not in {Kind.BOOLEAN, Kind.VOID}:
         return GIVEN_UP
     return EVERYWHERE if found.values == (truth,) else NOWHERE
 
 
-# Literals of a Polars expression, from its JSON: one value, or the list of an `is_in`.
+# Literals of a Polars expression: one value, or the list of an `is_in`.
 #
-# A node of the JSON has one key, its kind, and what belongs to it: `{"Literal": {"Scalar": {"Int64": 3}}}`. What Polars
-# would compute from literals alone, such as `pl.datetime(2026, 2, 10)`, is computed by Polars.
+# A node of the JSON has one key, its kind, and what belongs to it: `{"Literal": {"Scalar": {"Int64": 3}}}`. What
+# literals alone come to, such as `pl.datetime(2026, 2, 10)`, is computed by Polars.
 
 
 Node = dict[str, Any]
 
-_EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_PER_MICRO: Final = {"Milliseconds": Decimal(1) / 1000, "Microseconds": Decimal(1), "Nanoseconds": Decimal(1000)}
-
 
 @dataclass(frozen=True, slots=True)
-class Literals:
+class _Literals:
     """Some values of one type, and whether there is a null among them."""
 
     values: tuple[Value, ...]  # without the nulls
@@ -310,39 +296,52 @@ class Literals:
     has_null: bool = False
     zone: str | None = None  # of timestamps
 
+    @classmethod
+    def of(cls, array: pa.Array | pa.ChunkedArray) -> _Literals:
+        values = [taken(scalar) for scalar in array]
+        known = tuple(value for value in values if value is not None)
+        zone = array.type.tz if pa.types.is_timestamp(array.type) else None
+        return cls(known, kind_of_literal(array.type), len(known) < len(values), zone)
 
-def kind_and_body(node: Node) -> tuple[str, Any]:
-    """Takes a node apart; raises ValueError if it is none."""
+
+def _kind_and_body(node: Node) -> tuple[str, Any]:
+    """Takes a node apart, without its aliases; raises ValueError if it is none."""
     ((kind, body),) = node.items()
-    return kind, body
+    return _kind_and_body(body[0]) if kind == "Alias" else (kind, body)
 
 
-def literal(node: Node) -> Literals | None:
+def _literal(node: Node) -> _Literals | None:
     """Reads a node that stands for one value or a null; None if it is something else.
 
     Raises one of `_UNEXPECTED` if the node is not as expected.
     """
-    kind, body = kind_and_body(node)
-    if kind == "Alias":
-        return literal(body[0])
+    kind, body = _kind_and_body(node)
     if kind == "Literal":
-        return _scalar(body)
+        form, content = _kind_and_body(body)
+        name, content = _kind_and_body(content) if form in {"Scalar", "Dyn"} else (form, content)
+        if name in _FLOATS:
+            # NaN and the infinities are null in JSON, which is refused here.
+            number = float(content)
+            value: Any = taken(float(np.float32(number)) if name == "Float32" else number, None)
+            return _Literals((value,), Kind.FLOATING)
+        if name in _PLAIN:
+            return _Literals((content,), _PLAIN[name])
     if not _is_computable(node):
         return None
-    found = _of_array(_computed(node))
-    return found if len(found.values) + found.has_null == 1 else None
+    expression = pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+    array = pl.select(expression).to_series().to_arrow()
+    # A category has an order of its own.
+    return None if len(array) != 1 or pa.types.is_dictionary(array.type) else _Literals.of(array)
 
 
-def listed(node: Node) -> Literals | None:
-    """Reads a node that stands for a list of values; raises as `literal`."""
-    kind, body = kind_and_body(node)
-    if kind == "Alias":
-        return listed(body[0])
+def _listed(node: Node) -> _Literals | None:
+    """Reads a node that stands for a list of values; raises as `_literal`."""
+    kind, body = _kind_and_body(node)
     if kind != "Literal":
         return None
-    form, content = kind_and_body(body)
+    form, content = _kind_and_body(body)
     if form == "Scalar":
-        form, content = kind_and_body(content)
+        form, content = _kind_and_body(content)
     if form not in {"List", "Series"}:
         return None
     with pa.ipc.open_stream(bytes(content)) as reader:
@@ -350,95 +349,30 @@ def listed(node: Node) -> Literals | None:
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         # A list inside of a series stands for itself, if it is the only one.
         column = column.combine_chunks().flatten() if len(column) == 1 else pa.chunked_array([], column.type)
-    return _of_array(column)
+    return _Literals.of(column)
 
 
-def _scalar(body: Node) -> Literals | None:
-    form, content = kind_and_body(body)
-    if form not in {"Scalar", "Dyn"}:
-        return None
-    name, content = kind_and_body(content)
-    if name == "Null":
-        return Literals((), Kind.VOID, has_null=True)
-    read = _READERS.get(name)
-    if read is None:
-        return None
-    kind, value = read(content)
-    return Literals((value,), kind, zone=content[2] and content[2]["inner"] if kind is Kind.TIMESTAMP else None)
-
-
-def _floating(number: float | None) -> tuple[Kind, Any]:
-    if number is None:
-        # JSON has neither NaN nor the infinities: it is one of them.
-        msg = "not a finite number"
-        raise ValueError(msg)
-    return Kind.FLOATING, taken(float(number), None)
-
-
-def _moment(content: tuple[int, str, Node | None]) -> tuple[Kind, Any]:
-    count, unit, zone = content
-    micros = Decimal(count) / _PER_MICRO[unit]
-    if micros != int(micros):
-        msg = f"{count} {unit} is finer than a microsecond"
-        raise ValueError(msg)
-    moment = _EPOCH + dt.timedelta(microseconds=int(micros))
-    return Kind.TIMESTAMP, moment if zone is not None else moment.replace(tzinfo=None)
-
-
-def _decimal(content: tuple[int, int, int]) -> tuple[Kind, Any]:
-    count, _, scale = content
-    digits = tuple(int(digit) for digit in str(abs(count)))
-    return Kind.DECIMAL, Decimal((int(count < 0), digits, -scale))
-
-
-_INTEGER_LITERALS = ("Int", *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64, 128)))
-_READERS: dict[str, Callable[[Any], tuple[Kind, Any]]] = {
-    "Boolean": lambda content: (Kind.BOOLEAN, content),
-    "String": lambda content: (Kind.STRING, content),
-    "Str": lambda content: (Kind.STRING, content),
-    "Binary": lambda content: (Kind.BINARY, bytes(content)),
-    **dict.fromkeys(_INTEGER_LITERALS, lambda content: (Kind.INTEGER, int(content))),
-    "Float32": lambda content: _floating(None if content is None else float(np.float32(content))),
-    "Float64": _floating,
-    "Float": _floating,
-    "Date": lambda content: (Kind.DATE, dt.date.fromordinal(content + _EPOCH_DAY)),
-    "Datetime": _moment,
-    "Decimal": _decimal,
+_FLOATS: Final = {"Float", "Float32", "Float64"}
+# What JSON has a value for.
+_PLAIN: Final = {
+    "Boolean": Kind.BOOLEAN,
+    **dict.fromkeys(("String", "Str"), Kind.STRING),
+    **dict.fromkeys(("Int", "Int8", "Int16", "Int32", "Int64", "Int128"), Kind.INTEGER),
+    **dict.fromkeys(("UInt8", "UInt16", "UInt32", "UInt64", "UInt128"), Kind.INTEGER),
 }
-
-
-def _is_computable(node: Node) -> bool:
-    """Tells whether a node is made of literals alone, by functions that always give the same."""
-    kind, body = kind_and_body(node)
-    if kind == "Literal":
-        # Polars reads the numbers of its JSON less exactly than it writes them.
-        return not {"Float", "Float32", "Float64"} & {*_keys(body)}
-    if kind == "Function":
-        function = body["function"]
-        return isinstance(function, dict) and {*function} <= _FUNCTIONS and all(map(_is_computable, body["input"]))
-    if kind == "Alias":
-        return _is_computable(body[0])
-    if kind == "Cast":
-        return _is_computable(body["expr"])
-    return kind == "BinaryExpr" and _is_computable(body["left"]) and _is_computable(body["right"])
-
-
 _FUNCTIONS: Final = {"StringExpr", "TemporalExpr"}
 
 
-def _keys(body: object) -> Iterator[str]:
-    while isinstance(body, dict):
-        yield from body
-        body = next(iter(body.values()), None)
-
-
-def _computed(node: Node) -> pa.Array:
-    expression = pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
-    return pl.select(expression).to_series().to_arrow()
-
-
-def _of_array(array: pa.Array | pa.ChunkedArray) -> Literals:
-    values = [taken(scalar) for scalar in array]
-    known = tuple(value for value in values if value is not None)
-    zone = array.type.tz if pa.types.is_timestamp(array.type) else None
-    return Literals(known, kind_of_literal(array.type), len(known) < len(values), zone)
+def _is_computable(node: Node) -> bool:
+    """True for a node of literals alone, without floats, and functions that always give the same."""
+    kind, body = _kind_and_body(node)
+    if kind == "Literal":
+        # Polars reads the numbers of its JSON less exactly than it writes them.
+        (content,) = body.values()
+        return not (isinstance(content, dict) and _FLOATS & content.keys())
+    if kind == "Function":
+        function = body["function"]
+        return isinstance(function, dict) and {*function} <= _FUNCTIONS and all(map(_is_computable, body["input"]))
+    if kind == "Cast":
+        return _is_computable(body["expr"])
+    return kind == "BinaryExpr" and _is_computable(body["left"]) and _is_computable(body["right"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,6 +10,7 @@ from delta_sidecar.table.delta_table import DeltaTable
 from delta_sidecar.table.pinned import TableHandle
 
 if TYPE_CHECKING:
+    import datetime as dt
     import os
     from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def open_handle(
         version: The version to read, by its number or a time; None for the newest, or the table's own.
         storage_options: Credentials and settings, as object_store names them.
         options: How files are found and rows are read, by name.
-        more: Further arguments of `TableHandle.of`.
+        more: Further arguments of `TableHandle`.
 
     Raises:
         OptionError: The address or an option is not valid, or stands beside a table that has its own.
@@ -49,13 +49,12 @@ def open_handle(
             return handle
         # The table itself stays at its version.
         handle = copy(handle)
-    elif isinstance(version, str | dt.datetime):
-        handle = TableHandle.of(table, **named)
     else:
-        handle = TableHandle.of(table, version, **named)
-        # Opened in one go: a version that is pinned first takes one trip more.
-        handle.snapshot()
-        return handle
+        handle = TableHandle(table, version if isinstance(version, int) else None, **named)
+        if version is None or isinstance(version, int):
+            # Opened in one go: a version that is pinned first takes one trip more.
+            handle.snapshot()
+            return handle
     if isinstance(version, int):
         handle.pin(version=version)
     else:

@@ -15,7 +15,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow.compute as pc
 
 from delta_sidecar.errors import OptionError, to_install
 from delta_sidecar.log.names import LogFileKind, parse_log_name
@@ -28,9 +31,10 @@ from delta_sidecar.store.address import UnreachableStore, is_for_deltalake, sett
 from delta_sidecar.store.redaction import redact_address
 from delta_sidecar.table import files as listing
 from delta_sidecar.table.facts import ProtocolVersions, TableMetadata, schema_of
-from delta_sidecar.table.files import TableSnapshot, stream_history
+from delta_sidecar.table.files import AddActions, TableSnapshot, stream_history
 from delta_sidecar.table.filters import file_predicate, partition_predicate, row_predicate
 from delta_sidecar.table.pinned import TableHandle
+from delta_sidecar.table.statistics import stats_for_files
 from delta_sidecar.table.writing import Writing, deltalake_module
 
 if TYPE_CHECKING:
@@ -40,7 +44,6 @@ if TYPE_CHECKING:
 
     import pandas as pd  # type: ignore[import-untyped]
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.dataset as pads
 
     from delta_sidecar.events import Listener
@@ -48,7 +51,6 @@ if TYPE_CHECKING:
     from delta_sidecar.rows.scan import RowMetrics, RowStream
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.store import Store, TokenCredential
-    from delta_sidecar.table.files import AddActions
     from delta_sidecar.table.filters import Filters
     from delta_sidecar.table.statistics import FileStats
 
@@ -106,7 +108,7 @@ class DeltaTable(Writing):
         if store is None and is_for_deltalake(table_uri):
             opened = deltalake_module().DeltaTable(str(table_uri), version, storage_options)
             unreachable = UnreachableStore(redact_address(str(table_uri).rstrip("/")))
-            handle = TableHandle.of("", options=options, listeners=listeners, store=cast("Store", unreachable))
+            handle = TableHandle("", options=options, listeners=listeners, store=cast("Store", unreachable))
             handle.move(opened.version())
             super().__init__(table_uri, storage_options, handle)
             self._deltalake = opened
@@ -118,7 +120,7 @@ class DeltaTable(Writing):
                 raise
             # With a store of its own only deltalake uses the address.
             place = table_uri
-        handle = TableHandle.of(
+        handle = TableHandle(
             place, version, storage_options, options, credential=credential, listeners=listeners, store=store
         )
         handle.pin(version)
@@ -144,12 +146,9 @@ class DeltaTable(Writing):
         """True if there is a Delta log at an address."""
         if is_for_deltalake(table_uri):
             return bool(deltalake_module().DeltaTable.is_deltatable(str(table_uri), storage_options))
-        for page in open_store(table_uri, storage_options).list("_delta_log/"):
-            for found in page:
-                name = parse_log_name(found.path)
-                if name is not None and name.kind in (LogFileKind.COMMIT, LogFileKind.CHECKPOINT):
-                    return True
-        return False
+        pages = open_store(table_uri, storage_options).list("_delta_log/")
+        names = (parse_log_name(found.path) for page in pages for found in page)
+        return any(name and name.kind in (LogFileKind.COMMIT, LogFileKind.CHECKPOINT) for name in names)
 
     @property
     def table_uri(self) -> str:
@@ -285,8 +284,6 @@ class DeltaTable(Writing):
         Returns:
             A stream of Arrow batches that can be read again and again; asked for its columns, it is a table in memory.
         """
-        from delta_sidecar.table.files import AddActions
-
         self.follow_deltalake()
         return AddActions(self._handle, flatten=flatten)
 
@@ -306,8 +303,6 @@ class DeltaTable(Writing):
             predicate: Only files that may hold a matching row.
             limit: At most so many files.
         """
-        from delta_sidecar.table.statistics import stats_for_files
-
         self.follow_deltalake()
         return stats_for_files(self._handle, paths, columns, predicate, limit)
 
@@ -408,19 +403,16 @@ class DeltaTable(Writing):
         if filesystem is not None:
             return self.as_deltalake().to_pyarrow_table(partitions, columns, filesystem, filters)
         # Each is read once, however often it comes out.
-        names = columns if columns is None or isinstance(columns, str) else tuple(dict.fromkeys(columns))
+        names = columns if columns is None or isinstance(columns, str) else list(dict.fromkeys(columns))
         condition = row_predicate(filters) if isinstance(filters, list | tuple) and filters else filters
         query = self._query(names, condition, None)
         if partitions:
             own = partition_predicate(partitions, self._pinned().columns)
             terms = [term for term in (own, query.parsed_predicate) if term is not None]
-            query = RowQuery(query.columns, all_of(terms), query.expression)
+            query = replace(query, predicate=all_of(terms))
         with self._handle.rows(query) as stream:
             found = as_declared(stream.read_all(), self._pinned().schema)
-        if names is None or columns is None or len(names) == len(columns):
-            return found
-        places = {name: at for at, name in enumerate(names)}
-        return found.select([places[name] for name in columns])
+        return found if names is None or columns is None else found.select([names.index(name) for name in columns])
 
     def to_pandas(
         self,
@@ -457,8 +449,6 @@ class DeltaTable(Writing):
         if isinstance(columns, str):
             msg = f"columns is a list of names: [{columns!r}]; a condition on rows is given as predicate="
             raise OptionError(msg)
-        import pyarrow.compute as pc
-
         self.follow_deltalake()
         names = None if columns is None else tuple(columns)
         if isinstance(condition, pc.Expression):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from delta_sidecar.table.writing import deltalake_module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from delta_sidecar.replay.snapshot import Snapshot
 
@@ -27,14 +28,9 @@ class ProtocolVersions(NamedTuple):
     @classmethod
     def of(cls, snapshot: Snapshot) -> ProtocolVersions:
         """The protocol in force."""
-        protocol = snapshot.protocol
-        writer, reader = protocol.writer_features, protocol.reader_features
-        return cls(
-            protocol.min_reader_version,
-            protocol.min_writer_version,
-            list(writer) if writer else None,
-            list(reader) if reader else None,
-        )
+        found = snapshot.protocol
+        features = (list(names) if names else None for names in (found.writer_features, found.reader_features))
+        return cls(found.min_reader_version, found.min_writer_version, *features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +56,8 @@ class TableMetadata:
     @classmethod
     def of(cls, snapshot: Snapshot) -> TableMetadata:
         """The metadata in force."""
-        metadata = snapshot.metadata
-        return cls(
-            metadata.id,
-            metadata.name,
-            metadata.description,
-            list(snapshot.partition_columns),
-            metadata.created_time,
-            dict(metadata.configuration),
-        )
+        found, columns = snapshot.metadata, list(snapshot.partition_columns)
+        return cls(found.id, found.name, found.description, columns, found.created_time, dict(found.configuration))
 
 
 def schema_of(snapshot: Snapshot) -> Any:  # noqa: ANN401 - a class that may not be there
@@ -81,82 +70,66 @@ def schema_of(snapshot: Snapshot) -> Any:  # noqa: ANN401 - a class that may not
         return deltalake_module().Schema.from_json(text)
     except (ImportError, ValueError):
         # It is not installed, or does not know a type.
-        return DeltaSchema(snapshot.schema, text)
+        return DeltaSchema(json.loads(text), snapshot.schema)
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaType:
+class _SchemaPart:
+    node: Any  # of the schema's JSON
+    arrow: Any = field(compare=False)
+
+    def to_arrow(self) -> Any:  # noqa: ANN401 - a schema, a field or a type
+        """The same in pyarrow."""
+        return self.arrow
+
+    def to_json(self) -> str:
+        """Its JSON in the log."""
+        return json.dumps(self.node, separators=(",", ":"))
+
+
+class DeltaType(_SchemaPart):
     """A type of the table's schema, under the names of deltalake.
 
-    Attributes:
-        node: A name such as `long`, or an object of the schema's JSON.
-        arrow: As an Arrow type.
+    A struct has `fields`; an array `element_type` and `contains_null`; a map `key_type`, `value_type` and
+    `value_contains_null`.
     """
 
-    node: str | Mapping[str, Any]
-    arrow: pa.DataType = field(compare=False)
+    __slots__ = ()
 
     @property
     def type(self) -> str:
         """Its name: that of a primitive type, or `struct`, `array` or `map`."""
         return self.node if isinstance(self.node, str) else str(self.node["type"])
 
-    @property
-    def fields(self) -> list[DeltaField]:
-        """The fields of a struct."""
-        return _fields(self._member("fields"), self.arrow)
-
-    @property
-    def element_type(self) -> DeltaType:
-        """The type of an array's elements."""
-        return DeltaType(self._member("elementType"), self.arrow.value_type)
-
-    @property
-    def contains_null(self) -> bool:
-        """True if an array's elements may be null."""
-        return bool(self._member("containsNull"))
-
-    @property
-    def key_type(self) -> DeltaType:
-        """The type of a map's keys."""
-        return DeltaType(self._member("keyType"), self.arrow.key_type)
-
-    @property
-    def value_type(self) -> DeltaType:
-        """The type of a map's values."""
-        return DeltaType(self._member("valueType"), self.arrow.item_type)
-
-    @property
-    def value_contains_null(self) -> bool:
-        """True if a map's values may be null."""
-        return bool(self._member("valueContainsNull"))
-
-    def to_arrow(self) -> pa.DataType:
-        """The type of pyarrow."""
-        return self.arrow
-
-    def to_json(self) -> str:
-        """The JSON that the log has."""
-        return json.dumps(self.node, separators=(",", ":"))
-
-    def _member(self, name: str) -> Any:  # noqa: ANN401 - any value of JSON
-        if isinstance(self.node, str) or name not in self.node:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of a type with parts
+        if name not in _MEMBERS:
+            msg = f"{type(self).__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg, name=name, obj=self)
+        member, inner = _MEMBERS[name]
+        if isinstance(self.node, str) or member not in self.node:
             msg = f"the type {self.type} has no {name}"
-            raise AttributeError(msg)
-        return self.node[name]
+            raise AttributeError(msg, name=name, obj=self)
+        found = self.node[member]
+        if member == "fields":
+            return list(map(DeltaField, found, self.arrow))
+        return DeltaType(found, getattr(self.arrow, inner)) if inner else bool(found)
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaField:
-    """A column of the table's schema.
+# By the name in deltalake: the name in the schema's JSON, and that of a type inside in pyarrow.
+_MEMBERS = {
+    "fields": ("fields", ""),
+    "element_type": ("elementType", "value_type"),
+    "contains_null": ("containsNull", ""),
+    "key_type": ("keyType", "key_type"),
+    "value_type": ("valueType", "item_type"),
+    "value_contains_null": ("valueContainsNull", ""),
+}
 
-    Attributes:
-        node: Its object of the schema's JSON.
-        arrow: As an Arrow field.
-    """
 
-    node: Mapping[str, Any]
-    arrow: pa.Field = field(compare=False)
+class DeltaField(_SchemaPart):
+    """A column of the table's schema, under the names of deltalake."""
+
+    __slots__ = ()
 
     @property
     def name(self) -> str:
@@ -178,64 +151,32 @@ class DeltaField:
         """Its metadata in the schema."""
         return self.node.get("metadata") or {}
 
-    def to_arrow(self) -> pa.Field:
-        """The field of pyarrow."""
-        return self.arrow
-
-    def to_json(self) -> str:
-        """The JSON that the log has."""
-        return json.dumps(self.node, separators=(",", ":"))
-
     def __arrow_c_schema__(self) -> object:
         return self.arrow.__arrow_c_schema__()
 
 
-def _fields(nodes: list[Mapping[str, Any]], arrow: Iterable[pa.Field]) -> list[DeltaField]:
-    return list(map(DeltaField, nodes, arrow))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DeltaSchema:
+class DeltaSchema(DeltaType):
     """A table's schema under the names of deltalake, if that is not installed or does not know a type.
 
     Two are equal if their columns are, with all their metadata.
-
-    Attributes:
-        arrow: As an Arrow schema, under the names that users see.
-        text: As the JSON in the log.
     """
 
-    arrow: pa.Schema
-    text: str
-    type: ClassVar[str] = "struct"
-
-    @property
-    def fields(self) -> list[DeltaField]:
-        """Its columns, in order."""
-        return _fields(self.json()["fields"], self.arrow)
+    __slots__ = ()
 
     def to_arrow(self, as_large_types: bool = False) -> pa.Schema:  # noqa: FBT001, FBT002 - as deltalake has it
-        """The schema of pyarrow.
+        """The schema of pyarrow, under the names that users see.
 
         Args:
             as_large_types: Whether texts, bytes and lists are of the types with offsets of 64 bits.
         """
         return pa.schema([_large_field(field) for field in self.arrow]) if as_large_types else self.arrow
 
-    def to_json(self) -> str:
-        """The JSON text that the log has."""
-        return self.text
-
     def json(self) -> dict[str, Any]:
         """The JSON of the log as Python values."""
-        root: dict[str, Any] = json.loads(self.text)
-        return root
+        return deepcopy(self.node)
 
     def __arrow_c_schema__(self) -> object:
         return self.arrow.__arrow_c_schema__()
-
-    def __eq__(self, other: object) -> bool:
-        return self.json() == other.json() if isinstance(other, DeltaSchema) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(tuple(self.arrow.names))

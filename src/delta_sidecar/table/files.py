@@ -12,34 +12,31 @@ ones, and the table's properties decide which columns have statistics.
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import int64s, numbers_of, valid_mask
 from delta_sidecar.errors import CorruptCommitError, ObjectNotFoundError
 from delta_sidecar.log.identity import is_absolute
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.schema import stats_columns
-from delta_sidecar.table.filters import PartitionFilter, typed_partition_values
+from delta_sidecar.table.filters import matching_partitions, typed_partition_values
+from delta_sidecar.table.statistics import or_nulls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
-
-    from numpy.typing import NDArray
 
     from delta_sidecar.log.actions import Metadata, Protocol
     from delta_sidecar.log.schema import ColumnPath, TableSchema
-    from delta_sidecar.log.stats import FileStatistics
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.files import DeltaFile
@@ -134,8 +131,9 @@ class _Actions:
     table: TableSchema
     zone: str  # the time zone of partition values that were written without one
     types: Mapping[ColumnPath, pa.DataType]  # of bounds, by physical path; the null type for none
-    groups: Mapping[str, Mapping[ColumnPath, pa.DataType]]  # the fields of the struct columns
+    leaves: Mapping[ColumnPath, pa.DataType]  # by the names of the column and of the fields of its struct
     flatten: bool
+    schema: pa.Schema
 
     @classmethod
     def of(cls, snapshot: Snapshot, zone: str, *, flatten: bool) -> _Actions:
@@ -143,71 +141,54 @@ class _Actions:
         known = stats_columns(
             table.physical, snapshot.metadata.configuration, table.physical_partition_columns, logical=table.logical
         )
-        bounds = {path: kind for path, kind in known.items() if kind is not None}
-        groups = {
-            "null_count": dict.fromkeys(known, pa.int64()),
-            "min": bounds,
-            "max": bounds,
-            "partition": {(name,): table.logical.field(name).type for name in table.partition_columns},
-        }
         types = {path: pa.null() if kind is None else kind for path, kind in known.items()}
-        return cls(table, zone, types, {name: kinds for name, kinds in groups.items() if kinds}, flatten)
-
-    @property
-    def schema(self) -> pa.Schema:
-        fields = [*_FIRST]
-        for name, kinds in self.groups.items():
-            fields += [pa.field(column, kind) for column, kind in self._columns(name, kinds, _struct_type)]
-        return pa.schema(fields)
+        leaves: dict[ColumnPath, pa.DataType] = {("null_count", *path): pa.int64() for path in known}
+        for end in ("min", "max"):
+            leaves |= {(end, *path): kind for path, kind in known.items() if kind is not None}
+        leaves |= {("partition", name): table.logical.field(name).type for name in table.partition_columns}
+        columns = [pa.field(".".join(path), kind) for path, kind in leaves.items()] if flatten else _struct_type(leaves)
+        return cls(table, zone, types, leaves, flatten, pa.schema([*_FIRST, *columns]))
 
     def batch(self, found: pa.RecordBatch) -> pa.RecordBatch:
-        stats = parse_statistics(found.column("stats"), self.types)
-        arrays = [found.column("raw_path"), found.column("size"), found.column("modification_time")]
-        arrays.append(_or_nulls(stats.num_records, pa.int64(), found.num_rows))
-        for name, kinds in self.groups.items():
-            known = self._partitions(found) if name == "partition" else _statistics(stats, name, kinds, found.num_rows)
-            # A file without statistics has no structs of them.
-            missing = None if name == "partition" else found.column("stats").is_null()
-            arrays += [array for _, array in self._columns(name, known, partial(_struct_array, missing))]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _partitions(self, found: pa.RecordBatch) -> dict[ColumnPath, pa.Array]:
+        stats, rows = parse_statistics(found.column("stats"), self.types), found.num_rows
         values = typed_partition_values(found.column("partition_values"), self.table, self.zone)
-        return {(name,): array for name, array in values.items()}
-
-    def _columns(
-        self, name: str, leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]
-    ) -> list[tuple[str, Any]]:
+        arrays: dict[ColumnPath, pa.Array] = {}
+        for (group, *path), kind in self.leaves.items():
+            if group == "partition":
+                arrays[group, *path] = values[path[0]]
+            else:
+                array = getattr(stats.columns[tuple(path)], _ATTRIBUTES[group])
+                arrays[group, *path] = or_nulls(array, kind, rows)
+        columns = [found.column("raw_path"), found.column("size"), found.column("modification_time")]
+        columns.append(or_nulls(stats.num_records, pa.int64(), rows))
         if self.flatten:
-            return [(".".join((name, *path)), leaf) for path, leaf in leaves.items()]
-        return [(name, _joined(leaves, struct))]
+            columns += arrays.values()
+        else:
+            # A file without statistics has no structs of them.
+            missing = found.column("stats").is_null()
+            for field in list(self.schema)[len(_FIRST) :]:
+                mask = None if field.name == "partition" else missing
+                columns.append(_struct_array(field.type, (field.name,), arrays, mask))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _statistics(
-    stats: FileStatistics, name: str, kinds: Mapping[ColumnPath, pa.DataType], rows: int
-) -> dict[ColumnPath, pa.Array]:
-    attribute = {"null_count": "null_count", "min": "lower", "max": "upper"}[name]
-    return {path: _or_nulls(getattr(stats.columns[path], attribute), kind, rows) for path, kind in kinds.items()}
+_ATTRIBUTES = {"null_count": "null_count", "min": "lower", "max": "upper"}
 
 
-def _or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
-    return pa.nulls(rows, kind) if array is None else array
+def _struct_type(leaves: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
+    below: dict[str, dict[ColumnPath, pa.DataType]] = {}
+    for (first, *rest), kind in leaves.items():
+        below.setdefault(first, {})[tuple(rest)] = kind
+    return pa.struct([(name, inner[()] if () in inner else _struct_type(inner)) for name, inner in below.items()])
 
 
-def _joined(leaves: Mapping[ColumnPath, Any], struct: Callable[[dict[str, Any]], Any]) -> Any:  # noqa: ANN401 - a type or an array
-    """Nests leaves: `struct` makes one of those below each name."""
-    below: dict[str, dict[ColumnPath, Any]] = {}
-    for (first, *rest), leaf in leaves.items():
-        below.setdefault(first, {})[tuple(rest)] = leaf
-    return struct({name: inner[()] if () in inner else _joined(inner, struct) for name, inner in below.items()})
-
-
-def _struct_type(kinds: dict[str, pa.DataType]) -> pa.DataType:
-    return pa.struct([pa.field(name, kind) for name, kind in kinds.items()])
-
-
-def _struct_array(missing: pa.BooleanArray | None, arrays: dict[str, pa.Array]) -> pa.Array:
-    return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=missing)
+def _struct_array(
+    kind: pa.DataType, path: ColumnPath, leaves: Mapping[ColumnPath, pa.Array], missing: pa.BooleanArray | None
+) -> pa.Array:
+    if path in leaves:
+        return leaves[path]
+    inner = [_struct_array(field.type, (*path, field.name), leaves, missing) for field in kind]
+    return pa.StructArray.from_arrays(inner, fields=list(kind), mask=missing)
 
 
 # Addresses of files, and partitions.
@@ -234,28 +215,17 @@ def partitions(handle: TableHandle, predicate: Predicate | None) -> list[dict[st
         return []
     found: dict[tuple[str | None, ...], None] = {}
     for batch in _chosen(handle, predicate):
-        values = batch.column("partition_values")
-        texts = [lookup(values, name).texts for name in names]
-        firsts = int64s(_first_rows(texts))
-        found |= dict.fromkeys(zip(*(column.take(firsts).to_pylist() for column in texts), strict=True))
+        texts = [lookup(batch.column("partition_values"), name).texts for name in names]
+        places = [str(at) for at in range(len(names))]
+        distinct = pa.table(texts, places).group_by(places, use_threads=False).aggregate([])
+        found |= dict.fromkeys(zip(*(column.to_pylist() for column in distinct.columns), strict=True))
     return [dict(zip(names, values, strict=True)) for values in found]
-
-
-def _first_rows(columns: list[pa.StringArray]) -> NDArray[np.int64]:
-    """The first row of each combination of values."""
-    codes = []
-    for column in columns:
-        encoded = column.dictionary_encode().indices
-        codes.append(np.where(valid_mask(encoded), numbers_of(encoded), -1))
-    _, firsts = np.unique(np.stack(codes), axis=1, return_index=True)
-    return np.sort(firsts)
 
 
 def _chosen(handle: TableHandle, predicate: Predicate | None, *columns: str) -> Iterator[pa.RecordBatch]:
     snapshot = handle.snapshot()
-    chosen = PartitionFilter.of(predicate, snapshot, handle.row_options.time_zone)
-    scanner = handle.scanner(predicate, snapshot=snapshot)
-    return map(chosen, scanner.scan_batches((*columns, "partition_values")))
+    found = handle.scanner(predicate, snapshot=snapshot).scan_batches((*columns, "partition_values"))
+    return matching_partitions(found, predicate, snapshot, handle.row_options.time_zone)
 
 
 # The history of a table.
@@ -271,13 +241,13 @@ def stream_history(store: Store, version: int, limit: int | None = None) -> Gene
     A commit without one is skipped.
     """
     pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delta-sidecar-history")
+    versions = iter(range(version, -1, -1))
     waiting: deque[tuple[int, Future[dict[str, Any] | None]]] = deque()
-    following, most, left = version, 1, limit
+    most, left = 1, math.inf if limit is None else limit
     try:
-        while left is None or left > 0:
-            while following >= 0 and len(waiting) < (most if left is None else min(most, left)):
-                waiting.append((following, pool.submit(_commit_info, store, following)))
-                following -= 1
+        while left > 0:
+            room = int(min(most, left)) - len(waiting)
+            waiting += [(at, pool.submit(_commit_info, store, at)) for at in islice(versions, max(room, 0))]
             if not waiting:
                 return
             at, asked = waiting.popleft()
@@ -288,7 +258,7 @@ def stream_history(store: Store, version: int, limit: int | None = None) -> Gene
                 return
             if info is not None:
                 yield {**info, "version": at}
-                left = None if left is None else left - 1
+                left -= 1
             most = min(_AT_ONCE, most * 2)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -298,15 +268,14 @@ def _commit_info(store: Store, version: int) -> dict[str, Any] | None:
     path = commit_path(version)
     first = store.get(path, max_bytes=_BEGINNING)
     data = bytes(first.data)
-    is_whole = len(data) >= first.size
-    found = _info_in(data if is_whole else data[: data.rfind(b"\n") + 1], path, version)
-    if found is None and not is_whole:
+    if len(data) >= first.size:
+        return _info_in(data, path, version)
+    found = _info_in(data[: data.rfind(b"\n") + 1], path, version)
+    if found is None:
         # Some writers put it last.
         end = bytes(store.get_range(path, max(0, first.size - _BEGINNING), first.size))
         found = _info_in(end[end.find(b"\n") + 1 :], path, version)
-        if found is None:
-            found = _info_in(bytes(store.get(path).data), path, version)
-    return found
+    return _info_in(bytes(store.get(path).data), path, version) if found is None else found
 
 
 def _info_in(lines: bytes, path: str, version: int) -> dict[str, Any] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,6 +25,8 @@ from delta_sidecar.rows.convert import in_zone
 from delta_sidecar.rows.reader import check_collations
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from delta_sidecar.log.partition_values import PartitionTexts
     from delta_sidecar.log.schema import TableSchema
     from delta_sidecar.replay.snapshot import Snapshot
@@ -64,64 +65,47 @@ def file_predicate(condition: Any, schema: TableSchema) -> Predicate | None:  # 
     if condition is None or (isinstance(condition, Sequence) and not condition):
         return None
     is_tuples = isinstance(condition, Sequence) and not isinstance(condition, str | Predicate)
-    return parse(_as_in_log(condition, _Columns(schema)) if is_tuples else condition)
+    return parse([_as_in_log(entry, schema) for entry in condition] if is_tuples else condition)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFilter:
-    """Filters batches of files by their partition values."""
+def matching_partitions(
+    files: Iterable[pa.RecordBatch], predicate: Predicate | None, snapshot: Snapshot, zone: str
+) -> Iterator[pa.RecordBatch]:
+    """Filters batches of files with `partition_values` by the terms that partition values alone decide.
 
-    table: TableSchema
-    zone: str  # the time zone of timestamps that were written without one
-    exact: Predicate | None  # bound, on partition columns alone; None for none
+    `zone` is the time zone of timestamps that were written without one.
 
-    @classmethod
-    def of(cls, predicate: Predicate | None, snapshot: Snapshot, zone: str) -> PartitionFilter:
-        """Takes the terms of a predicate that partition values alone decide.
-
-        Raises:
-            PredicateError: It does not fit the table.
-            UnsupportedFeatureError: It compares a partition column that has a collation.
-        """
-        bound = None if predicate is None else bind(predicate, snapshot.schema)
-        terms = () if bound is None else bound.terms if isinstance(bound, And) else (bound,)
-        known = set(snapshot.partition_columns)
-        exact = [term for term in terms if (named := {path[0] for path in columns(term)}) and named <= known]
-        for term in exact:
-            check_collations(term, snapshot.schema)
-        return cls(snapshot.columns, zone, all_of(exact) if exact else None)
-
-    def __call__(self, files: pa.RecordBatch) -> pa.RecordBatch:
-        """Filters a batch with `partition_values`."""
-        if self.exact is None:
-            return files
-        values = typed_partition_values(files.column("partition_values"), self.table, self.zone)
-        named = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
-        return files.filter(matches(self.exact, named))
+    Raises:
+        PredicateError: The predicate does not fit the table.
+        UnsupportedFeatureError: It compares a partition column that has a collation.
+    """
+    bound = None if predicate is None else bind(predicate, snapshot.schema)
+    terms = () if bound is None else bound.terms if isinstance(bound, And) else (bound,)
+    known = set(snapshot.partition_columns)
+    exact = [term for term in terms if (named := {path[0] for path in columns(term)}) and named <= known]
+    for term in exact:
+        check_collations(term, snapshot.schema)
+    for batch in files:
+        if not exact:
+            yield batch
+            continue
+        values = typed_partition_values(batch.column("partition_values"), snapshot.columns, zone)
+        typed = pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
+        yield batch.filter(matches(all_of(exact), typed))
 
 
-class _Columns:
-    """The columns of a table by name, in any case."""
-
-    def __init__(self, schema: TableSchema) -> None:
-        self._partitions = frozenset(schema.partition_columns)
-        self._named: dict[str, list[pa.Field]] = {}
-        for field in schema.logical:
-            self._named.setdefault(field.name.casefold(), []).append(field)
-
-    def value(self, name: str, value: object) -> object:
-        """The value that a column is compared with, in the notation of the log for a partition column."""
-        fields = self._named.get(name.casefold(), [])
-        is_partition = any(field.name in self._partitions for field in fields)
-        if is_partition and any(pa.types.is_float32(field.type) for field in fields):
-            return _in_32_bits(value)
-        if isinstance(value, str):
-            return (value or None) if is_partition else value
-        if value is None or not any(pa.types.is_string(field.type) for field in fields):
-            return value
-        if isinstance(value, bool):
-            return str(value).lower()
-        return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
+def _value_in_log(value: object, fields: Sequence[pa.Field], table: TableSchema) -> object:
+    """The value that a column is compared with, in the notation of the log for a partition column."""
+    is_partition = any(field.name in table.partition_columns for field in fields)
+    if is_partition and any(pa.types.is_float32(field.type) for field in fields):
+        return _in_32_bits(value)
+    if isinstance(value, str):
+        return (value or None) if is_partition else value
+    if value is None or not any(pa.types.is_string(field.type) for field in fields):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
 
 
 def _in_32_bits(value: object) -> object:
@@ -135,32 +119,24 @@ def _in_32_bits(value: object) -> object:
         return float(np.float32(Decimal(value)))
 
 
-def _as_in_log(filters: Filters, columns: _Columns) -> list[Any]:
-    return [_clause(entry, columns) if _is_clause(entry) else _inner(entry, columns) for entry in filters]
-
-
-def _inner(entry: Any, columns: _Columns) -> Any:  # noqa: ANN401 - the parser refuses what is malformed
-    return _as_in_log(entry, columns) if isinstance(entry, list | tuple) else entry
-
-
-def _is_clause(entry: object) -> bool:
-    return isinstance(entry, list | tuple) and bool(entry) and isinstance(entry[0], str)
-
-
-def _clause(clause: Sequence[Any], columns: _Columns) -> tuple[Any, ...]:
-    name, *rest = clause
+def _as_in_log(entry: Any, table: TableSchema) -> Any:  # noqa: ANN401 - the parser refuses what is malformed
+    if not isinstance(entry, list | tuple):
+        return entry
+    if not entry or not isinstance(entry[0], str):
+        return [_as_in_log(inner, table) for inner in entry]
+    name, *rest = entry
     if len(rest) != 2:  # noqa: PLR2004 - an operator and a value; the parser refuses everything else
-        return tuple(clause)
+        return tuple(entry)
     operator, value = rest
+    fields = [field for field in table.logical if field.name.casefold() == name.casefold()]
     for each in value if isinstance(value, list | tuple) else (value,):
         if isinstance(each, Mapping):
-            msg = (
-                f"Could not encode partition value for type {type(each).__name__}: a column is compared with one value"
-            )
+            kind = type(each).__name__
+            msg = f"Could not encode partition value for type {kind}: a column is compared with one value"
             raise PredicateError(msg)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return (name, operator, [columns.value(name, item) for item in value])
-    return (name, operator, columns.value(name, value))
+        return (name, operator, [_value_in_log(item, fields, table) for item in value])
+    return (name, operator, _value_in_log(value, fields, table))
 
 
 # Filter tuples on rows, with nulls treated as deltalake and pyarrow do: in SQL a null is neither in a list nor not in
@@ -176,10 +152,9 @@ def row_predicate(filters: Filters) -> Predicate:
     Raises:
         PredicateError: They cannot be parsed.
     """
-    if all(map(_is_row_clause, filters)):
-        return all_of(map(_row_clause, filters))
-    if all(_is_list(inner) and inner and all(map(_is_row_clause, inner)) for inner in filters):
-        return any_of(all_of(map(_row_clause, inner)) for inner in filters)
+    groups = [filters] if all(map(_is_row_clause, filters)) else filters
+    if all(_is_list(group) and group and all(map(_is_row_clause, group)) for group in groups):
+        return any_of(all_of(map(_row_clause, group)) for group in groups)
     # The parser says what is malformed.
     return parse(filters)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -36,50 +36,11 @@ if TYPE_CHECKING:
     UnderWay = RowStream | LazyDeltaScanner | Cancellable
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """Options of a table: for finding its files, and for reading their rows."""
-
-    config: LazyScanConfig
-    rows: RowOptions
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any] | None, version: int | None = None) -> ReadOptions:
-        """Options by their call names; raises `OptionError` for one that is unknown or not valid."""
-        if options is not None and not isinstance(options, Mapping):
-            msg = f"options are given by their names, as a mapping, not as {described(options)}"
-            raise OptionError(msg)
-        named = dict(options or {})
-        scans = {option.name for option in SCAN_OPTIONS}
-        known = scans | {option.name for option in ROW_OPTIONS}
-        for name in named:
-            if name not in known:
-                msg = f"unknown option {name!r}; the options are {', '.join(sorted(known))}"
-                raise OptionError(msg)
-        config = LazyScanConfig(version=version, **{name: value for name, value in named.items() if name in scans})
-        return cls(config, RowOptions.of(named))
-
-
 class TableHandle:
     """A table that is opened once and scanned at one version: that of `pin`, else the newest at its first use."""
 
     def __init__(
-        self, store: Store, access: TableAccess, options: ReadOptions, listeners: Iterable[Listener] = ()
-    ) -> None:
-        self.store = store
-        self._access = replace(access, allow_external_paths=options.rows.allow_external_paths)
-        self._options = options
-        self._listeners = tuple(listeners)
-        self._segment: LogSegment | None = None
-        self._snapshot: Snapshot | None = None
-        self._streams: WeakSet[UnderWay] = WeakSet()
-        self._lock = threading.RLock()
-        # Never held for long, while the other one is held as long as the table is being opened.
-        self._streams_lock = threading.Lock()
-
-    @classmethod
-    def of(
-        cls,
+        self,
         table_uri: str | os.PathLike[str],
         version: int | None = None,
         storage_options: Mapping[str, str] | None = None,
@@ -88,33 +49,37 @@ class TableHandle:
         credential: TokenCredential | None = None,
         listeners: Iterable[Listener] = (),
         store: Store | None = None,
-    ) -> Self:
-        """A table by its address; nothing is requested yet, and no version is pinned."""
-        read = ReadOptions.of(options, version)
-        own = store if store is not None else open_store(settled(table_uri), storage_options, credential=credential)
-        return cls(own, TableAccess(own, storage_options, credential), read, listeners)
+    ) -> None:
+        """Takes a table by its address; nothing is requested yet, and no version is pinned.
 
-    @property
-    def access(self) -> TableAccess:
-        """Access to the data files."""
-        return self._access
-
-    @property
-    def row_options(self) -> RowOptions:
-        """Options for reading rows."""
-        return self._options.rows
+        Raises:
+            OptionError: The address or an option is not valid.
+        """
+        self._config, self.row_options = _read_options(options, version)
+        self.store = (
+            store if store is not None else open_store(settled(table_uri), storage_options, credential=credential)
+        )
+        self.access = TableAccess(
+            self.store, storage_options, credential, allow_external_paths=self.row_options.allow_external_paths
+        )
+        self._listeners = tuple(listeners)
+        self._segment: LogSegment | None = None
+        self._snapshot: Snapshot | None = None
+        self._streams: WeakSet[UnderWay] = WeakSet()
+        self._lock = threading.RLock()
+        # Never held for long, while the other one is held as long as the table is being opened.
+        self._streams_lock = threading.Lock()
 
     def version(self) -> int:
         """The version that is read; if none is known yet, the newest is pinned."""
-        version = self._options.config.version
-        return self.pin() if version is None else version
+        return self.pin() if self._config.version is None else self._config.version
 
     def snapshot(self) -> Snapshot:
         """The table at its version, which is opened at its first use."""
         with self._lock:
             if self._snapshot is not None:
                 return self._snapshot
-            snapshot = ScanRun(self.store, self._options.config, self._listeners, segment=self._segment).open()
+            snapshot = ScanRun(self.store, self._config, self._listeners, segment=self._segment).open()
             self._open(snapshot)
             return snapshot
 
@@ -127,7 +92,7 @@ class TableHandle:
             TableNotFoundError: There is no table.
             VersionNotFoundError: There is no such version.
         """
-        config = replace(self._options.config, version=version, timestamp=timestamp)
+        config = replace(self._config, version=version, timestamp=timestamp)
         with self._lock:
             segment = ScanRun(self.store, config, self._listeners).pin()
             self.move(segment.version)
@@ -138,8 +103,7 @@ class TableHandle:
         """Moves to a version that is known to exist; nothing is requested yet."""
         with self._lock:
             self._segment = self._snapshot = None
-            config = replace(self._options.config, version=version, timestamp=None)
-            self._options = replace(self._options, config=config)
+            self._config = replace(self._config, version=version, timestamp=None)
 
     def frozen(self) -> Self:
         """A copy that stays at the current version and, unless options say otherwise, scans newest commits first.
@@ -148,10 +112,9 @@ class TableHandle:
         """
         with self._lock:
             self.snapshot()
-            made, config = copy.copy(self), self._options.config
-            if not config.strategy and not config.order:
-                own = replace(self._options, config=replace(config, strategy="reverse"))
-                made._options = own  # noqa: SLF001 - of the same class
+            made = copy.copy(self)
+            if not self._config.strategy and not self._config.order:
+                made._config = replace(self._config, strategy="reverse")  # noqa: SLF001 - of the same class
             return made
 
     def scanner(
@@ -163,9 +126,7 @@ class TableHandle:
     ) -> LazyDeltaScanner:
         """A scanner of the files of a snapshot, by default the pinned one."""
         snapshot = snapshot or self.snapshot()
-        config = replace(
-            self._options.config, version=snapshot.version, predicate=predicate, limit=limit, timestamp=None
-        )
+        config = replace(self._config, version=snapshot.version, predicate=predicate, limit=limit, timestamp=None)
         scanner = LazyDeltaScanner("", config, store=self.store, listeners=self._listeners, snapshot=snapshot)
         self.remember(scanner)
         return scanner
@@ -175,10 +136,10 @@ class TableHandle:
         with self._lock:
             snapshot = self._snapshot if query.expression is None else self.snapshot()
             scan = RowScan(
-                self._access,
+                self.access,
                 query,
-                self._options.config,
-                self._options.rows,
+                self._config,
+                self.row_options,
                 listeners=self._listeners,
                 snapshot=snapshot,
                 segment=self._segment,
@@ -212,3 +173,19 @@ class TableHandle:
     def _open(self, snapshot: Snapshot) -> None:
         self.move(snapshot.version)
         self._snapshot = snapshot
+
+
+def _read_options(options: Mapping[str, Any] | None, version: int | None) -> tuple[LazyScanConfig, RowOptions]:
+    """Options by their call names: for finding files, and for reading their rows."""
+    if options is not None and not isinstance(options, Mapping):
+        msg = f"options are given by their names, as a mapping, not as {described(options)}"
+        raise OptionError(msg)
+    named = dict(options or {})
+    scans = {option.name for option in SCAN_OPTIONS}
+    known = scans | {option.name for option in ROW_OPTIONS}
+    for name in named:
+        if name not in known:
+            msg = f"unknown option {name!r}; the options are {', '.join(sorted(known))}"
+            raise OptionError(msg)
+    config = LazyScanConfig(version=version, **{name: value for name, value in named.items() if name in scans})
+    return config, RowOptions.of(named)

@@ -6,15 +6,15 @@ address and version. What that commits, the table then shows. Taking a name does
 
 from __future__ import annotations
 
+import inspect
 import threading
-from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.errors import to_install
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from delta_sidecar.table.pinned import TableHandle
 
@@ -33,28 +33,11 @@ class Forwarded:
         self._name = name
 
     def __get__(self, table: object | None, owner: type) -> Any:  # noqa: ANN401 - deltalake's own
-        return self._function() if table is None else MethodType(self._function(), table)
-
-    def _function(self) -> Callable[..., Any]:
         try:
-            found = getattr(deltalake_module().DeltaTable, self._name)
+            found = inspect.getattr_static(deltalake_module().DeltaTable, self._name)
         except ImportError:
             return _missing
-        return getattr(found, "__func__", found)  # type: ignore[no-any-return]
-
-
-class ForwardedClassMethod(Forwarded):
-    """A class method of `deltalake.DeltaTable`, as a class method of ours."""
-
-    def __get__(self, table: object | None, owner: type) -> Any:  # noqa: ANN401 - deltalake's own
-        return MethodType(self._function(), owner)
-
-
-class RawTable:
-    """The attribute `_table`, which deltalake's methods and its `QueryBuilder` work on."""
-
-    def __get__(self, table: Writing | None, owner: type) -> Any:  # noqa: ANN401 - deltalake's own
-        return self if table is None else table.as_deltalake()._table  # noqa: SLF001
+        return found.__get__(table, owner)
 
 
 def deltalake_module() -> Any:  # noqa: ANN401 - a module that may not be there
@@ -109,7 +92,7 @@ class Writing:
 
     cleanup_metadata = Forwarded("Deletes log files that are no longer needed.")
     compact_logs = Forwarded("Writes a compacted commit.")
-    create = ForwardedClassMethod("Makes a new table.")
+    create = Forwarded("Makes a new table.")
     create_checkpoint = Forwarded("Writes a checkpoint.")
     create_write_transaction = Forwarded("Commits actions.")
     delete = Forwarded("Deletes rows.")
@@ -145,7 +128,10 @@ class Writing:
         """
         return self.as_deltalake().__datafusion_table_provider__(session)
 
-    _table = RawTable()
+    @property
+    def _table(self) -> Any:  # noqa: ANN401 - deltalake's own
+        # deltalake's methods and its `QueryBuilder` work on it.
+        return self.as_deltalake()._table  # noqa: SLF001
 
     def as_deltalake(self) -> Any:  # noqa: ANN401 - a class that may not be there
         """The same table, at the same version, as a `deltalake.DeltaTable`. What that commits, this one shows too.

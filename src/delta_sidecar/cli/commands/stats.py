@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.scan.scanner import LazyDeltaScanner
     from delta_sidecar.table.pinned import TableHandle
-    from delta_sidecar.table.summaries import ColumnSummary, TableSummary
+    from delta_sidecar.table.statistics import ColumnSummary, TableSummary
 
 
 @command(
@@ -63,7 +63,7 @@ def stats(*, columns: tuple[str, ...], predicate: str | None, output: str, **ope
     exact, that is said.
     """
     from delta_sidecar.cli.progress import files_status, scan_progress
-    from delta_sidecar.table.summaries import fold_stats
+    from delta_sidecar.table.statistics import fold_stats
 
     with closing(options.open_table(**opening)) as handle:
         watched: Any = _WatchedTable(handle)

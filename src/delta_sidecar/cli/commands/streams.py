@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from delta_sidecar.connect.duckdb_query import QueryRows
+    from delta_sidecar.connect.duckdb import QueryRows
     from delta_sidecar.rows.scan import RowStream
     from delta_sidecar.table.pinned import TableHandle
 
@@ -239,7 +239,7 @@ def sql(
 
 def _duckdb() -> Callable[[str, Mapping[str, TableHandle]], AbstractContextManager[QueryRows]]:
     try:
-        from delta_sidecar.connect.duckdb_query import running
+        from delta_sidecar.connect.duckdb import running
     except ImportError as error:
         report(str(error))
         raise click.exceptions.Exit(FAILED) from None
