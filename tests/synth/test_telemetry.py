@@ -18,7 +18,7 @@ from delta_sidecar.synth import TelemetryLog
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from delta_sidecar.synth.telemetry import CheckpointKind
+    from delta_sidecar.synth.log_spec import CheckpointKind
 
 KINDS = [("v1", 1), ("v1-multipart", 3), ("v2-json", 2), ("v2-parquet", 2), (None, 1)]
 SMALL: dict[str, Any] = {"files": 2_000, "files_per_hour": 300, "tail_commits": 4, "adds_per_commit": 25}

@@ -12,7 +12,6 @@ bounded memory, two runs write the same bytes, and the right answer to a query n
 
 from __future__ import annotations
 
-from delta_sidecar.synth.log_writer import SynthSummary
-from delta_sidecar.synth.telemetry import TelemetryLog
+from delta_sidecar.synth.log_writer import SynthSummary, TelemetryLog
 
 __all__ = ["SynthSummary", "TelemetryLog"]

@@ -6,12 +6,14 @@ import json
 import tempfile
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delta_sidecar.errors import OptionError
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
 from delta_sidecar.synth.file_series import HOUR_MS, stats_struct
 from delta_sidecar.synth.fixed_text import as_strings
@@ -26,15 +28,15 @@ from delta_sidecar.synth.schemas import (
     table_columns,
     v2_sidecar_schema,
 )
+from delta_sidecar.synth.log_spec import LogSpec
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from delta_sidecar.synth.file_series import FileBlock
-    from delta_sidecar.synth.telemetry import TelemetryLog
 
 _BLOCK_ROWS = 65_536
 _MAX_BLOCK_ROWS = 262_144
@@ -70,10 +72,31 @@ class SynthSummary:
     table_bytes: int  # the size that the live data files would have
 
 
+class TelemetryLog(LogSpec):
+    """The log of a telemetry table, to be written."""
+
+    def write(self, path: str | os.PathLike[str], progress: Callable[[int, int], None] | None = None) -> SynthSummary:
+        """Writes the log below a local directory.
+
+        Args:
+            path: The table's directory, made if it is not there.
+            progress: Called now and then with the files written and the files in all.
+
+        Raises:
+            OptionError: The directory has a Delta log.
+        """
+        folder = Path(path) / LOG_FOLDER
+        if folder.exists():
+            msg = f"{path} has a Delta log already: choose another directory, or remove that one first"
+            raise OptionError(msg)
+        folder.mkdir(parents=True)
+        return LogWriter(self, Path(path), progress).write()
+
+
 class LogWriter:
     """Writes a log below a table's directory, whose `_delta_log` is there and empty."""
 
-    def __init__(self, log: TelemetryLog, table: Path, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(self, log: LogSpec, table: Path, progress: Callable[[int, int], None] | None) -> None:
         self._log = log
         self._series = log.series
         self._table = table
@@ -238,7 +261,7 @@ class _CheckpointWriter:
     """
 
     table: Path
-    log: TelemetryLog
+    log: LogSpec
     version: int
     top: list[dict[str, Any]]
     modified: int

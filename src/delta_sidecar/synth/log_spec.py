@@ -5,25 +5,19 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.log.names import LOG_FOLDER
 from delta_sidecar.synth.file_series import FileSeries, hour_name
-from delta_sidecar.synth.log_writer import LogWriter
 from delta_sidecar.synth.randomness import shuffled
 from delta_sidecar.synth.schemas import table_columns
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-    from delta_sidecar.synth.log_writer import SynthSummary
 
 
 CheckpointKind = Literal["v1", "v1-multipart", "v2-json", "v2-parquet"]
@@ -34,8 +28,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class TelemetryLog:
-    """The log of a telemetry table partitioned by `_event_hour`, to be written, and the live files that it has.
+class LogSpec:
+    """The log of a telemetry table partitioned by `_event_hour`, and the live files that it has.
 
     Without a checkpoint, version 0 adds all `files` at once.
 
@@ -103,23 +97,6 @@ class TelemetryLog:
         for at in range(numbers.start, numbers.stop, _BLOCK_ROWS):
             block = np.arange(at, min(numbers.stop, at + _BLOCK_ROWS), dtype=np.int64)
             yield from self.series.block(np.setdiff1d(block, self.deleted)).paths.to_pylist()
-
-    def write(self, path: str | os.PathLike[str], progress: Callable[[int, int], None] | None = None) -> SynthSummary:
-        """Writes the log below a local directory.
-
-        Args:
-            path: The table's directory, made if it is not there.
-            progress: Called now and then with the files written and the files in all.
-
-        Raises:
-            OptionError: The directory has a Delta log.
-        """
-        folder = Path(path) / LOG_FOLDER
-        if folder.exists():
-            msg = f"{path} has a Delta log already: choose another directory, or remove that one first"
-            raise OptionError(msg)
-        folder.mkdir(parents=True)
-        return LogWriter(self, Path(path), progress).write()
 
     @property
     def checkpoint_version(self) -> int | None:
