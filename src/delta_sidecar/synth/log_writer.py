@@ -17,6 +17,7 @@ from delta_sidecar.errors import OptionError
 from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
 from delta_sidecar.synth.file_series import HOUR_MS, stats_struct
 from delta_sidecar.synth.fixed_text import as_strings
+from delta_sidecar.synth.log_spec import LogSpec
 from delta_sidecar.synth.randomness import random_uuid, shuffled
 from delta_sidecar.synth.schemas import (
     BUCKET_COLUMN,
@@ -28,7 +29,6 @@ from delta_sidecar.synth.schemas import (
     table_columns,
     v2_sidecar_schema,
 )
-from delta_sidecar.synth.log_spec import LogSpec
 
 if TYPE_CHECKING:
     import os
