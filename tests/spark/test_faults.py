@@ -23,7 +23,7 @@ from delta_sidecar.build.publish import Levels
 from delta_sidecar.errors import ObjectNotFoundError
 from delta_sidecar.log.names import LAST_CHECKPOINT, SIDECAR_FOLDER
 from delta_sidecar.sidecar.manifest import decode_manifest
-from delta_sidecar.spark.session.access import grant, hadoop_configuration
+from delta_sidecar.spark.access import grant, hadoop_configuration
 from delta_sidecar.spark.trigger import CheckpointTrigger, due_state
 from delta_sidecar.store import Store, open_store
 

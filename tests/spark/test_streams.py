@@ -13,8 +13,8 @@ from tests.spark.readings import EVENING, assert_one_bucket_each, commits_of, re
 
 from delta_sidecar import OptionError
 from delta_sidecar.events import BatchWritten, CheckpointTriggered, Event
+from delta_sidecar.spark.access import hadoop_configuration
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline
-from delta_sidecar.spark.session.access import hadoop_configuration
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

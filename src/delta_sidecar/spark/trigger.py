@@ -36,9 +36,9 @@ from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_path, la
 from delta_sidecar.log.segment import ListedFile, LogListing
 from delta_sidecar.replay.bases.choice import bases_of, distrust
 from delta_sidecar.spark import delta_log
+from delta_sidecar.spark.access import hadoop_url
 from delta_sidecar.spark.build.driver import build_sidecar
 from delta_sidecar.spark.commits import Mark, mark_in
-from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, error_line
 from delta_sidecar.store import open_store
 from delta_sidecar.store.client import options_of

@@ -29,9 +29,9 @@ from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
 from delta_sidecar.sidecar.manifest import NO_FILES
 from delta_sidecar.spark import delta_log
+from delta_sidecar.spark.access import grant, hadoop_url, without_py4j_log
 from delta_sidecar.spark.build.parts import RECORD, PartWriter, joined_records, with_keys
-from delta_sidecar.spark.session.access import grant, hadoop_url, without_py4j_log
-from delta_sidecar.spark.session.session import check_session
+from delta_sidecar.spark.session import check_session
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, build_failures
 from delta_sidecar.store import open_store
 

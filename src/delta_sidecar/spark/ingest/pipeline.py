@@ -14,11 +14,11 @@ from pyspark.errors import PySparkException
 
 from delta_sidecar.errors import IngestError, OptionError
 from delta_sidecar.events import BatchWritten, Events
+from delta_sidecar.spark.access import grant, grant_path, hadoop_url, spark_path
 from delta_sidecar.spark.ingest.batch import BatchWriter, Written
 from delta_sidecar.spark.ingest.buckets import TimeBucket
 from delta_sidecar.spark.ingest.tables import BadTimestamps, IngestSettings
-from delta_sidecar.spark.session.access import grant, grant_path, hadoop_url, spark_path
-from delta_sidecar.spark.session.session import check_session
+from delta_sidecar.spark.session import check_session
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, line_of
 from delta_sidecar.spark.trigger import CheckpointTrigger
 from delta_sidecar.store import open_store
