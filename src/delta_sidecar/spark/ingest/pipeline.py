@@ -256,6 +256,7 @@ class IngestPipeline:
                 self._triggers[app_id] = CheckpointTrigger(
                     self._spark,
                     self._table,
+                    self._store,
                     self._settings.checkpoint_interval,
                     app_id=app_id,
                     storage_options=self._options,
