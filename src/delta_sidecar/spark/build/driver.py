@@ -15,7 +15,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder
 from delta_sidecar.build.existing import BuiltSidecar
@@ -30,7 +33,7 @@ from delta_sidecar.options import whole_number
 from delta_sidecar.sidecar.manifest import NO_FILES
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import grant, hadoop_url, without_py4j_log
-from delta_sidecar.spark.build.parts import RECORD, PartWriter, joined_records, with_keys
+from delta_sidecar.spark.build.parts import RECORD, PartRecord, PartWriter, joined_records, with_keys
 from delta_sidecar.spark.session import check_session
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, build_failures
 from delta_sidecar.store import open_store
@@ -141,12 +144,19 @@ class _SparkBuilder(SidecarBuilder):
         self._rows_per_part = rows_per_part
 
     def _piece_check(self) -> PieceCheck:
-        def check(pieces: Iterator[PieceRange], total: int) -> None:
-            self._checked(0, total)
-            with build_failures(self._store.url):
-                check_on_executors(self._spark, self._travelling_store, pieces)
+        return self._check_on_executors
 
-        return check
+    def _check_on_executors(self, pieces: Iterator[PieceRange], total: int) -> None:
+        self._checked(0, total)
+        # There are as many pieces as row groups, twice.
+        ranges = list(pieces)
+        tasks = max(1, -(-len(ranges) // _PIECES_AT_ONCE))
+        # The store travels in what is sent here, with its credentials.
+        with build_failures(self._store.url), without_py4j_log():
+            sent = self._spark.sparkContext.parallelize(ranges, tasks)
+            damaged = sent.mapPartitions(partial(_damage, self._travelling_store)).take(1)
+        if damaged:
+            raise SidecarError(damaged[0])
 
     def _make(self, plan: BuildPlan) -> BuiltSidecar:
         version, properties = plan.snapshot.version, plan.snapshot.metadata.configuration
@@ -189,7 +199,9 @@ class _SparkBuilder(SidecarBuilder):
         self._check_unchanged(plan)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             published = publish_parts(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
-        return BuiltSidecar(*published, parts.index_bytes, parts.stats_bytes, parts.kept_texts)
+        index_bytes = sum(group.byte_length for group in parts.groups)
+        stats_bytes = sum(group.stats_length for group in parts.groups)
+        return BuiltSidecar(*published, index_bytes, stats_bytes, parts.kept_texts)
 
     def _make_empty(self, plan: BuildPlan) -> BuiltSidecar:
         """Makes the sidecar of a table without files: one file, as the local build makes it."""
@@ -210,7 +222,7 @@ def _stats_format(plan: BuildPlan) -> str:
     return sampled(plan.snapshot, plan.layout, plan.executor).stats_format
 
 
-def _written(files: DataFrame, writer: PartWriter, parts: int) -> list[dict[str, Any]]:
+def _written(files: DataFrame, writer: PartWriter, parts: int) -> list[PartRecord]:
     """Has the executors write the parts, and collects their records."""
     keyed, keys = with_keys(files, writer.maker.layout.order)
     ranged = keyed.repartitionByRange(parts, *keys).sortWithinPartitions(*keys).select(*delta_log.ACTIONS.names)
@@ -218,28 +230,11 @@ def _written(files: DataFrame, writer: PartWriter, parts: int) -> list[dict[str,
     with warnings.catch_warnings(), without_py4j_log():
         # Spark looks whether pandas is there, and finds it too new.
         warnings.simplefilter("ignore", FutureWarning)
-        written = ranged.mapInArrow(writer.__call__, RECORD)
-    return [row.asDict() for row in written.collect()]
+        written = ranged.mapInArrow(writer.__call__, from_arrow_schema(RECORD))
+    return [msgspec.msgpack.decode(row["record"], type=PartRecord) for row in written.collect()]
 
 
 _PIECES_AT_ONCE = 64
-
-
-def check_on_executors(spark: SparkSession, store: Store, pieces: Iterator[PieceRange]) -> None:
-    """Reads all bytes of pieces on executors; there are as many pieces as row groups, twice.
-
-    Raises:
-        SidecarError: One is not what the manifest says, or gone.
-    """
-    listed = list(pieces)
-    if not listed:
-        return
-    tasks = -(-len(listed) // _PIECES_AT_ONCE)
-    # The store travels in what is sent here, with its credentials.
-    with without_py4j_log():
-        damaged = spark.sparkContext.parallelize(listed, tasks).mapPartitions(partial(_damage, store)).take(1)
-    if damaged:
-        raise SidecarError(damaged[0])
 
 
 def _damage(store: Store, pieces: Iterable[PieceRange]) -> Iterator[str]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
+from pyspark.sql.pandas.types import from_arrow_type
 
 from delta_sidecar._arrow import booleans, numbers_of
 from delta_sidecar.build.live_rows import MOST_ROWS, gathered
@@ -36,31 +39,29 @@ from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.spark.delta_log import ACTIONS, vector_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
     from delta_sidecar.build.live_rows import RowMaker
-    from delta_sidecar.sidecar.groups import Key, RowGroup
+    from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest, SortColumn
     from delta_sidecar.sidecar.order import SidecarOrder, SortValue
     from delta_sidecar.store import Store
 
 
-_TOTALS = ("bytes", "largest", "rows", "most_rows")
-_NUMBERS = ("size", "num_rows", "kept_texts", "index_bytes", "stats_bytes", *_TOTALS)
+class PartRecord(msgspec.Struct, frozen=True):
+    """A part as the driver learns of it."""
 
-RECORD = f"part int, name string, {', '.join(f'{name} bigint' for name in _NUMBERS)}, groups binary"
-"""The schema of a task's record, as Spark writes one."""
+    part: int
+    file: SidecarFile
+    kept_texts: int
+    totals: Totals
+    groups: bytes  # as a segment of a manifest has them
 
-_RECORD_SCHEMA = pa.schema(
-    [
-        ("part", pa.int32()),
-        ("name", pa.string()),
-        *((name, pa.int64()) for name in _NUMBERS),
-        ("groups", pa.binary()),
-    ]
-)
+
+RECORD = pa.schema([("record", pa.binary())])
+"""The rows that tasks return: each has a `PartRecord` in MessagePack."""
 
 _MOST_ATTEMPTS = 1_000_000_000
 
@@ -80,9 +81,9 @@ class PartWriter:
         context: Any = TaskContext.get()
         record = self.write(batches, context.partitionId(), context.taskAttemptId())
         if record is not None:
-            yield pa.RecordBatch.from_pylist([record], _RECORD_SCHEMA)
+            yield pa.RecordBatch.from_pylist([{"record": msgspec.msgpack.encode(record)}], RECORD)
 
-    def write(self, batches: Iterable[pa.RecordBatch], part: int, attempt: int) -> dict[str, Any] | None:
+    def write(self, batches: Iterable[pa.RecordBatch], part: int, attempt: int) -> PartRecord | None:
         """Writes a part of files in order, and returns its record; None where there are no files.
 
         No other attempt, at this or another part, has the number of this one.
@@ -97,31 +98,19 @@ class PartWriter:
             size = write_footer(pieces, self.maker.layout, mark)
             name = part_name(self.version, self.build, part, attempt % _MOST_ATTEMPTS)
             self.store.put_file(SIDECAR_FOLDER + name, str(pieces.path))
-        return {
-            "part": part,
-            "name": name,
-            "size": size,
-            "num_rows": pieces.num_rows,
-            "kept_texts": pieces.kept_texts,
-            "index_bytes": pieces.index_bytes,
-            "stats_bytes": pieces.stats_bytes,
-            **{name: getattr(pieces.totals, name) for name in _TOTALS},
-            "groups": encode_segment(pieces.groups),
-        }
+        file, groups = SidecarFile(name, size), encode_segment(pieces.groups)
+        return PartRecord(part, file, pieces.kept_texts, pieces.totals, groups)
 
     def _pieces(self, batches: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
         """The pieces of all files, those of incomplete ones in front."""
-        spill = _IncompleteRows(folder / "incomplete")
-        complete = self._written(spill.complete(self._rows(batches)), folder / "complete.pieces")
-        if not spill.rows:
+        aside = folder / "incomplete"
+        rows = map(self.maker.rows, gathered(map(actions_of, batches), min(MOST_ROWS, self.maker.most_rows)))
+        complete = self._written(_complete(rows, aside), folder / "complete.pieces")
+        if not aside.exists():
             return complete
-        incomplete = self._written(spill.read(), folder / "incomplete.pieces")
+        with pa.OSFile(str(aside)) as file:
+            incomplete = self._written(pa.ipc.open_stream(file), folder / "incomplete.pieces")
         return joined_pieces(incomplete, complete, folder) if complete.groups else incomplete
-
-    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        actions = (actions_of(batch) for batch in batches)
-        for gathered_actions in gathered(actions, min(MOST_ROWS, self.maker.most_rows)):
-            yield self.maker.rows(gathered_actions)
 
     def _written(self, rows: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
         folder.mkdir()
@@ -134,41 +123,25 @@ def actions_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=ACTIONS)
 
 
-class _IncompleteRows:
-    """Writes incomplete rows to a file while the complete ones go on."""
-
-    def __init__(self, path: Path) -> None:
-        self.rows = 0
-        self._path = path
-
-    def complete(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _complete(rows: Iterable[pa.RecordBatch], aside: Path) -> Iterator[pa.RecordBatch]:
+    """Passes complete rows on; the others go to a file, which is made with the first of them."""
+    with ExitStack() as opened:
         writer = None
-        try:
-            for batch in batches:
-                complete = numbers_of(batch.column("#complete")).astype(np.bool_)
-                if complete.all():
-                    yield batch
-                    continue
-                others = batch.filter(booleans(~complete))
-                writer = writer or pa.ipc.new_file(str(self._path), batch.schema, options=_SPILLED)
-                writer.write_batch(others)
-                self.rows += others.num_rows
-                if complete.any():
-                    yield batch.filter(booleans(complete))
-        except OSError as error:
-            raise unwritable(self._path.parent, error) from error
-        finally:
-            if writer is not None:
-                writer.close()
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(str(self._path)) as file:
-            reader = pa.ipc.open_file(file)
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number)
+        for batch in rows:
+            complete = numbers_of(batch.column("#complete")).astype(np.bool_)
+            if complete.all():
+                yield batch
+                continue
+            try:
+                writer = writer or opened.enter_context(pa.ipc.new_stream(str(aside), batch.schema, options=_ASIDE))
+                writer.write_batch(batch.filter(booleans(~complete)))
+            except OSError as error:
+                raise unwritable(aside.parent, error) from error
+            if complete.any():
+                yield batch.filter(booleans(complete))
 
 
-_SPILLED = pa.ipc.IpcWriteOptions(compression="zstd")
+_ASIDE = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -193,39 +166,39 @@ class Parts:
     groups: list[RowGroup]
     num_rows: int
     kept_texts: int
-    index_bytes: int
-    stats_bytes: int
     totals: Totals
 
 
-def joined_records(records: Iterable[Mapping[str, Any]], facts: Manifest) -> Parts:
+def joined_records(records: Iterable[PartRecord], facts: Manifest) -> Parts:
     """Joins the records of all tasks, in any order.
 
     Raises:
         BuildError: The row groups do not follow one another in the order of the sidecar.
     """
-    ordered = sorted(records, key=lambda record: record["part"])
-    files = tuple(SidecarFile(record["name"], record["size"]) for record in ordered)
-    found: list[RowGroup] = []
-    for number, record in enumerate(ordered):
-        groups = decode_groups(bytes(record["groups"]), first_index=0, sizes=[record["size"]], form=facts.key_form())
-        found.extend(replace(group, file=number) for group in groups)
+    ordered = sorted(records, key=lambda record: record.part)
+    groups = [
+        replace(group, file=number)
+        for number, record in enumerate(ordered)
+        for group in decode_groups(record.groups, first_index=0, sizes=[record.file.size], form=facts.key_form())
+    ]
     # Every part has its incomplete files in front; here all of those come before all others.
-    found.sort(key=lambda group: bool(group.first_key[0]))
-    _check_order(found, facts.sort)
+    groups.sort(key=lambda group: bool(group.first_key[0]))
+    _check_order(groups, facts.sort)
     return Parts(
-        files,
-        [replace(group, index=index) for index, group in enumerate(found)],
-        sum(group.num_rows for group in found),
-        sum(record["kept_texts"] for record in ordered),
-        sum(record["index_bytes"] for record in ordered),
-        sum(record["stats_bytes"] for record in ordered),
-        sum((Totals(*(record[name] for name in _TOTALS)) for record in ordered), NO_FILES),
+        tuple(record.file for record in ordered),
+        [replace(group, index=index) for index, group in enumerate(groups)],
+        sum(group.num_rows for group in groups),
+        sum(record.kept_texts for record in ordered),
+        sum((record.totals for record in ordered), NO_FILES),
     )
 
 
 def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None:
-    keys = [_comparable(key, sort) for group in groups for key in (group.first_key, group.last_key)]
+    keys = [
+        [_comparable(value) for value in key_scalars(key, sort)]
+        for group in groups
+        for key in (group.first_key, group.last_key)
+    ]
     # A row group of one row has its key twice.
     for place, (before, after) in enumerate(pairwise(keys)):
         if before > after or (place % 2 and before == after):
@@ -233,17 +206,10 @@ def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None
             raise BuildError(msg)
 
 
-def _comparable(key: Key, sort: Sequence[SortColumn]) -> tuple[tuple[Any, ...], ...]:
-    """A key that Python orders as a sidecar does: null first, texts by their bytes."""
-    return tuple((1, _value(each)) if each.is_valid else (0,) for each in key_scalars(key, sort))
-
-
-def _value(value: pa.Scalar) -> Any:  # noqa: ANN401 - a value of any type that has an order
-    kind = value.type
-    if pa.types.is_string(kind):
-        return value.as_py().encode()
+def _comparable(value: pa.Scalar) -> tuple[bool, Any]:
+    """A value that Python orders as a sidecar does: null first, texts by their bytes."""
     # Moments and days that Python cannot hold are numbers here.
-    return value.value if pa.types.is_temporal(kind) else value.as_py()
+    return value.is_valid, value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 # The order of a metadata sidecar in Spark: columns that Spark sorts as the local build does.
@@ -259,46 +225,38 @@ def _value(value: pa.Scalar) -> Any:  # noqa: ANN401 - a value of any type that 
 
 def with_keys(files: DataFrame, order: SidecarOrder) -> tuple[DataFrame, list[str]]:
     """Adds the columns that files are sorted by, and names all columns to sort by."""
-    keys = {}
-    for number, value in enumerate(order.sort):
-        # A type without an order counts as null in every row.
-        if not pa.types.is_binary(value.type):
-            keys[f"#{number}"] = _sort_key(value)
-    keys["#vector"] = vector_id(F.col("deletionVector"))
-    names = [name for name in keys if name != "#vector"]
-    return files.withColumns(keys), [*names, "path", "#vector"]
+    # A type without an order counts as null in every row.
+    sort = {f"#{at}": _sort_key(value) for at, value in enumerate(order.sort) if not pa.types.is_binary(value.type)}
+    keyed = files.withColumns({**sort, "#vector": vector_id(F.col("deletionVector"))})
+    return keyed, [*sort, "path", "#vector"]
 
 
 def _sort_key(value: SortValue) -> Any:  # noqa: ANN401 - a column, but functions of Spark's are untyped
-    if value.kind == "lower_bound":
-        return _function(partial(_lower_bounds, value), value.type)(F.col("stats"))
-    text = F.col("partitionValues")[value.path[0]]
-    if pa.types.is_string(value.type):
+    is_bound = value.kind == "lower_bound"
+    text = F.col("stats") if is_bound else F.col("partitionValues")[value.path[0]]
+    if pa.types.is_string(value.type) and not is_bound:
         return F.nullif(text, F.lit(""))
-    return _function(partial(_partition_values, value), value.type)(text)
+    read = partial(_lower_bounds if is_bound else _partition_values, value)
 
-
-def _partition_values(value: SortValue, texts: pa.Array) -> pa.Array:
-    return typed(texts.cast(pa.string()), value.type)
-
-
-def _lower_bounds(value: SortValue, texts: pa.Array) -> pa.Array:
-    texts, path = texts.cast(pa.string()), value.path
-    lower = None
-    if texts.null_count < len(texts):
-        lower = parse_statistics(texts, {path: value.type}).columns[path].lower
-    return pa.nulls(len(texts), value.type) if lower is None else without_nan(lower)
-
-
-def _function(call: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> Any:  # noqa: ANN401 - a function of Spark's
     def values(texts: pa.Array) -> pa.Array:
-        return _sortable(call(texts))
+        return _sortable(read(texts.cast(pa.string())))
 
     with warnings.catch_warnings():
         # Spark looks whether pandas is there, and finds it too new.
         warnings.simplefilter("ignore", FutureWarning)
         arrow_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
-        return arrow_udf(values, _spark_type(kind))
+        return arrow_udf(values, from_arrow_type(values(pa.nulls(0, pa.string())).type))(text)
+
+
+def _partition_values(value: SortValue, texts: pa.Array) -> pa.Array:
+    return typed(texts, value.type)
+
+
+def _lower_bounds(value: SortValue, texts: pa.Array) -> pa.Array:
+    lower = None
+    if texts.null_count < len(texts):
+        lower = parse_statistics(texts, {value.path: value.type}).columns[value.path].lower
+    return pa.nulls(len(texts), value.type) if lower is None else without_nan(lower)
 
 
 def _sortable(values: pa.Array) -> pa.Array:
@@ -311,11 +269,3 @@ def _sortable(values: pa.Array) -> pa.Array:
     if pa.types.is_integer(kind):
         return values.cast(pa.int64())
     return values.cast(pa.float64()) if pa.types.is_floating(kind) else values
-
-
-def _spark_type(kind: pa.DataType) -> str:
-    if pa.types.is_string(kind) or pa.types.is_boolean(kind):
-        return "string" if pa.types.is_string(kind) else "boolean"
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    return "double" if pa.types.is_floating(kind) else "bigint"
