@@ -19,8 +19,7 @@ from pyspark.sql import types as T  # noqa: N812 - as above
 
 from delta_sidecar.errors import IngestError, OptionError, SchemaMismatchError
 from delta_sidecar.spark.access import hadoop_configuration
-from delta_sidecar.spark.ingest.file_sizes import quoted
-from delta_sidecar.spark.ingest.tables import KINDS, column_named, columns_of, read_table
+from delta_sidecar.spark.ingest.tables import KINDS, column_named, columns_of, quoted, read_table
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, line_of
 
 if TYPE_CHECKING:
