@@ -68,24 +68,24 @@ def spark_path(address: str | os.PathLike[str], storage_options: Mapping[str, st
     Raises:
         OptionError: The address cannot be understood.
     """
-    return hadoop_url(address, _fitting(address, storage_options)) if _is_ours(address) else str(address)
+    options = _known_options(address, storage_options)
+    return str(address) if options is None else hadoop_url(address, options)
 
 
 def grant_path(
     spark: SparkSession, address: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> None:
     """Gives a running session the credentials of a place as for `spark_path`, where they are known."""
-    if _is_ours(address):
-        grant(spark, address, _fitting(address, storage_options))
+    options = _known_options(address, storage_options)
+    if options is not None:
+        grant(spark, address, options)
 
 
-def _is_ours(address: str | os.PathLike[str]) -> bool:
+def _known_options(address: str | os.PathLike[str], options: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The options that the store of an address knows; None for a store that this library does not know."""
     found = re.match(r"([A-Za-z][\w+.-]*):/", address) if isinstance(address, str) else None
-    return found is None or found[1].lower() in _OURS
-
-
-def _fitting(address: str | os.PathLike[str], options: Mapping[str, str] | None) -> dict[str, str]:
-    """The options that the store of an address knows."""
+    if found is not None and found[1].lower() not in _OURS:
+        return None
     known = names_of(options_of(parse_address(address).kind))
     return {name: value for name, value in (options or {}).items() if name.lower() in known}
 
@@ -183,20 +183,21 @@ def _host(access: CloudAccess) -> str:
 
 
 def _azure(address: Address, call: dict[str, str], environment: dict[str, str]) -> dict[str, str]:
+    credentials = {}
     try:
         access = azure_access(address, call, environment)
     except AuthenticationError:
         # There are none: the session may have its own.
         access = azure_access(address, {**call, "skip_signature": "true"}, environment)
-        return _named(_azure_endpoint(access), _host(access))
-    if "encryption_key" in access.config:
-        msg = "the storage option 'encryption_key' cannot be handed to Spark: set Hadoop's own fs.azure.encryption.*"
-        raise OptionError(msg)
-    return _named(_azure_endpoint(access) | _azure_credentials(access, call), _host(access))
-
-
-def _named(settings: dict[str, str], host: str) -> dict[str, str]:
-    """Settings of one account, all but the one that Hadoop knows for all accounts only."""
+    else:
+        if "encryption_key" in access.config:
+            msg = (
+                "the storage option 'encryption_key' cannot be handed to Spark: set Hadoop's own fs.azure.encryption.*"
+            )
+            raise OptionError(msg)
+        credentials = _azure_credentials(access, call)
+    settings, host = _azure_endpoint(access) | credentials, _host(access)
+    # All are settings of this account, but the one that Hadoop knows for all accounts only.
     return {key if key == "fs.azure.always.use.https" else f"{key}.{host}": value for key, value in settings.items()}
 
 

@@ -55,11 +55,6 @@ class DeltaSnapshot:
     log: Any  # Delta's object for the table's log
     state: Any  # Delta's object for the snapshot
 
-    @property
-    def version(self) -> int:
-        """The version."""
-        return int(self.state.version())
-
     def checksum_files(self) -> int | None:
         """The number of live files by the version's checksum file; None where there is none."""
         checksum = self.state.checksumOpt()
@@ -77,7 +72,10 @@ class DeltaSnapshot:
         actions = actions.where("add.path is not null").select("add.path", "add.deletionVector", "version")
         if not actions.where(_is_respelled(F.col("path"))).limit(1).count():
             return files
-        return _with_raw_paths(files, self._respelled(actions))
+        is_same = (F.col("path") == F.col("canonical")) & (F.col("#vector") == F.col("vector"))
+        keyed = files.withColumn("#vector", vector_id(F.col("deletionVector")))
+        joined = keyed.join(self._respelled(actions), is_same, "left")
+        return joined.withColumn("path", F.coalesce("raw", "path")).select(*ACTIONS.names)
 
     def release(self) -> None:
         """Lets go of what Delta keeps of a version, unless it is the newest one that it knows."""
@@ -219,20 +217,4 @@ def _nullable(descriptor: Column) -> Column:
 
 def _is_respelled(path: Column) -> Column:
     """True where Delta may spell a path in another way than the log: it qualifies and normalizes them."""
-    return (
-        path.startswith("/")
-        | path.contains("//")
-        | path.contains("./")
-        | path.endswith("/.")
-        | path.endswith("/..")
-        | path.isin(".", "..")
-    )
-
-
-def _with_raw_paths(files: DataFrame, respelled: DataFrame) -> DataFrame:
-    joined = files.withColumn("#vector", vector_id(F.col("deletionVector"))).join(
-        respelled,
-        (F.col("path") == F.col("canonical")) & (F.col("#vector") == F.col("vector")),
-        "left",
-    )
-    return joined.withColumn("path", F.coalesce("raw", "path")).select(*ACTIONS.names)
+    return path.rlike(r"^/|//|\./|(^|/)\.\.?\z")

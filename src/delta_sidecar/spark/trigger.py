@@ -236,9 +236,8 @@ class CheckpointTrigger:
         raise StorageError(msg)
 
     def _line(self, error: Exception) -> str:
-        secret = {option.key for option in options_of("local") if option.secret}
         values = canonical(self._storage_options, options_of("local"))
-        scrubber = Scrubber(value for key, value in values.items() if key in secret)
+        scrubber = Scrubber(values[each.key] for each in options_of("local") if each.secret and each.key in values)
         if isinstance(error, DeltaSidecarError):
             return scrubber.scrub(str(error).partition("\n")[0])
         return error_line(str(error), scrubber) or "no more is known"

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
@@ -119,8 +118,8 @@ class PartWriter:
 
 def actions_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch from Spark in the types that rows are made of."""
-    columns = [_cast(batch.column(field.name), field.type) for field in ACTIONS]
-    return pa.RecordBatch.from_arrays(columns, schema=ACTIONS)
+    # Delta's descriptor of a deletion vector has fields that are not kept.
+    return batch.select(ACTIONS.names).cast(ACTIONS)
 
 
 def _complete(rows: Iterable[pa.RecordBatch], aside: Path) -> Iterator[pa.RecordBatch]:
@@ -142,17 +141,6 @@ def _complete(rows: Iterable[pa.RecordBatch], aside: Path) -> Iterator[pa.Record
 
 
 _ASIDE = pa.ipc.IpcWriteOptions(compression="zstd")
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if column.type == kind:
-        return column
-    if pa.types.is_struct(kind):
-        # Delta's descriptor has fields that are not kept.
-        fields = {field.name: child for field, child in zip(column.type, column.flatten(), strict=True)}
-        children = [_cast(fields[field.name], field.type) for field in kind]
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=column.is_null())
-    return pc.cast(column, kind)
 
 
 # The driver's side: the records of all tasks become the files and row groups of one manifest, checked.

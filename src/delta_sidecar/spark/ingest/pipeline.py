@@ -340,5 +340,4 @@ class WriteSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for JSON."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return fields | {"sidecar": None if self.sidecar is None else self.sidecar.as_dict()}
+        return asdict(self)

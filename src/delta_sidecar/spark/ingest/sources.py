@@ -145,21 +145,21 @@ class Source:
         kind = df.schema[name].dataType
         if type(kind) in KINDS:
             return df
-        found, field = self._moment(quoted(name), kind), column_named(known, name)
+        micros = None if self.timestamp_format is None else EPOCHS.get(self.timestamp_format)
+        if micros is not None and isinstance(kind, T.IntegerType | T.LongType):
+            found = F.timestamp_micros(F.try_multiply(quoted(name), F.lit(micros).cast("bigint")))
+        elif micros is None and isinstance(kind, T.StringType):
+            found = moment(quoted(name), self.timestamp_format)
+        else:
+            msg = (
+                f"{self.timestamp_column} is {kind.simpleString()} in {self.url}, and cannot be read as "
+                f"{self.timestamp_format or 'a timestamp'}"
+            )
+            raise OptionError(msg)
+        field = column_named(known, name)
         if field is not None and isinstance(field.dataType, T.TimestampNTZType):
             found = found.cast(field.dataType)
         return df.withColumn(name, found)
-
-    def _moment(self, column: Column, kind: T.DataType) -> Column:
-        if self.timestamp_format in EPOCHS and isinstance(kind, T.IntegerType | T.LongType):
-            return F.timestamp_micros(F.try_multiply(column, F.lit(EPOCHS[self.timestamp_format]).cast("bigint")))
-        if isinstance(kind, T.StringType) and self.timestamp_format not in EPOCHS:
-            return moment(column, self.timestamp_format)
-        msg = (
-            f"{self.timestamp_column} is {kind.simpleString()} in {self.url}, and cannot be read as "
-            f"{self.timestamp_format or 'a timestamp'}"
-        )
-        raise OptionError(msg)
 
 
 # Spark passes over files that are a week older than the newest one, unless this is set.
@@ -299,12 +299,10 @@ def moment(text: Column, pattern: str | None = None) -> Column:
 
 def misread_columns(texts: DataFrame, inferred: T.StructType) -> set[str]:
     """The columns whose texts lose something in the types that Spark inferred."""
-    patterns = {field.name: _lossy(field.dataType) for field in inferred.fields}
-    found = {name: pattern for name, pattern in patterns.items() if pattern is not None and name in texts.columns}
+    found = {field.name: pattern for field in inferred.fields if (pattern := _lossy(field.dataType)) is not None}
     if not found:
         return set()
-    checks = [F.max(quoted(name).rlike(pattern)).alias(str(at)) for at, (name, pattern) in enumerate(found.items())]
-    row = texts.agg(*checks).collect()[0]
+    row = texts.agg(*(F.max(quoted(name).rlike(pattern)) for name, pattern in found.items())).collect()[0]
     return {name for name, is_lossy in zip(found, row, strict=True) if is_lossy}
 
 
