@@ -25,7 +25,7 @@ from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.sidecar.names import parse_sidecar_name
-from delta_sidecar.spark.build.parts import PartWriter, actions_of, joined_records
+from delta_sidecar.spark.build import PartWriter, actions_of, joined_records
 from delta_sidecar.spark.spark_errors import build_failure, build_failures
 from delta_sidecar.store import open_store
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from delta_sidecar.sidecar.manifest import Manifest
-    from delta_sidecar.spark.build.parts import PartRecord
+    from delta_sidecar.spark.build import PartRecord
 
 CALL = "An error occurred while calling o1.x.\n"
 PYTHON = "It was thrown.\nTraceback (most recent call last):\n  File x, line 1\n    f()\n"

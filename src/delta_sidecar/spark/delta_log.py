@@ -41,7 +41,7 @@ def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
     Delta replays the log for it, and does not do so again when it writes the next batch: a checksum file has it too,
     but Delta does not look there.
     """
-    snapshot = _updated(_log(spark, url))
+    snapshot = open_snapshot(spark, url).state
     with _replaying(spark, snapshot):
         found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
@@ -111,11 +111,10 @@ def open_snapshot(
 
     With other `options` (Hadoop's, for this snapshot alone) it shares nothing that Delta has read before.
     """
-    log = _log(spark, url, options)
-    newest = _updated(log)
+    log, none = _log(spark, url, options), _none(spark)
+    newest = log.update(False, none, none)  # noqa: FBT003 - an argument of Delta's
     if version is None or newest.version() == version:
         return DeltaSnapshot(spark, log, newest)
-    none = _none(spark)
     return DeltaSnapshot(spark, log, log.getSnapshotAt(version, none, none, False))  # noqa: FBT003 - any age will do
 
 
@@ -197,11 +196,6 @@ def _log(spark: SparkSession, url: str, options: Mapping[str, str] | None = None
         return logs.forTable(spark._jsparkSession, url)  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(url)
     return logs.forTable(spark._jsparkSession, path, jvm.PythonUtils.toScalaMap(dict(options)))  # noqa: SLF001
-
-
-def _updated(log: Any) -> Any:  # noqa: ANN401 - objects of the JVM
-    none = getattr(log, "update$default$2")()
-    return log.update(False, none, none)  # noqa: FBT003 - an argument of Delta's
 
 
 def _none(spark: SparkSession) -> Any:  # noqa: ANN401 - an object of the JVM

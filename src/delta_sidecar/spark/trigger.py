@@ -39,7 +39,7 @@ from delta_sidecar.replay.bases.choice import bases_of, distrust
 from delta_sidecar.replay.open import Opening, read_hint, read_listing
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import hadoop_url
-from delta_sidecar.spark.build.driver import build_sidecar
+from delta_sidecar.spark.build import build_sidecar
 from delta_sidecar.spark.commits import Mark, mark_in
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, error_line
 from delta_sidecar.store.client import options_of

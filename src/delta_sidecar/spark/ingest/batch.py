@@ -27,6 +27,7 @@ from delta_sidecar.spark.ingest.tables import (
     nullable,
     quoted,
     read_table,
+    timestamp_field,
     timestamp_kind,
 )
 from delta_sidecar.spark.spark_errors import CONFLICTS, SPARK_ERRORS, condition_of, ingest_failure
@@ -118,7 +119,11 @@ class BatchWriter:
             except CONFLICTS as error:
                 conflict = error
             except SPARK_ERRORS as error:
-                raise batch.mismatch(columns_of(snapshot), error) or self._refusal(batch, error) from error
+                mismatch = batch.mismatch(columns_of(snapshot), error)
+                if mismatch is not None:
+                    raise mismatch from error
+                with self._failures(batch):
+                    raise
         msg = (
             f"{self._store.url}: the batch was not written, for others changed the table's definition meanwhile, "
             f"{_TRIES} times: run it again when they are through"
@@ -137,17 +142,16 @@ class BatchWriter:
         if snapshot is not None:
             return snapshot
         if failure is not None:
-            raise self._failure(failure) from failure
+            with self._failures():
+                raise failure
         msg = f"{self._store.url}: the table was made and is gone again; another removes it"
         raise CommitFailedError(msg)
 
     def _check_first(self, batch: Batch) -> None:
         """Reads all rows of a batch once, and refuses it where one of them cannot be written."""
         batch.check_timestamps(self._contents(batch).bad)
-        try:
+        with self._failures(batch):
             batch.guarded().write.format("noop").mode("append").save()
-        except SPARK_ERRORS as error:
-            raise self._refusal(batch, error) from error
 
     def _contents(self, batch: Batch) -> Contents:
         with self._failures():
@@ -243,20 +247,14 @@ class BatchWriter:
             self._row_bytes = known or row_bytes_in_sample(df, self._settings.bucket.column)
         return max(int(int(self._settings.target_file_size) / self._row_bytes), 1)
 
-    def _refusal(self, batch: Batch, error: Exception) -> Exception:
-        if _BAD_TIMESTAMP in str(error):
-            return batch.refusal(self._contents(batch).bad)
-        return self._failure(error)
-
-    def _failure(self, error: Exception) -> Exception:
-        return ingest_failure(error, self._store.url, self._settings.bucket)
-
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def _failures(self, batch: Batch | None = None) -> Iterator[None]:
         try:
             yield
         except SPARK_ERRORS as error:
-            raise self._failure(error) from error
+            if batch is not None and _BAD_TIMESTAMP in str(error):
+                raise batch.refusal(self._contents(batch).bad) from error
+            raise ingest_failure(error, self._store.url, self._settings.bucket) from error
 
 
 # Delta's names for types that it cannot make one of.
@@ -329,7 +327,7 @@ class Batch:
         """The rows; where bad timestamps are rejected, one that comes in after the count stops the write."""
         if self._settings.bad_timestamps == "null_bucket":
             return self.rows
-        name = next(n for n in self.rows.columns if n.lower() == self._settings.bucket.timestamp_column.lower())
+        name = timestamp_field(self.rows.schema, self._settings.bucket.timestamp_column, "the batch").name
         checked = F.when(self.bucket.isNotNull(), quoted(name)).otherwise(F.raise_error(F.lit(_BAD_TIMESTAMP)))
         return self.rows.withColumn(name, checked)
 

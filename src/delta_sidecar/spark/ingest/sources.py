@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql import types as T  # noqa: N812 - as above
 
-from delta_sidecar.errors import IngestError, OptionError, SchemaMismatchError
+from delta_sidecar.errors import IngestError, OptionError
 from delta_sidecar.spark.access import hadoop_configuration
-from delta_sidecar.spark.ingest.tables import KINDS, column_named, columns_of, quoted, read_table
+from delta_sidecar.spark.ingest.tables import KINDS, column_named, columns_of, quoted, read_table, timestamp_field
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, line_of
 
 if TYPE_CHECKING:
@@ -98,13 +98,7 @@ class Source:
         options = {"inferSchema": "true"} if self.format == "csv" else {}
         with self._readable():
             inferred: T.StructType = self._reader(spark, files).options(**options).load(files.paths).schema
-        timestamp = column_named(inferred, self.timestamp_column)
-        if timestamp is None:
-            names = ", ".join(inferred.names) or "none"
-            msg = (
-                f"{self.url} has no column {self.timestamp_column}, which time buckets come from; its columns: {names}"
-            )
-            raise SchemaMismatchError(msg)
+        timestamp = timestamp_field(inferred, self.timestamp_column, self.url)
         if isinstance(timestamp.dataType, T.NumericType) and self.timestamp_format not in EPOCHS:
             msg = (
                 f"{self.timestamp_column} is a number in {self.url}: say what it counts since 1970, as the timestamp "
@@ -141,8 +135,8 @@ class Source:
 
     def _timed(self, df: DataFrame, known: T.StructType) -> DataFrame:
         """The rows with their timestamp column as a timestamp, of the table's own kind where it was a text."""
-        name = next(each for each in df.columns if each.lower() == self.timestamp_column.lower())
-        kind = df.schema[name].dataType
+        timestamp = timestamp_field(df.schema, self.timestamp_column, self.url)
+        name, kind = timestamp.name, timestamp.dataType
         if type(kind) in KINDS:
             return df
         micros = None if self.timestamp_format is None else EPOCHS.get(self.timestamp_format)

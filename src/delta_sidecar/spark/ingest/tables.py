@@ -106,17 +106,27 @@ def check_table(snapshot: Snapshot, bucket: TimeBucket) -> None:
         raise TableMismatchError(msg)
 
 
+def timestamp_field(schema: T.StructType, name: str, where: str) -> T.StructField:
+    """The timestamp column by its name in any case; `where` names the owner of the columns in messages.
+
+    Raises:
+        SchemaMismatchError: It is missing.
+    """
+    field = column_named(schema, name)
+    if field is None:
+        names = ", ".join(schema.names) or "none"
+        msg = f"{where} has no column {name}, which time buckets come from; its columns: {names}"
+        raise SchemaMismatchError(msg)
+    return field
+
+
 def timestamp_kind(schema: T.StructType, bucket: TimeBucket, where: str) -> TimestampKind:
-    """The type of the timestamp column; `where` names the owner of the columns in messages.
+    """The type of the timestamp column, as for `timestamp_field`.
 
     Raises:
         SchemaMismatchError: It is missing, or no timestamp.
     """
-    field = column_named(schema, bucket.timestamp_column)
-    if field is None:
-        names = ", ".join(schema.names) or "none"
-        msg = f"{where} has no column {bucket.timestamp_column}, which its time buckets come from; its columns: {names}"
-        raise SchemaMismatchError(msg)
+    field = timestamp_field(schema, bucket.timestamp_column, where)
     kind = KINDS.get(type(field.dataType))
     if kind is None:
         msg = (
