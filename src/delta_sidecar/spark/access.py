@@ -157,10 +157,7 @@ _SILENCE = _Silence()
 
 _PLAIN_HOST = re.compile(r"(?P<account>[a-z0-9-]+(?:\.z\d+)?)\.(?:blob|dfs)\.(?P<suffix>[a-z0-9.-]+)")
 
-_OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
 _S3_AUTH = "org.apache.hadoop.fs.s3a"
-
-_HADOOP_TAKES = "Spark takes 'account_key', 'sas_key', 'client_secret' or 'federated_token_file'"
 
 
 def _sources(address: Address, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -229,32 +226,31 @@ def _azure_credentials(access: CloudAccess, call: Mapping[str, str]) -> dict[str
     if kind == "sas_token":
         return {"fs.azure.account.auth.type": "SAS", "fs.azure.sas.fixed.token": config["sas_key"]}
     if kind == "client_secret":
-        return _oauth("ClientCredsTokenProvider") | {
-            "fs.azure.account.oauth2.client.endpoint": f"{authority}/{config['tenant_id']}/oauth2/token",
-            "fs.azure.account.oauth2.client.id": config["client_id"],
-            "fs.azure.account.oauth2.client.secret": config["client_secret"],
-        }
+        endpoint = f"{authority}/{config['tenant_id']}/oauth2/token"
+        client = {"client.id": config["client_id"], "client.secret": config["client_secret"]}
+        return _oauth("ClientCredsTokenProvider", {"client.endpoint": endpoint, **client})
+    names = {"tenant_id": "msi.tenant", "client_id": "client.id"}
     if kind == "workload_identity":
-        return _oauth("WorkloadIdentityTokenProvider") | {
-            "fs.azure.account.oauth2.msi.authority": authority,
-            "fs.azure.account.oauth2.msi.tenant": config["tenant_id"],
-            "fs.azure.account.oauth2.client.id": config["client_id"],
-            "fs.azure.account.oauth2.token.file": config["federated_token_file"],
-        }
+        names |= {"federated_token_file": "token.file"}
+        settings = {name: config[key] for key, name in names.items()}
+        return _oauth("WorkloadIdentityTokenProvider", {"msi.authority": authority, **settings})
     if kind == "managed_identity" and not {"object_id", "msi_resource_id"} & set(config):
-        names = {"tenant_id": "msi.tenant", "client_id": "client.id", "msi_endpoint": "msi.endpoint"}
-        settings = {f"fs.azure.account.oauth2.{name}": config[key] for key, name in names.items() if key in config}
-        return _oauth("MsiTokenProvider") | settings
+        names |= {"msi_endpoint": "msi.endpoint"}
+        return _oauth("MsiTokenProvider", {name: config[key] for key, name in names.items() if key in config})
     if set(call) & _AZURE_CREDENTIALS:
-        msg = f"Spark cannot use {access.identity.tried}. {_HADOOP_TAKES}; or configure the session for the account"
+        msg = (
+            f"Spark cannot use {access.identity.tried}. Spark takes 'account_key', 'sas_key', 'client_secret' or "
+            "'federated_token_file'; or configure the session for the account"
+        )
         raise OptionError(msg)
     return {}
 
 
-def _oauth(provider: str) -> dict[str, str]:
+def _oauth(provider: str, settings: dict[str, str]) -> dict[str, str]:
     return {
         "fs.azure.account.auth.type": "OAuth",
-        "fs.azure.account.oauth.provider.type": f"{_OAUTH}.{provider}",
+        "fs.azure.account.oauth.provider.type": f"org.apache.hadoop.fs.azurebfs.oauth2.{provider}",
+        **{f"fs.azure.account.oauth2.{name}": value for name, value in settings.items()},
     }
 
 

@@ -305,7 +305,7 @@ class DueState:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing."""
+        """True if nothing is missing."""
         return self.has_checkpoint and self.has_sidecar
 
 
