@@ -18,7 +18,7 @@ from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.sidecar.groups import RowGroups, Segments
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, decode_manifest, decode_segment
 from delta_sidecar.sidecar.names import manifest_name, parse_sidecar_name
-from delta_sidecar.spark.build.driver import build_sidecar
+from delta_sidecar.spark.build import build_sidecar
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.distribution import SPARK
 
-from delta_sidecar.spark.session.access import grant
-from delta_sidecar.spark.session.session import hadoop_package, spark_session
+from delta_sidecar.spark.access import grant
+from delta_sidecar.spark.session import hadoop_package, spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

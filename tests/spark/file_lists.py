@@ -9,7 +9,7 @@ from tests.builder.meaning import meaning
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.events import BaseChosen, Event
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.session.access import hadoop_url
+from delta_sidecar.spark.access import hadoop_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

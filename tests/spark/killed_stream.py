@@ -8,7 +8,7 @@ import sys
 from tests.spark.conftest import SETTINGS
 
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline
-from delta_sidecar.spark.session.session import spark_session
+from delta_sidecar.spark.session import spark_session
 
 
 def main() -> None:

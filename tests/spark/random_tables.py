@@ -239,7 +239,7 @@ class RandomTable:
         self._statements += 1
         # Spark takes longer to read a table than to change it.
         if self._statements % READ_EVERY == 0 or is_last:
-            version = delta_log.open_snapshot(self.spark, self.url).version
+            version = int(delta_log.open_snapshot(self.spark, self.url).state.version())
             reading = read_by_spark(
                 self.spark, self.url, (f"id >= {self._next_id // 2}", *conditions(self._root, self._chance))
             )

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from delta_sidecar import LazyDeltaScanner, ObjectNotFoundError
 from delta_sidecar.log.names import commit_path
+from delta_sidecar.spark.access import hadoop_url
 from delta_sidecar.spark.ingest.buckets import TimeBucket
-from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

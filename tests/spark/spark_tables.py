@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.events import BaseChosen
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.session.access import hadoop_configuration
+from delta_sidecar.spark.access import hadoop_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.spark.session.access import grant, hadoop_configuration, hadoop_settings, hadoop_url, spark_path
+from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_settings, hadoop_url, spark_path
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 
 from delta_sidecar.errors import OptionError
+from delta_sidecar.spark.access import hadoop_url
 from delta_sidecar.spark.ingest.buckets import TimeBucket
-from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

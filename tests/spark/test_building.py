@@ -16,7 +16,7 @@ from delta_sidecar import build_sidecar as build_locally
 from delta_sidecar.build.publish import Levels
 from delta_sidecar.errors import OptionError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.events import BuildEnded, Event
-from delta_sidecar.spark.build.driver import build_sidecar
+from delta_sidecar.spark.build import build_sidecar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

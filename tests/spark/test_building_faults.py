@@ -20,16 +20,15 @@ from delta_sidecar.errors import StorageError
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.maintain import vacuum_sidecars
 from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
-from delta_sidecar.spark.build import driver
-from delta_sidecar.spark.build.driver import build_sidecar
-from delta_sidecar.spark.build.parts import joined_records
+from delta_sidecar.spark import build as driver
+from delta_sidecar.spark.build import build_sidecar, joined_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.spark.conftest import Lake
 
     from delta_sidecar.sidecar.manifest import Manifest
-    from delta_sidecar.spark.build.parts import Parts
+    from delta_sidecar.spark.build import PartRecord, Parts
 
 PARTS = {"rows_per_part": 10, "rows_per_group": 4, "levels": Levels(2, 2)}
 FILES = 20
@@ -129,7 +128,7 @@ def test_a_damaged_sidecar_is_built_again(spark: SparkSession, table: Table) -> 
 def test_the_driver_gets_one_record_a_part(spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[int] = []
 
-    def counted(records: list[dict[str, Any]], facts: Manifest) -> Parts:
+    def counted(records: list[PartRecord], facts: Manifest) -> Parts:
         collected.append(len(records))
         return joined_records(records, facts)
 

@@ -15,8 +15,8 @@ from tests.spark.spark_tables import files_by_us, names
 
 from delta_sidecar import LogCorruptionError, VersionNotFoundError
 from delta_sidecar.spark import delta_log
+from delta_sidecar.spark.access import hadoop_url
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline
-from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.store import Store, open_store
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from delta_sidecar.build.publish import Levels
 from delta_sidecar.errors import ObjectNotFoundError
 from delta_sidecar.log.names import LAST_CHECKPOINT, SIDECAR_FOLDER
 from delta_sidecar.sidecar.manifest import decode_manifest
-from delta_sidecar.spark.session.access import grant, hadoop_configuration
+from delta_sidecar.spark import delta_log
+from delta_sidecar.spark.access import grant, hadoop_configuration, hadoop_url
 from delta_sidecar.spark.trigger import CheckpointTrigger, due_state
 from delta_sidecar.store import Store, open_store
 
@@ -60,7 +61,7 @@ def base(spark: SparkSession, local_lake: Lake) -> tuple[Store, list[str]]:
     for version in range(1, DUE):
         append(spark, url, 100 * version, rows=2 * HOURS)
         if version == EARLIER:
-            outcome = CheckpointTrigger(spark, url, EARLIER, app_id="a").after(version)
+            outcome = CheckpointTrigger(spark, url, open_store(url), EARLIER, app_id="a").after(version)
             assert outcome is not None
             assert outcome.outcome == "complete"
     DeltaTable.forPath(spark, url).delete("_event_hour = '2026021020'")
@@ -96,13 +97,11 @@ class Place:
         make_folder(spark, f"{url}/_delta_log")
         copied(source, self.store)
 
-    def triggered(self, **options: Any) -> tuple[str, str | None]:  # noqa: ANN401 - any option
+    def triggered(self) -> tuple[str, str | None]:
         """A trigger of a new process, and what came of it."""
+        store = open_store(self.url, self.options)
         trigger = CheckpointTrigger(
-            self.spark,
-            self.url,
-            DUE,
-            **{"app_id": "a", "storage_options": self.options, "build_options": OPTIONS} | options,
+            self.spark, self.url, store, DUE, app_id="a", storage_options=self.options, build_options=OPTIONS
         )
         outcome = trigger.after(NEWEST)
         assert outcome is not None
@@ -245,7 +244,7 @@ def written_in(log: Path) -> set[tuple[int, str]]:
 @pytest.mark.full
 def test_a_torn_checkpoint_is_named(spark: SparkSession, tmp_path: Path, base: tuple[Store, list[str]]) -> None:
     place = Place(spark, str(tmp_path / "torn"), {}, base)
-    assert place.triggered(sidecars=False) == ("complete", None)
+    delta_log.checkpoint(spark, hadoop_url(place.url), DUE)
     checkpoint = tmp_path / "torn" / "_delta_log" / f"{DUE:020}.checkpoint.parquet"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-200])
     checkpoint.with_name(f".{checkpoint.name}.crc").unlink()

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from tests.spark.readings import assert_one_bucket_each, readings, sums_in, sums_of
 
+from delta_sidecar.spark.ingest.batch import contents_of, row_bytes_in_sample, row_bytes_in_table, spread
 from delta_sidecar.spark.ingest.buckets import TimeBucket
-from delta_sidecar.spark.ingest.file_sizes import contents_of, row_bytes_in_sample, row_bytes_in_table, spread
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline
 from delta_sidecar.store import open_store
 

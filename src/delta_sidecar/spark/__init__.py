@@ -3,7 +3,8 @@
     from delta_sidecar.spark import IngestPipeline, spark_session
 
 Tables are written with one time bucket a file, and get a checkpoint and a metadata sidecar every so many commits. Read
-`ingest/pipeline` first, then `trigger` and `build/driver`; `session` starts Spark, `delta_log` calls Delta's classes.
+`ingest/pipeline` first, then `trigger` and `build`; `session` starts Spark, `access` lets it reach the store,
+`delta_log` calls Delta's classes.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ def _check_installed() -> None:
 
 _check_installed()
 
-from delta_sidecar.spark.build.driver import build_sidecar  # noqa: E402 - a missing package is named first
+from delta_sidecar.spark.build import build_sidecar  # noqa: E402 - a missing package is named first
 from delta_sidecar.spark.ingest.buckets import TimeBucket  # noqa: E402
 from delta_sidecar.spark.ingest.pipeline import IngestPipeline, WriteSummary  # noqa: E402
-from delta_sidecar.spark.session.session import spark_session  # noqa: E402
+from delta_sidecar.spark.session import spark_session  # noqa: E402
 from delta_sidecar.spark.trigger import TriggerOutcome  # noqa: E402
 
 __all__ = ["IngestPipeline", "TimeBucket", "TriggerOutcome", "WriteSummary", "build_sidecar", "spark_session"]

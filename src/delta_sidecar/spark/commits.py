@@ -79,14 +79,14 @@ def is_batch_there(store: Store, newest: int, app_id: str, batch: int) -> bool |
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The files that a commit added, in figures."""
+    """The files that a commit added, in figures; by default there is no commit."""
 
-    version: int
-    rows: int | None  # None where a file has no count
-    files: int
-    bytes: int
-    buckets: int
-    null_bucket_rows: int  # of files with a count
+    version: int | None = None
+    rows: int | None = 0  # None where a file has no count
+    files: int = 0
+    bytes: int = 0
+    buckets: int = 0
+    null_bucket_rows: int = 0  # of files with a count
 
 
 def find_commit(store: Store, after: int, mark: str, bucket: str) -> Committed | None:

@@ -41,7 +41,7 @@ def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
     Delta replays the log for it, and does not do so again when it writes the next batch: a checksum file has it too,
     but Delta does not look there.
     """
-    snapshot = _updated(_log(spark, url))
+    snapshot = open_snapshot(spark, url).state
     with _replaying(spark, snapshot):
         found = snapshot.transactions().get(app_id)
     return int(found.get()) if found.isDefined() else None
@@ -54,11 +54,6 @@ class DeltaSnapshot:
     spark: SparkSession
     log: Any  # Delta's object for the table's log
     state: Any  # Delta's object for the snapshot
-
-    @property
-    def version(self) -> int:
-        """The version."""
-        return int(self.state.version())
 
     def checksum_files(self) -> int | None:
         """The number of live files by the version's checksum file; None where there is none."""
@@ -77,7 +72,10 @@ class DeltaSnapshot:
         actions = actions.where("add.path is not null").select("add.path", "add.deletionVector", "version")
         if not actions.where(_is_respelled(F.col("path"))).limit(1).count():
             return files
-        return _with_raw_paths(files, self._respelled(actions))
+        is_same = (F.col("path") == F.col("canonical")) & (F.col("#vector") == F.col("vector"))
+        keyed = files.withColumn("#vector", vector_id(F.col("deletionVector")))
+        joined = keyed.join(self._respelled(actions), is_same, "left")
+        return joined.withColumn("path", F.coalesce("raw", "path")).select(*ACTIONS.names)
 
     def release(self) -> None:
         """Lets go of what Delta keeps of a version, unless it is the newest one that it knows."""
@@ -113,11 +111,10 @@ def open_snapshot(
 
     With other `options` (Hadoop's, for this snapshot alone) it shares nothing that Delta has read before.
     """
-    log = _log(spark, url, options)
-    newest = _updated(log)
+    log, none = _log(spark, url, options), _none(spark)
+    newest = log.update(False, none, none)  # noqa: FBT003 - an argument of Delta's
     if version is None or newest.version() == version:
         return DeltaSnapshot(spark, log, newest)
-    none = _none(spark)
     return DeltaSnapshot(spark, log, log.getSnapshotAt(version, none, none, False))  # noqa: FBT003 - any age will do
 
 
@@ -201,11 +198,6 @@ def _log(spark: SparkSession, url: str, options: Mapping[str, str] | None = None
     return logs.forTable(spark._jsparkSession, path, jvm.PythonUtils.toScalaMap(dict(options)))  # noqa: SLF001
 
 
-def _updated(log: Any) -> Any:  # noqa: ANN401 - objects of the JVM
-    none = getattr(log, "update$default$2")()
-    return log.update(False, none, none)  # noqa: FBT003 - an argument of Delta's
-
-
 def _none(spark: SparkSession) -> Any:  # noqa: ANN401 - an object of the JVM
     jvm: Any = spark._jvm  # noqa: SLF001
     return jvm.scala.Option.empty()
@@ -219,20 +211,4 @@ def _nullable(descriptor: Column) -> Column:
 
 def _is_respelled(path: Column) -> Column:
     """True where Delta may spell a path in another way than the log: it qualifies and normalizes them."""
-    return (
-        path.startswith("/")
-        | path.contains("//")
-        | path.contains("./")
-        | path.endswith("/.")
-        | path.endswith("/..")
-        | path.isin(".", "..")
-    )
-
-
-def _with_raw_paths(files: DataFrame, respelled: DataFrame) -> DataFrame:
-    joined = files.withColumn("#vector", vector_id(F.col("deletionVector"))).join(
-        respelled,
-        (F.col("path") == F.col("canonical")) & (F.col("#vector") == F.col("vector")),
-        "left",
-    )
-    return joined.withColumn("path", F.coalesce("raw", "path")).select(*ACTIONS.names)
+    return path.rlike(r"^/|//|\./|(^|/)\.\.?\z")

@@ -29,18 +29,19 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from delta_sidecar.errors import DeltaSidecarError, ObjectNotFoundError, OptionError, StorageError
+from delta_sidecar.errors import DeltaSidecarError, ObjectNotFoundError, StorageError
 from delta_sidecar.events import CheckpointTriggered, Events
 from delta_sidecar.execute import open_executor
-from delta_sidecar.log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_path, last_checkpoint_version, listing_start
-from delta_sidecar.log.segment import ListedFile, LogListing
+from delta_sidecar.log.names import commit_path
+from delta_sidecar.log.segment import ListedFile
+from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.bases.choice import bases_of, distrust
+from delta_sidecar.replay.open import Opening, read_hint, read_listing
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.build.driver import build_sidecar
+from delta_sidecar.spark.access import hadoop_url
+from delta_sidecar.spark.build import build_sidecar
 from delta_sidecar.spark.commits import Mark, mark_in
-from delta_sidecar.spark.session.access import hadoop_url
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, error_line
-from delta_sidecar.store import open_store
 from delta_sidecar.store.client import options_of
 from delta_sidecar.store.options import canonical
 from delta_sidecar.store.redaction import Scrubber
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
     from delta_sidecar.build import BuildSummary
     from delta_sidecar.events import Listener
     from delta_sidecar.log.segment import CommitRange, LogSegment
-    from delta_sidecar.store import ObjectMeta, Store
+    from delta_sidecar.plan import Executor
+    from delta_sidecar.store import Store
 
 
 logger = logging.getLogger("delta_sidecar.spark")
@@ -99,43 +101,37 @@ class TriggerOutcome:
 
 
 class CheckpointTrigger:
-    """Gives every `interval`-th version of a table a checkpoint and, with `sidecars`, a metadata sidecar.
+    """Gives every `interval`-th version of a table a checkpoint and a metadata sidecar.
 
     `app_id` is the one that the pipeline's commits are marked with; after the `lease` it is another pipeline's turn.
-
-    Raises:
-        OptionError: The interval, the lease, the address or a storage option is not valid.
     """
 
     def __init__(  # noqa: PLR0913 - every option by its name
         self,
         spark: SparkSession,
         table_url: str | os.PathLike[str],
+        store: Store,
         interval: int,
         *,
         app_id: str,
         storage_options: Mapping[str, str] | None = None,
-        sidecars: bool = True,
         lease: timedelta = DEFAULT_LEASE,
         build_options: Mapping[str, Any] | None = None,
         listeners: Iterable[Listener] = (),
-        store: Store | None = None,
     ) -> None:
-        _check(interval, lease)
         self._spark = spark
         self._table_url = table_url
+        self._store = store
         self._interval = interval
         self._app_id = app_id
         self._storage_options = dict(storage_options or {})
-        self._sidecars = sidecars
         self._lease = lease // timedelta(milliseconds=1)
         self._build_options = dict(build_options or {})
         self._listeners = tuple(listeners)
         self._events = Events(self._listeners)
-        self._store = store or open_store(table_url, storage_options)
         self._lock = threading.Lock()
         self._settled = 0
-        self._failures = _Failures()
+        self._failures: dict[int, list[float]] = {}  # the times of failures in a row, of one due version
         self._marks: dict[int, Mark | None] = {}
 
     def after(self, version: int, *, committed: bool = True) -> TriggerOutcome | None:
@@ -159,8 +155,7 @@ class CheckpointTrigger:
             try:
                 outcome = self._settle(due, version, committed=committed)
             except Exception as error:  # noqa: BLE001 - the batch is written, and what is missing is made later
-                times = self._failures.times + 1 if self._failures.due == due else 1
-                self._failures = _Failures(due, times, time.monotonic())
+                self._failures = {due: [*self._failures.get(due, ()), time.monotonic()]}
                 outcome = TriggerOutcome(due, "failed", error=f"{type(error).__name__}: {self._line(error)}")
             if outcome is None:
                 return None
@@ -173,7 +168,7 @@ class CheckpointTrigger:
 
     def _settle(self, due: int, version: int, *, committed: bool) -> TriggerOutcome | None:
         state = due_state(self._store, due)
-        if self._is_complete(state):
+        if state.is_complete:
             return TriggerOutcome(due, "already_there")
         if due not in state.commits:
             return TriggerOutcome(due, "passed_over")
@@ -184,26 +179,22 @@ class CheckpointTrigger:
         pipeline = self._app_id if turn is None else turn.pipeline
         if pipeline != self._app_id:
             return TriggerOutcome(due, "left_to_another", pipeline)
-        failed = self._failures
-        is_often = failed.due == due and failed.times >= _MOST_FAILURES
-        if is_often and time.monotonic() - failed.last < _REST_SECONDS:
-            msg = f"it failed {failed.times} times, the last time a short while ago, and is left alone for now"
+        failures = self._failures.get(due, [])
+        if len(failures) >= _MOST_FAILURES and time.monotonic() - failures[-1] < _REST_SECONDS:
+            msg = f"it failed {len(failures)} times, the last time a short while ago, and is left alone for now"
             return TriggerOutcome(due, "failed", pipeline, error=msg)
         # Pipelines of one app id have the same marks; those of this process wait for each other.
-        with _lock_of(self._store.url):
+        with _LOCKS.setdefault(self._store.url, threading.Lock()):
             return self._make(due, pipeline)
-
-    def _is_complete(self, state: DueState) -> bool:
-        return state.has_checkpoint and (state.has_sidecar or not self._sidecars)
 
     def _make(self, due: int, pipeline: str) -> TriggerOutcome:
         state = due_state(self._store, due)
-        if self._is_complete(state):
+        if state.is_complete:
             return TriggerOutcome(due, "already_there")
         if not state.has_checkpoint:
             self._make_checkpoint(due, state)
         sidecar = None
-        if self._sidecars and not state.has_sidecar:
+        if not state.has_sidecar:
             sidecar = build_sidecar(
                 self._spark,
                 self._table_url,
@@ -245,9 +236,8 @@ class CheckpointTrigger:
         raise StorageError(msg)
 
     def _line(self, error: Exception) -> str:
-        secret = {option.key for option in options_of("local") if option.secret}
         values = canonical(self._storage_options, options_of("local"))
-        scrubber = Scrubber(value for key, value in values.items() if key in secret)
+        scrubber = Scrubber(values[each.key] for each in options_of("local") if each.secret and each.key in values)
         if isinstance(error, DeltaSidecarError):
             return scrubber.scrub(str(error).partition("\n")[0])
         return error_line(str(error), scrubber) or "no more is known"
@@ -273,31 +263,8 @@ class CheckpointTrigger:
         )
 
 
-class _Failures(NamedTuple):
-    """Failures in a row of one due version."""
-
-    due: int = 0
-    times: int = 0
-    last: float = 0.0
-
-
 _LOCKS: dict[str, threading.Lock] = {}
-_LOCKS_LOCK = threading.Lock()
-
-
-def _lock_of(table: str) -> threading.Lock:
-    """The lock of a table, for all triggers of this process."""
-    with _LOCKS_LOCK:
-        return _LOCKS.setdefault(table, threading.Lock())
-
-
-def _check(interval: object, lease: object) -> None:
-    if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
-        msg = f"the checkpoint interval must be a whole number from 1 on, not {interval!r}"
-        raise OptionError(msg)
-    if not isinstance(lease, timedelta) or lease < timedelta():
-        msg = f"the lease must be a span of time, zero or more, not {lease!r}"
-        raise OptionError(msg)
+"""The lock of each table, for all triggers of this process."""
 
 
 class Turn(NamedTuple):
@@ -324,7 +291,6 @@ def whose_turn(commits: Iterable[Turn], lease: int) -> Turn | None:
 # checkpoint that is torn, nor a metadata sidecar that lacks a file or belongs to an earlier table at the same place.
 
 
-_HINT_BYTES = 1 << 20
 _MOST_PROBED = 10
 
 
@@ -337,45 +303,34 @@ class DueState:
     has_sidecar: bool  # of the version or a newer one, with its manifest
     damage: str | None = None  # of a checkpoint that is listed and cannot be used
 
+    @property
+    def is_complete(self) -> bool:
+        """True if nothing is missing."""
+        return self.has_checkpoint and self.has_sidecar
+
 
 def due_state(store: Store, version: int) -> DueState:
     """Looks at a log from a version on: a listing, and of what it shows the manifests and footers.
 
     A listing that lacks the version is made again in full, and commits that it lacks still are asked for by name.
     """
-    segment = _listed(store, version)
-    bases = [base for base in bases_of(segment) if base.version >= version]
     with closing(open_executor(store)) as executor:
+        segment = _listed(store, executor, version)
+        bases = [base for base in bases_of(segment) if base.version >= version]
+        faults = {tier: [distrust(base, executor) for base in bases if base.tier == tier] for tier in (1, 3)}
+        _, hint = run_flow(read_hint(), executor)
+    has_checkpoint = None in faults[3] and hint is not None and hint >= version
+    return DueState(segment.commits, has_checkpoint, None in faults[1], next(filter(None, faults[3]), None))
 
-        def faults(tier: int) -> list[str | None]:
-            return [distrust(base, executor) for base in bases if base.tier == tier]
 
-        checkpoints, sidecars = faults(3), faults(1)
-    has_checkpoint = None in checkpoints and _hinted(store) >= version
-    return DueState(segment.commits, has_checkpoint, None in sidecars, next(filter(None, checkpoints), None))
-
-
-def _listed(store: Store, version: int) -> LogSegment:
-    listing = LogListing(complete=False)
-    for after in (listing_start(version), None):
-        for page in store.list(LOG_FOLDER, after=after):
-            listing.add_all(map(_file, page))
+def _listed(store: Store, executor: Executor, version: int) -> LogSegment:
+    for start in (version, None):
+        listing = run_flow(read_listing(Opening(store.url), start), executor)
         segment = listing.segment(listing.latest)
         if version in segment.commits:
             return segment
     for missing in listing.missing(max(listing.latest, version), _MOST_PROBED, version - 1):
         with suppress(ObjectNotFoundError):
-            listing.add(_file(store.head(commit_path(missing))))
+            found = store.head(commit_path(missing))
+            listing.add(ListedFile(found.path, found.size, found.last_modified))
     return listing.segment(listing.latest)
-
-
-def _file(found: ObjectMeta) -> ListedFile:
-    return ListedFile(found.path, found.size, found.last_modified, found.e_tag)
-
-
-def _hinted(store: Store) -> int:
-    try:
-        hint = last_checkpoint_version(bytes(store.get(LAST_CHECKPOINT, max_bytes=_HINT_BYTES).data))
-    except ObjectNotFoundError:
-        return -1
-    return -1 if hint is None else hint

@@ -238,8 +238,8 @@ def _opened(
 ) -> tuple[Any, IngestPipeline, Source, Any]:
     """The session, the pipeline, the files and the table's store."""
     from delta_sidecar.spark import IngestPipeline, spark_session
+    from delta_sidecar.spark.access import spark_path
     from delta_sidecar.spark.ingest.sources import Source
-    from delta_sidecar.spark.session.access import spark_path
     from delta_sidecar.store import open_store
 
     options = flags["storage_options"]

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import logging
+import math
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import types as T  # noqa: N812 - as above
 
 from delta_sidecar.errors import BadTimestampsError, CommitFailedError, IngestError, SchemaMismatchError
+from delta_sidecar.scan.config import LazyScanConfig
+from delta_sidecar.scan.scanner import LazyDeltaScanner
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.commits import find_commit, is_batch_there, pipeline_mark
-from delta_sidecar.spark.ingest.file_sizes import (
-    REPRESENTATIVE_ROWS,
-    Contents,
-    contents_of,
-    most_rows,
-    quoted,
-    row_bytes_in_sample,
-    row_bytes_in_table,
-    spread,
-)
 from delta_sidecar.spark.ingest.tables import (
     check_table,
     column_named,
     columns_of,
     create_table,
     nullable,
+    quoted,
     read_table,
+    timestamp_field,
     timestamp_kind,
 )
 from delta_sidecar.spark.spark_errors import CONFLICTS, SPARK_ERRORS, condition_of, ingest_failure
@@ -121,7 +119,11 @@ class BatchWriter:
             except CONFLICTS as error:
                 conflict = error
             except SPARK_ERRORS as error:
-                raise batch.mismatch(columns_of(snapshot), error) or self._refusal(batch, error) from error
+                mismatch = batch.mismatch(columns_of(snapshot), error)
+                if mismatch is not None:
+                    raise mismatch from error
+                with self._failures(batch):
+                    raise
         msg = (
             f"{self._store.url}: the batch was not written, for others changed the table's definition meanwhile, "
             f"{_TRIES} times: run it again when they are through"
@@ -132,7 +134,7 @@ class BatchWriter:
         """Makes the table, or finds the one that another makes at the same time."""
         failure = None
         try:
-            create_table(self._spark, self._url, schema, self._settings.bucket, self._settings.table_properties())
+            create_table(self._spark, self._url, schema, self._settings)
         except SPARK_ERRORS as error:
             failure = error
         # After a failure too: Delta may stumble over a table that another makes at the same moment.
@@ -140,17 +142,16 @@ class BatchWriter:
         if snapshot is not None:
             return snapshot
         if failure is not None:
-            raise self._failure(failure) from failure
+            with self._failures():
+                raise failure
         msg = f"{self._store.url}: the table was made and is gone again; another removes it"
         raise CommitFailedError(msg)
 
     def _check_first(self, batch: Batch) -> None:
         """Reads all rows of a batch once, and refuses it where one of them cannot be written."""
         batch.check_timestamps(self._contents(batch).bad)
-        try:
+        with self._failures(batch):
             batch.guarded().write.format("noop").mode("append").save()
-        except SPARK_ERRORS as error:
-            raise self._refusal(batch, error) from error
 
     def _contents(self, batch: Batch) -> Contents:
         with self._failures():
@@ -162,7 +163,8 @@ class BatchWriter:
         batch.check_timestamps(contents.bad)
         if not contents.rows:
             return Written(seen=snapshot.version)
-        mark = pipeline_mark(app_id, self._settings.marked_interval, write=uuid.uuid4().hex, batch=batch_id)
+        interval = self._settings.checkpoint_interval if self._settings.sidecars else 0
+        mark = pipeline_mark(app_id, interval, write=uuid.uuid4().hex, batch=batch_id)
         failure = None
         try:
             rows = spread(batch.guarded(), batch.bucket, contents, rows_per_file)
@@ -172,7 +174,7 @@ class BatchWriter:
         # After a failure too: what Delta does after a commit may fail, and the batch is in the table then.
         committed = self._find(snapshot, mark, contents)
         if committed is not None:
-            return Written(committed, seen=committed.version)
+            return Written(committed, seen=committed.version or 0)
         is_conflict = failure is None or isinstance(failure, CONFLICTS)
         if is_conflict and batch_id is not None and self._is_written(batch, app_id, batch_id):
             # Another wrote it at the same time.
@@ -191,7 +193,7 @@ class BatchWriter:
         options = {
             "userMetadata": mark,
             "mergeSchema": str(self._settings.merge_schema).lower(),
-            "maxRecordsPerFile": str(most_rows(rows_per_file)),
+            "maxRecordsPerFile": str(math.ceil(rows_per_file * _SLACK)),
             "optimizeWrite": "false",
         }
         if batch is not None:
@@ -243,22 +245,16 @@ class BatchWriter:
         if self._row_bytes is None:
             known = row_bytes_in_table(self._store)
             self._row_bytes = known or row_bytes_in_sample(df, self._settings.bucket.column)
-        return max(int(self._settings.file_bytes / self._row_bytes), 1)
-
-    def _refusal(self, batch: Batch, error: Exception) -> Exception:
-        if _BAD_TIMESTAMP in str(error):
-            return batch.refusal(self._contents(batch).bad)
-        return self._failure(error)
-
-    def _failure(self, error: Exception) -> Exception:
-        return ingest_failure(error, self._store.url, self._settings.bucket)
+        return max(int(int(self._settings.target_file_size) / self._row_bytes), 1)
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def _failures(self, batch: Batch | None = None) -> Iterator[None]:
         try:
             yield
         except SPARK_ERRORS as error:
-            raise self._failure(error) from error
+            if batch is not None and _BAD_TIMESTAMP in str(error):
+                raise batch.refusal(self._contents(batch).bad) from error
+            raise ingest_failure(error, self._store.url, self._settings.bucket) from error
 
 
 # Delta's names for types that it cannot make one of.
@@ -331,7 +327,7 @@ class Batch:
         """The rows; where bad timestamps are rejected, one that comes in after the count stops the write."""
         if self._settings.bad_timestamps == "null_bucket":
             return self.rows
-        name = next(n for n in self.rows.columns if n.lower() == self._settings.bucket.timestamp_column.lower())
+        name = timestamp_field(self.rows.schema, self._settings.bucket.timestamp_column, "the batch").name
         checked = F.when(self.bucket.isNotNull(), quoted(name)).otherwise(F.raise_error(F.lit(_BAD_TIMESTAMP)))
         return self.rows.withColumn(name, checked)
 
@@ -344,3 +340,106 @@ class Batch:
             "that, or let it in without a time bucket (bad_timestamps='null_bucket', --bad-timestamps null-bucket)"
         )
         return BadTimestampsError(msg, count)
+
+
+# Data files of the target size: how many rows make one, and which task writes which rows.
+#
+# All rows of a time bucket go to one task, and so into one file, unless there are more of them than a file should have:
+# then as many tasks as files share them. Where a row goes depends on its values alone, so that a task that is run again
+# gets the same rows. None of this is a setting of the session.
+
+REPRESENTATIVE_ROWS = 1000
+"""Files with fewer rows say little of the size of a row: what every file has besides rows outweighs them."""
+
+_NEWEST_FILES = 16
+# Few enough for the driver, however wide they are.
+_SAMPLE_ROWS = 2000
+_UNKNOWN_ROW_BYTES = 1000.0
+
+# Rows are spread by a hash, so that tasks get a little more or less than their share. A file is cut only above this,
+# for a cut at the share itself would leave a crumb beside every second file.
+_SLACK = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The rows of a batch, counted."""
+
+    rows: int
+    bad: int  # without a time bucket
+    buckets: int  # rows without one count as one more
+    large: dict[str | None, int]  # rows of each bucket that has more than a file should have
+
+
+def contents_of(df: DataFrame, bucket: Column, rows_per_file: int) -> Contents:
+    """Counts the rows of a batch by bucket. Of the columns only the timestamp is needed; one small row comes back."""
+    counts = df.select(bucket.alias("bucket")).groupBy("bucket").agg(F.count(F.lit(1)).alias("rows"))
+    is_large = F.col("rows") > rows_per_file
+    found = counts.agg(
+        F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
+        F.coalesce(F.sum(F.when(F.col("bucket").isNull(), F.col("rows"))), F.lit(0)).alias("bad"),
+        F.count(F.lit(1)).alias("buckets"),
+        F.collect_list(F.when(is_large, F.struct("bucket", "rows"))).alias("large"),
+    ).collect()[0]
+    large = {each["bucket"]: each["rows"] for each in found["large"]}
+    return Contents(found["rows"], found["bad"], found["buckets"], large)
+
+
+def spread(df: DataFrame, bucket: Column, contents: Contents, rows_per_file: int) -> DataFrame:
+    """Gives each task the rows of whole buckets, and each large bucket as many tasks as it makes files."""
+    files = {value: math.ceil(rows / rows_per_file) for value, rows in contents.large.items()}
+    small_rows = contents.rows - sum(contents.large.values())
+    small_buckets = contents.buckets - len(files)
+    parallelism = df.sparkSession.sparkContext.defaultParallelism
+    small_tasks = min(small_buckets, max(parallelism, math.ceil(small_rows / rows_per_file)))
+    number = F.pmod(F.xxhash64(bucket), F.lit(max(small_tasks, 1)))
+    if not files:
+        return df.repartitionById(max(small_tasks, 1), number.cast("int"))
+    first, shares = small_tasks, []
+    for value, count in files.items():
+        shares.append((value or "", first, count))
+        first += count
+    plan = df.sparkSession.createDataFrame(shares, f"{_KEY} string, {_FIRST} int, {_COUNT} int")
+    joined = df.withColumn(_KEY, F.coalesce(bucket, F.lit(""))).join(F.broadcast(plan), _KEY, "left")
+    nested = (T.StructType, T.ArrayType, T.MapType, T.VariantType)
+    hashed = [quoted(field.name) for field in df.schema.fields if not isinstance(field.dataType, nested)]
+    among = F.col(_FIRST) + F.pmod(F.xxhash64(*hashed), F.col(_COUNT))
+    placed = joined.repartitionById(first, F.coalesce(among, number).cast("int"))
+    return placed.drop(_KEY, _FIRST, _COUNT)
+
+
+def row_bytes_in_table(store: Store) -> float | None:
+    """Bytes that a row takes in the newest files of a table; None where these have too few rows."""
+    rows = size = 0
+    with LazyDeltaScanner("", LazyScanConfig(limit=_NEWEST_FILES, order="recent"), store=store) as scanner:
+        for file in scanner.scan_files():
+            count = file.num_records or 0
+            if count >= REPRESENTATIVE_ROWS:
+                rows, size = rows + count, size + file.size
+    return size / rows if rows else None
+
+
+def row_bytes_in_sample(df: DataFrame, bucket_column: str) -> float:
+    """Bytes that a row of a batch takes in Parquet, by a sample of its first rows."""
+    stored = df.select(*(quoted(name) for name in df.columns if name.lower() != bucket_column.lower()))
+    try:
+        sample = stored.limit(_SAMPLE_ROWS).toArrow()
+        codec = str(df.sparkSession.conf.get("spark.sql.parquet.compression.codec")).lower()
+        codec = codec if codec in {"snappy", "gzip", "zstd", "brotli"} else "snappy"
+        # The bytes of a file besides its rows are in both, and fall out.
+        half = sample.num_rows // 2
+        more = _parquet_bytes(sample, codec) - _parquet_bytes(sample.slice(0, half), codec)
+        return max(more / (sample.num_rows - half), 1.0) if sample.num_rows else _UNKNOWN_ROW_BYTES
+    except (pa.ArrowException, TypeError, ValueError, *SPARK_ERRORS):
+        # A type that Arrow does not know, or rows too wide for the driver; a broken source fails in the count.
+        return _UNKNOWN_ROW_BYTES
+
+
+_KEY, _FIRST, _COUNT = "__delta_sidecar_bucket", "__delta_sidecar_first", "__delta_sidecar_count"
+
+
+def _parquet_bytes(table: Any, codec: str) -> int:  # noqa: ANN401 - pyarrow has no types
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression=codec)
+    size: int = sink.tell()
+    return size

@@ -154,16 +154,11 @@ _PROPERTIES = {
     "format": "format",
 }
 
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "month": ("yyyy", "MM"),
-    "day": ("yyyy", "MM", "dd"),
-    "hour": ("yyyy", "MM", "dd", "HH"),
-    "minute": ("yyyy", "MM", "dd", "HH", "mm"),
-    "second": ("yyyy", "MM", "dd", "HH", "mm", "ss"),
-}
-
 # The functions that give a field of a date or of a timestamp_ntz.
 _FUNCTIONS = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
+
+# The fields of each granularity: a month has two, and each finer one has one more.
+_FIELDS = {name: tuple(_FUNCTIONS)[:count] for count, name in enumerate(get_args(Granularity), start=2)}
 
 # The places of the fields in 2026-02-10 22:15:00.
 _PLACES = {"yyyy": (0, 4), "MM": (5, 7), "dd": (8, 10), "HH": (11, 13), "mm": (14, 16), "ss": (17, 19)}

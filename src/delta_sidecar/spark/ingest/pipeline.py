@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
@@ -14,11 +13,12 @@ from pyspark.errors import PySparkException
 
 from delta_sidecar.errors import IngestError, OptionError
 from delta_sidecar.events import BatchWritten, Events
+from delta_sidecar.spark.access import grant, grant_path, hadoop_url, spark_path
+from delta_sidecar.spark.commits import Committed
 from delta_sidecar.spark.ingest.batch import BatchWriter, Written
 from delta_sidecar.spark.ingest.buckets import TimeBucket
 from delta_sidecar.spark.ingest.tables import BadTimestamps, IngestSettings
-from delta_sidecar.spark.session.access import grant, grant_path, hadoop_url, spark_path
-from delta_sidecar.spark.session.session import check_session
+from delta_sidecar.spark.session import check_session
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, line_of
 from delta_sidecar.spark.trigger import CheckpointTrigger
 from delta_sidecar.store import open_store
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from delta_sidecar.events import Listener
-    from delta_sidecar.spark.commits import Committed
     from delta_sidecar.spark.trigger import TriggerOutcome
     from delta_sidecar.store import Store
 
@@ -123,7 +122,6 @@ class IngestPipeline:
         self._events = Events(self._listeners)
         self._store: Store = open_store(table, storage_options)
         self._triggers: dict[str, CheckpointTrigger] = {}
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"IngestPipeline({self._store.url!r}, {self._settings.bucket!r})"
@@ -189,23 +187,35 @@ class IngestPipeline:
             OptionError: It is no stream, or the trigger is not valid.
             SparkSetupError: The session is not one that can write.
         """
+        if not df.isStreaming:
+            msg = "the rows are no stream: read them with spark.readStream, or write them as a batch"
+            raise OptionError(msg)
         # Before Spark opens anything: a file system keeps the credentials that it was opened with.
         self._prepare_session()
         if self._options:
             grant_path(self._spark, checkpoint_location, self._options)
+        # The first batch waits until the query has been started, and its id is known. Spark keeps the id in the
+        # checkpoint location, and numbers the batches: by these two Delta knows a batch that comes again.
+        started: Future[str] = Future()
 
-        def write(batch: DataFrame, app_id: str, batch_id: int | None) -> None:
-            if self._write(batch, app_id, batch_id, transform).skipped:
+        def write(batch: DataFrame, batch_id: int) -> None:
+            if self._write(batch, started.result(), batch_id, transform).skipped:
                 # Operators with a state have to see every batch.
                 batch.write.format("noop").mode("append").save()
 
-        return start_stream(
-            df,
-            write,
-            location=spark_path(checkpoint_location, self._options),
-            trigger=trigger,
-            name=query_name,
-        )
+        location = spark_path(checkpoint_location, self._options)
+        writer = df.writeStream.foreachBatch(write).option("checkpointLocation", location)
+        if query_name is not None:
+            writer = writer.queryName(query_name)
+        if trigger is not None:
+            try:
+                writer = writer.trigger(**trigger)
+            except (PySparkException, TypeError) as error:
+                msg = f"the trigger of a stream is not valid: {error}"
+                raise OptionError(msg) from None
+        query = writer.start()
+        started.set_result(query.id)
+        return query
 
     def _prepare_session(self) -> None:
         check_session(self._spark)
@@ -244,30 +254,29 @@ class IngestPipeline:
         return WriteSummary(
             table=self._store.url,
             batch_id=batch_id,
-            **_figures(written.committed),
+            **asdict(written.committed or Committed()),
             skipped=written.skipped,
             sidecar=sidecar,
             seconds=round(time.monotonic() - began, 3),
         )
 
     def _trigger(self, app_id: str) -> CheckpointTrigger:
-        with self._lock:
-            if app_id not in self._triggers:
-                self._triggers[app_id] = CheckpointTrigger(
-                    self._spark,
-                    self._table,
-                    self._settings.checkpoint_interval,
-                    app_id=app_id,
-                    storage_options=self._options,
-                    build_options={"bucket_column": self._settings.bucket.column},
-                    listeners=self._listeners,
-                )
-            return self._triggers[app_id]
+        trigger = CheckpointTrigger(
+            self._spark,
+            self._table,
+            self._store,
+            self._settings.checkpoint_interval,
+            app_id=app_id,
+            storage_options=self._options,
+            build_options={"bucket_column": self._settings.bucket.column},
+            listeners=self._listeners,
+        )
+        return self._triggers.setdefault(app_id, trigger)
 
     def _report(self, written: Written, error: str | None, app_id: str, batch_id: int | None, began: float) -> None:
-        outcome: Literal["complete", "skipped", "empty", "failed"] = "complete" if written.committed else "empty"
-        if error is not None or written.skipped:
-            outcome = "skipped" if error is None else "failed"
+        outcome: Literal["complete", "skipped", "empty", "failed"] = "failed"
+        if error is None:
+            outcome = "skipped" if written.skipped else "complete" if written.committed else "empty"
         self._events(
             BatchWritten(
                 table=self._store.url,
@@ -276,53 +285,9 @@ class IngestPipeline:
                 milliseconds=round((time.monotonic() - began) * 1000, 3),
                 app_id=app_id,
                 batch_id=batch_id,
-                **_figures(written.committed),
+                **asdict(written.committed or Committed()),
             )
         )
-
-
-def _figures(committed: Committed | None) -> dict[str, Any]:
-    names = ("version", "rows", "files", "bytes", "buckets", "null_bucket_rows")
-    return dict.fromkeys(names, 0) | {"version": None} if committed is None else asdict(committed)
-
-
-# Streams: each micro-batch of a query is a batch of the pipeline, under the query's own id.
-#
-# Spark gives a query an id that its checkpoint location keeps, and numbers its batches. After a restart the last batch
-# may come again; by these two Delta knows it, and it is not written again.
-
-
-def start_stream(
-    df: DataFrame,
-    write: Callable[[DataFrame, str, int | None], None],
-    *,
-    location: str,
-    trigger: Mapping[str, Any] | None = None,
-    name: str | None = None,
-) -> StreamingQuery:
-    """Starts a query whose batches are written one by one, with the query's id and the batch's.
-
-    Raises:
-        OptionError: It is no stream, or the trigger is not valid.
-    """
-    if not df.isStreaming:
-        msg = "the rows are no stream: read them with spark.readStream, or write them as a batch"
-        raise OptionError(msg)
-    # The first batch waits until the query has been started, and its id is known.
-    started: Future[str] = Future()
-    writer = df.writeStream.foreachBatch(lambda batch, batch_id: write(batch, started.result(), batch_id))
-    writer = writer.option("checkpointLocation", location)
-    if name is not None:
-        writer = writer.queryName(name)
-    if trigger is not None:
-        try:
-            writer = writer.trigger(**trigger)
-        except (PySparkException, TypeError) as error:
-            msg = f"the trigger of a stream is not valid: {error}"
-            raise OptionError(msg) from None
-    query = writer.start()
-    started.set_result(query.id)
-    return query
 
 
 def wait_for(query: StreamingQuery) -> None:
@@ -375,5 +340,4 @@ class WriteSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for JSON."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return fields | {"sidecar": None if self.sidecar is None else self.sidecar.as_dict()}
+        return asdict(self)

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql import types as T  # noqa: N812 - as above
 
-from delta_sidecar.errors import IngestError, OptionError, SchemaMismatchError
-from delta_sidecar.spark.ingest.file_sizes import quoted
-from delta_sidecar.spark.ingest.tables import KINDS, column_named, columns_of, read_table
-from delta_sidecar.spark.session.access import hadoop_configuration
+from delta_sidecar.errors import IngestError, OptionError
+from delta_sidecar.spark.access import hadoop_configuration
+from delta_sidecar.spark.ingest.tables import KINDS, column_named, columns_of, quoted, read_table, timestamp_field
 from delta_sidecar.spark.spark_errors import SPARK_ERRORS, line_of
 
 if TYPE_CHECKING:
@@ -99,13 +98,7 @@ class Source:
         options = {"inferSchema": "true"} if self.format == "csv" else {}
         with self._readable():
             inferred: T.StructType = self._reader(spark, files).options(**options).load(files.paths).schema
-        timestamp = column_named(inferred, self.timestamp_column)
-        if timestamp is None:
-            names = ", ".join(inferred.names) or "none"
-            msg = (
-                f"{self.url} has no column {self.timestamp_column}, which time buckets come from; its columns: {names}"
-            )
-            raise SchemaMismatchError(msg)
+        timestamp = timestamp_field(inferred, self.timestamp_column, self.url)
         if isinstance(timestamp.dataType, T.NumericType) and self.timestamp_format not in EPOCHS:
             msg = (
                 f"{self.timestamp_column} is a number in {self.url}: say what it counts since 1970, as the timestamp "
@@ -142,25 +135,25 @@ class Source:
 
     def _timed(self, df: DataFrame, known: T.StructType) -> DataFrame:
         """The rows with their timestamp column as a timestamp, of the table's own kind where it was a text."""
-        name = next(each for each in df.columns if each.lower() == self.timestamp_column.lower())
-        kind = df.schema[name].dataType
+        timestamp = timestamp_field(df.schema, self.timestamp_column, self.url)
+        name, kind = timestamp.name, timestamp.dataType
         if type(kind) in KINDS:
             return df
-        found, field = self._moment(quoted(name), kind), column_named(known, name)
+        micros = None if self.timestamp_format is None else EPOCHS.get(self.timestamp_format)
+        if micros is not None and isinstance(kind, T.IntegerType | T.LongType):
+            found = F.timestamp_micros(F.try_multiply(quoted(name), F.lit(micros).cast("bigint")))
+        elif micros is None and isinstance(kind, T.StringType):
+            found = moment(quoted(name), self.timestamp_format)
+        else:
+            msg = (
+                f"{self.timestamp_column} is {kind.simpleString()} in {self.url}, and cannot be read as "
+                f"{self.timestamp_format or 'a timestamp'}"
+            )
+            raise OptionError(msg)
+        field = column_named(known, name)
         if field is not None and isinstance(field.dataType, T.TimestampNTZType):
             found = found.cast(field.dataType)
         return df.withColumn(name, found)
-
-    def _moment(self, column: Column, kind: T.DataType) -> Column:
-        if self.timestamp_format in EPOCHS and isinstance(kind, T.IntegerType | T.LongType):
-            return F.timestamp_micros(F.try_multiply(column, F.lit(EPOCHS[self.timestamp_format]).cast("bigint")))
-        if isinstance(kind, T.StringType) and self.timestamp_format not in EPOCHS:
-            return moment(column, self.timestamp_format)
-        msg = (
-            f"{self.timestamp_column} is {kind.simpleString()} in {self.url}, and cannot be read as "
-            f"{self.timestamp_format or 'a timestamp'}"
-        )
-        raise OptionError(msg)
 
 
 # Spark passes over files that are a week older than the newest one, unless this is set.
@@ -300,12 +293,10 @@ def moment(text: Column, pattern: str | None = None) -> Column:
 
 def misread_columns(texts: DataFrame, inferred: T.StructType) -> set[str]:
     """The columns whose texts lose something in the types that Spark inferred."""
-    patterns = {field.name: _lossy(field.dataType) for field in inferred.fields}
-    found = {name: pattern for name, pattern in patterns.items() if pattern is not None and name in texts.columns}
+    found = {field.name: pattern for field in inferred.fields if (pattern := _lossy(field.dataType)) is not None}
     if not found:
         return set()
-    checks = [F.max(quoted(name).rlike(pattern)).alias(str(at)) for at, (name, pattern) in enumerate(found.items())]
-    row = texts.agg(*checks).collect()[0]
+    row = texts.agg(*(F.max(quoted(name).rlike(pattern)) for name, pattern in found.items())).collect()[0]
     return {name for name, is_lossy in zip(found, row, strict=True) if is_lossy}
 
 

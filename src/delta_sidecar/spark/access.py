@@ -68,24 +68,24 @@ def spark_path(address: str | os.PathLike[str], storage_options: Mapping[str, st
     Raises:
         OptionError: The address cannot be understood.
     """
-    return hadoop_url(address, _fitting(address, storage_options)) if _is_ours(address) else str(address)
+    options = _known_options(address, storage_options)
+    return str(address) if options is None else hadoop_url(address, options)
 
 
 def grant_path(
     spark: SparkSession, address: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> None:
     """Gives a running session the credentials of a place as for `spark_path`, where they are known."""
-    if _is_ours(address):
-        grant(spark, address, _fitting(address, storage_options))
+    options = _known_options(address, storage_options)
+    if options is not None:
+        grant(spark, address, options)
 
 
-def _is_ours(address: str | os.PathLike[str]) -> bool:
+def _known_options(address: str | os.PathLike[str], options: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The options that the store of an address knows; None for a store that this library does not know."""
     found = re.match(r"([A-Za-z][\w+.-]*):/", address) if isinstance(address, str) else None
-    return found is None or found[1].lower() in _OURS
-
-
-def _fitting(address: str | os.PathLike[str], options: Mapping[str, str] | None) -> dict[str, str]:
-    """The options that the store of an address knows."""
+    if found is not None and found[1].lower() not in _OURS:
+        return None
     known = names_of(options_of(parse_address(address).kind))
     return {name: value for name, value in (options or {}).items() if name.lower() in known}
 
@@ -157,10 +157,7 @@ _SILENCE = _Silence()
 
 _PLAIN_HOST = re.compile(r"(?P<account>[a-z0-9-]+(?:\.z\d+)?)\.(?:blob|dfs)\.(?P<suffix>[a-z0-9.-]+)")
 
-_OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
 _S3_AUTH = "org.apache.hadoop.fs.s3a"
-
-_HADOOP_TAKES = "Spark takes 'account_key', 'sas_key', 'client_secret' or 'federated_token_file'"
 
 
 def _sources(address: Address, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -183,20 +180,21 @@ def _host(access: CloudAccess) -> str:
 
 
 def _azure(address: Address, call: dict[str, str], environment: dict[str, str]) -> dict[str, str]:
+    credentials = {}
     try:
         access = azure_access(address, call, environment)
     except AuthenticationError:
         # There are none: the session may have its own.
         access = azure_access(address, {**call, "skip_signature": "true"}, environment)
-        return _named(_azure_endpoint(access), _host(access))
-    if "encryption_key" in access.config:
-        msg = "the storage option 'encryption_key' cannot be handed to Spark: set Hadoop's own fs.azure.encryption.*"
-        raise OptionError(msg)
-    return _named(_azure_endpoint(access) | _azure_credentials(access, call), _host(access))
-
-
-def _named(settings: dict[str, str], host: str) -> dict[str, str]:
-    """Settings of one account, all but the one that Hadoop knows for all accounts only."""
+    else:
+        if "encryption_key" in access.config:
+            msg = (
+                "the storage option 'encryption_key' cannot be handed to Spark: set Hadoop's own fs.azure.encryption.*"
+            )
+            raise OptionError(msg)
+        credentials = _azure_credentials(access, call)
+    settings, host = _azure_endpoint(access) | credentials, _host(access)
+    # All are settings of this account, but the one that Hadoop knows for all accounts only.
     return {key if key == "fs.azure.always.use.https" else f"{key}.{host}": value for key, value in settings.items()}
 
 
@@ -228,32 +226,31 @@ def _azure_credentials(access: CloudAccess, call: Mapping[str, str]) -> dict[str
     if kind == "sas_token":
         return {"fs.azure.account.auth.type": "SAS", "fs.azure.sas.fixed.token": config["sas_key"]}
     if kind == "client_secret":
-        return _oauth("ClientCredsTokenProvider") | {
-            "fs.azure.account.oauth2.client.endpoint": f"{authority}/{config['tenant_id']}/oauth2/token",
-            "fs.azure.account.oauth2.client.id": config["client_id"],
-            "fs.azure.account.oauth2.client.secret": config["client_secret"],
-        }
+        endpoint = f"{authority}/{config['tenant_id']}/oauth2/token"
+        client = {"client.id": config["client_id"], "client.secret": config["client_secret"]}
+        return _oauth("ClientCredsTokenProvider", {"client.endpoint": endpoint, **client})
+    names = {"tenant_id": "msi.tenant", "client_id": "client.id"}
     if kind == "workload_identity":
-        return _oauth("WorkloadIdentityTokenProvider") | {
-            "fs.azure.account.oauth2.msi.authority": authority,
-            "fs.azure.account.oauth2.msi.tenant": config["tenant_id"],
-            "fs.azure.account.oauth2.client.id": config["client_id"],
-            "fs.azure.account.oauth2.token.file": config["federated_token_file"],
-        }
+        names |= {"federated_token_file": "token.file"}
+        settings = {name: config[key] for key, name in names.items()}
+        return _oauth("WorkloadIdentityTokenProvider", {"msi.authority": authority, **settings})
     if kind == "managed_identity" and not {"object_id", "msi_resource_id"} & set(config):
-        names = {"tenant_id": "msi.tenant", "client_id": "client.id", "msi_endpoint": "msi.endpoint"}
-        settings = {f"fs.azure.account.oauth2.{name}": config[key] for key, name in names.items() if key in config}
-        return _oauth("MsiTokenProvider") | settings
+        names |= {"msi_endpoint": "msi.endpoint"}
+        return _oauth("MsiTokenProvider", {name: config[key] for key, name in names.items() if key in config})
     if set(call) & _AZURE_CREDENTIALS:
-        msg = f"Spark cannot use {access.identity.tried}. {_HADOOP_TAKES}; or configure the session for the account"
+        msg = (
+            f"Spark cannot use {access.identity.tried}. Spark takes 'account_key', 'sas_key', 'client_secret' or "
+            "'federated_token_file'; or configure the session for the account"
+        )
         raise OptionError(msg)
     return {}
 
 
-def _oauth(provider: str) -> dict[str, str]:
+def _oauth(provider: str, settings: dict[str, str]) -> dict[str, str]:
     return {
         "fs.azure.account.auth.type": "OAuth",
-        "fs.azure.account.oauth.provider.type": f"{_OAUTH}.{provider}",
+        "fs.azure.account.oauth.provider.type": f"org.apache.hadoop.fs.azurebfs.oauth2.{provider}",
+        **{f"fs.azure.account.oauth2.{name}": value for name, value in settings.items()},
     }
 
 

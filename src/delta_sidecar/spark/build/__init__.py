@@ -1,1 +1,0 @@
-"""Metadata sidecars made by Spark: the `driver` plans and publishes, `parts` are what its tasks write."""
