@@ -23,19 +23,12 @@ HintState: TypeAlias = Literal["current", "stale", "dangling", "corrupt", "missi
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is worth to know of a table.
+    """Something that is worth to know of a table."""
 
-    Attributes:
-        code: A short name that stays the same.
-        severity: `info`, `warning` for what slows readers down, `problem` for what stops them.
-        message: What it is.
-        advice: What to do about it.
-    """
-
-    code: str
-    severity: Severity
-    message: str
-    advice: str
+    code: str  # a short name that stays the same
+    severity: Severity  # `info`, `warning` for what slows readers down, `problem` for what stops them
+    message: str  # what it is
+    advice: str  # what to do about it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +57,12 @@ class MetadataReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReport:
-    """A checkpoint by the listing.
+    """A checkpoint by the listing."""
 
-    Attributes:
-        version: The version whose state it holds.
-        kind: `classic`, `multi-part` or `V2`.
-        parts: How many files it has; of a V2 checkpoint only its top file is counted.
-        bytes: Their size.
-    """
-
-    version: int
-    kind: CheckpointKind
-    parts: int
-    bytes: int
+    version: int  # the version whose state it holds
+    kind: CheckpointKind  # `classic`, `multi-part` or `V2`
+    parts: int  # how many files it has; of a V2 checkpoint only its top file is counted
+    bytes: int  # their size
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,35 +76,20 @@ class IncompleteCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class BaseReport:
-    """The newest checkpoint that can be used, by its footers; None is what they do not tell.
+    """The newest checkpoint that can be used, by its footers; None is what they do not tell."""
 
-    Attributes:
-        name: Its first file.
-        version: The version whose state it holds.
-        kind: `classic`, `multi-part` or `V2`.
-        files: Its files, V2-checkpoint sidecars too where they were looked at.
-        bytes: Their size.
-        footers: How many of the files were looked at.
-        row_groups: Their row groups.
-        rows: Their rows.
-        largest_row_group: Rows of the largest row group.
-        json_stats: Whether files have statistics in JSON.
-        struct_stats: Whether files have statistics as columns.
-        in_time_order: Whether row groups lie one after another in time, by the time bucket.
-    """
-
-    name: str
-    version: int
-    kind: CheckpointKind
-    files: int
-    bytes: int
-    footers: int = 0
-    row_groups: int = 0
-    rows: int = 0
-    largest_row_group: int = 0
-    json_stats: bool | None = None
-    struct_stats: bool | None = None
-    in_time_order: bool | None = None
+    name: str  # its first file
+    version: int  # the version whose state it holds
+    kind: CheckpointKind  # `classic`, `multi-part` or `V2`
+    files: int  # its files, V2-checkpoint sidecars too where they were looked at
+    bytes: int  # their size
+    footers: int = 0  # how many of the files were looked at
+    row_groups: int = 0  # their row groups
+    rows: int = 0  # their rows
+    largest_row_group: int = 0  # rows of the largest row group
+    json_stats: bool | None = None  # whether files have statistics in JSON
+    struct_stats: bool | None = None  # whether files have statistics as columns
+    in_time_order: bool | None = None  # whether row groups lie one after another in time, by the time bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,37 +112,21 @@ class HintReport:
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """The whole log, by its listing.
+    """The whole log, by its listing."""
 
-    Attributes:
-        files: Files of the log, of any kind.
-        bytes: Their size.
-        commits: Commits.
-        first_commit: The oldest version with a commit; None without any.
-        missing_commits: Versions between the oldest and the newest commit that have none: the first ten.
-        missing_count: How many those are.
-        checkpoints: Complete checkpoints.
-        checksums: Checksum files.
-        newest_checksum: Version of the newest; None without any.
-        compacted_commits: Compacted commits, which are not read.
-        sidecar_files: Files in the folder of V2-checkpoint sidecars, where metadata sidecars are too.
-        sidecar_bytes: Their size.
-        last_checkpoint: The state of `_last_checkpoint`.
-    """
-
-    files: int
-    bytes: int
-    commits: int
-    first_commit: int | None
-    missing_commits: tuple[int, ...]
-    missing_count: int
-    checkpoints: int
-    checksums: int
-    newest_checksum: int | None
-    compacted_commits: int
-    sidecar_files: int
-    sidecar_bytes: int
-    last_checkpoint: HintReport
+    files: int  # files of the log, of any kind
+    bytes: int  # their size
+    commits: int  # commits
+    first_commit: int | None  # the oldest version with a commit; None without any
+    missing_commits: tuple[int, ...]  # versions between the oldest and the newest commit that have none: the first ten
+    missing_count: int  # how many those are
+    checkpoints: int  # complete checkpoints
+    checksums: int  # checksum files
+    newest_checksum: int | None  # version of the newest; None without any
+    compacted_commits: int  # compacted commits, which are not read
+    sidecar_files: int  # files in the folder of V2-checkpoint sidecars, where metadata sidecars are too
+    sidecar_bytes: int  # their size
+    last_checkpoint: HintReport  # the state of `_last_checkpoint`
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,43 +140,24 @@ class RequestReport:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """A table's log, and what is to be said about it.
+    """A table's log, and what is to be said about it."""
 
-    Attributes:
-        table: The table's address, without secrets.
-        version: The version that was inspected.
-        latest_version: The newest version.
-        earliest_version: The oldest version that can be read; None where none can.
-        refusal: Why this library does not scan the table; None where it does.
-        protocol: Protocol; None where it could not be read.
-        metadata: Metadata; None where it could not be read.
-        log: The log, by its listing.
-        checkpoints: The newest complete checkpoints, newest first.
-        incomplete_checkpoints: Those with missing parts, newest first.
-        base: The newest checkpoint that can be used; None where there is none.
-        tail: The commits after it.
-        metadata_sidecars: The metadata sidecars; None where the table could not be opened.
-        estimate: Files, rows and bytes; None where the table is not scanned.
-        findings: The findings, gravest first.
-        requests: The requests of the inspection.
-    """
-
-    table: str
-    version: int
-    latest_version: int
-    earliest_version: int | None
-    refusal: str | None
-    protocol: ProtocolReport | None
-    metadata: MetadataReport | None
-    log: LogReport
-    checkpoints: tuple[CheckpointReport, ...]
-    incomplete_checkpoints: tuple[IncompleteCheckpoint, ...]
-    base: BaseReport | None
-    tail: TailReport
-    metadata_sidecars: SidecarsReport | None
-    estimate: ScanEstimate | None
-    findings: tuple[Finding, ...]
-    requests: RequestReport
+    table: str  # the table's address, without secrets
+    version: int  # the version that was inspected
+    latest_version: int  # the newest version
+    earliest_version: int | None  # the oldest version that can be read; None where none can
+    refusal: str | None  # why this library does not scan the table; None where it does
+    protocol: ProtocolReport | None  # protocol; None where it could not be read
+    metadata: MetadataReport | None  # metadata; None where it could not be read
+    log: LogReport  # the log, by its listing
+    checkpoints: tuple[CheckpointReport, ...]  # the newest complete checkpoints, newest first
+    incomplete_checkpoints: tuple[IncompleteCheckpoint, ...]  # those with missing parts, newest first
+    base: BaseReport | None  # the newest checkpoint that can be used; None where there is none
+    tail: TailReport  # the commits after it
+    metadata_sidecars: SidecarsReport | None  # the metadata sidecars; None where the table could not be opened
+    estimate: ScanEstimate | None  # files, rows and bytes; None where the table is not scanned
+    findings: tuple[Finding, ...]  # the findings, gravest first
+    requests: RequestReport  # the requests of the inspection
 
     def worst(self) -> Severity | None:
         """The gravest severity of its findings; None without any."""
@@ -247,37 +183,21 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any field of a report
 
 @dataclass(frozen=True, slots=True)
 class SidecarReport:
-    """The metadata sidecar that scans end on, by its manifest.
+    """The metadata sidecar that scans end on, by its manifest."""
 
-    Attributes:
-        name: The file that is read first: its manifest, or the metadata sidecar itself where that is missing.
-        version: The version whose state it holds.
-        tier: 1 with a manifest, 2 without.
-        files: Live files that it has rows of.
-        row_groups: Its row groups.
-        data_files: Files that it is made of, its manifest not counted.
-        bytes: Their size.
-        commits: Commits after it.
-        sorted_by: Columns that its rows are sorted by; none where they are sorted by path.
-        time_column: The column whose bounds are kept beside the paths; None without one.
-        statistics: How many columns it has statistics of.
-        missing_columns: Columns that the table has statistics of and this has not.
-        lacks_bucket: Whether it was built without the table's time bucket.
-    """
-
-    name: str
-    version: int
-    tier: int
-    files: int
-    row_groups: int
-    data_files: int
-    bytes: int
-    commits: int
-    sorted_by: tuple[str, ...]
-    time_column: str | None
-    statistics: int
-    missing_columns: tuple[str, ...] = ()
-    lacks_bucket: bool = False
+    name: str  # the file that is read first: its manifest, or the metadata sidecar itself where that is missing
+    version: int  # the version whose state it holds
+    tier: int  # 1 with a manifest, 2 without
+    files: int  # live files that it has rows of
+    row_groups: int  # its row groups
+    data_files: int  # files that it is made of, its manifest not counted
+    bytes: int  # their size
+    commits: int  # commits after it
+    sorted_by: tuple[str, ...]  # columns that its rows are sorted by; none where they are sorted by path
+    time_column: str | None  # the column whose bounds are kept beside the paths; None without one
+    statistics: int  # how many columns it has statistics of
+    missing_columns: tuple[str, ...] = ()  # columns that the table has statistics of and this has not
+    lacks_bucket: bool = False  # whether it was built without the table's time bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,24 +212,15 @@ class UnusableSidecar:
 
 @dataclass(frozen=True, slots=True)
 class SidecarsReport:
-    """The metadata sidecars of a log.
+    """The metadata sidecars of a log."""
 
-    Attributes:
-        base: The one that scans end on; None where they end on a checkpoint.
-        reason: Why that is not one with its manifest, in a word, as in the event `scan_ended`; None where it is.
-        versions: Versions up to the inspected one that the listing shows one of, newest first: the newest twenty.
-        files: Files of metadata sidecars in the log.
-        bytes: Their size.
-        unusable: Those that were tried and cannot be trusted.
-        leftover_files: Files that are neither of the two newest nor young: a clean-up looks at them.
-        leftover_bytes: Their size.
-    """
-
-    base: SidecarReport | None
+    base: SidecarReport | None  # the one that scans end on; None where they end on a checkpoint
+    # Why that is not one with its manifest, in a word, as in the event `scan_ended`; None where it is.
     reason: str | None
+    # Versions up to the inspected one that the listing shows one of, newest first: the newest twenty.
     versions: tuple[int, ...] = ()
-    files: int = 0
-    bytes: int = 0
-    unusable: tuple[UnusableSidecar, ...] = ()
-    leftover_files: int = 0
-    leftover_bytes: int = 0
+    files: int = 0  # files of metadata sidecars in the log
+    bytes: int = 0  # their size
+    unusable: tuple[UnusableSidecar, ...] = ()  # those that were tried and cannot be trusted
+    leftover_files: int = 0  # files that are neither of the two newest nor young: a clean-up looks at them
+    leftover_bytes: int = 0  # their size

@@ -49,32 +49,21 @@ _Emitted = tuple[str, Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_VERSION)], st
 
 
 class PageToken(msgspec.Struct, frozen=True):
-    """Where a scan stands, and of what.
+    """Where a scan stands, and of what."""
 
-    Attributes:
-        format: The format of the token.
-        table: The table's own id.
-        version: The version that is read.
-        commit: The e_tag of the version's commit; None where the store gives none.
-        base: Name of the base, empty for the start of the log; its version, or that of an older one which commits
-            were read down to; and a digest of what identifies its files.
-        strategy: `reverse` or `forward`.
-        order: `recent` or `any`.
-        query: Digest of the predicate.
-        place: A file of the log, the part of it, and how many files of that were emitted.
-        emitted: What was emitted of bases that failed.
-    """
-
-    format: int = msgspec.field(name="f")
-    table: str = msgspec.field(name="t")
-    version: _Count = msgspec.field(name="v")
-    commit: str | None = msgspec.field(name="c")
+    format: int = msgspec.field(name="f")  # the format of the token
+    table: str = msgspec.field(name="t")  # the table's own id
+    version: _Count = msgspec.field(name="v")  # the version that is read
+    commit: str | None = msgspec.field(name="c")  # the e_tag of the version's commit; None where the store gives none
+    # Name of the base, empty for the start of the log; its version, or that of an older one which commits were
+    # read down to; and a digest of what identifies its files.
     base: tuple[str, _BaseVersion, str] = msgspec.field(name="b")
-    strategy: Literal["reverse", "forward"] = msgspec.field(name="s")
-    order: Literal["recent", "any"] = msgspec.field(name="o")
-    query: str = msgspec.field(name="q")
+    strategy: Literal["reverse", "forward"] = msgspec.field(name="s")  # `reverse` or `forward`
+    order: Literal["recent", "any"] = msgspec.field(name="o")  # `recent` or `any`
+    query: str = msgspec.field(name="q")  # digest of the predicate
+    # A file of the log, the part of it, and how many files of that were emitted.
     place: tuple[str, _Count, _Count] = msgspec.field(name="p")
-    emitted: tuple[_Emitted, ...] = msgspec.field(name="d")
+    emitted: tuple[_Emitted, ...] = msgspec.field(name="d")  # what was emitted of bases that failed
 
     @classmethod
     def of(
@@ -207,15 +196,10 @@ def _content(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Up to where a scan came.
+    """Up to where a scan came."""
 
-    Attributes:
-        place: Where its last file is from.
-        rows: How many files of that place were emitted.
-    """
-
-    place: Place
-    rows: int
+    place: Place  # where its last file is from
+    rows: int  # how many files of that place were emitted
 
 
 class _At(NamedTuple):

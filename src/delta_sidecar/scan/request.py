@@ -32,17 +32,11 @@ _COLUMNS_WITH_STATISTICS = 32
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How a scan goes about it.
+    """How a scan goes about it."""
 
-    Attributes:
-        strategy: Which end of the log comes first: never `AUTO`.
-        reason: Why.
-        order: `recent` or `any`.
-    """
-
-    strategy: ScanStrategy
-    reason: str
-    order: Literal["recent", "any"]
+    strategy: ScanStrategy  # which end of the log comes first: never `AUTO`
+    reason: str  # why
+    order: Literal["recent", "any"]  # `recent` or `any`
 
 
 def decide(
