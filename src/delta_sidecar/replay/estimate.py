@@ -120,15 +120,10 @@ NOTHING = Counts(*(Range(0, 0),) * 3)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a snapshot has.
+    """What a snapshot has."""
 
-    Attributes:
-        counts: Files, rows and bytes; with a predicate those of files that may match.
-        sources: What was used, in words.
-    """
-
-    counts: Counts
-    sources: tuple[str, ...] = ()
+    counts: Counts  # files, rows and bytes; with a predicate those of files that may match
+    sources: tuple[str, ...] = ()  # what was used, in words
 
 
 def estimate(snapshot: Snapshot, predicate: Predicate | None = None) -> Flow[Estimate]:

@@ -224,16 +224,11 @@ def _tags(column: pa.Array | None, rows: int) -> pa.StringArray:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """A predicate in physical names, and what it takes to test it on `add` actions.
+    """A predicate in physical names, and what it takes to test it on `add` actions."""
 
-    Attributes:
-        predicate: What rows must satisfy.
-        partitions: Type of each partition column that it names, by physical path.
-        statistics: Type of each other column that it names and that may have bounds, by physical path.
-    """
-
-    predicate: Predicate
-    partitions: Mapping[ColumnPath, pa.DataType]
+    predicate: Predicate  # what rows must satisfy
+    partitions: Mapping[ColumnPath, pa.DataType]  # type of each partition column that it names, by physical path
+    # Type of each other column that it names and that may have bounds, by physical path.
     statistics: Mapping[ColumnPath, pa.DataType]
 
     @property

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Emitted:
     """The part of a metadata sidecar that was emitted before it failed."""
 
-    base: str  # its name
-    version: int  # its version
+    base: str
+    version: int
     identity: str  # an e_tag, or else a size: it tells its contents from others under the same name
     index: int  # the row group where it failed, or the first one of the segment; what came before can be read again
     of_segment: bool = False  # whether it was the segment
@@ -37,53 +37,35 @@ class Emitted:
 class BaseMark(NamedTuple):
     """Which base a replay ends on or tries next; the first one is that of the start of the log."""
 
-    name: str = ""  # its name
-    version: int = -1  # its version
+    name: str = ""
+    version: int = -1
     reach: int = -1  # the version that the tail is above: the base's, or less
     identity: tuple[tuple[str, str], ...] = ()  # what tells its contents from others, by file name
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What a scan asks for.
+    """What a scan asks for."""
 
-    Attributes:
-        table: The table's address, for messages.
-        columns: Makes the batches that are emitted.
-        pruning: Tests which files may match; None: all may.
-        limit: Most files that are wanted, with those before `start`; None for all.
-        forward: Whether the base comes first, then the commits after it.
-        recent: Whether a base that is in order of time is emitted from its newest end.
-        start: Where to begin; None for the start. What comes before was emitted by an earlier scan.
-        emitted: What earlier scans emitted of bases that failed then.
-        enough: So many files of a base are likely to be enough; None for all.
-        strict: Whether actions of commits other than add, remove and commitInfo fail the scan.
-        fallback: Whether such a scan then goes on as if it were not strict.
-        seen_memory: Most bytes of keys in memory.
-        sidecar_groups_at_once: How many row groups of a metadata sidecar are fetched together.
-        files_at_once: How many commits are fetched at once; None for the executor's own number.
-        row_groups_at_once: How many row groups of a checkpoint are read at once; None for the executor's own number.
-        progress: Where the replay is; it counts the file entries that are met.
-        events: Listeners.
-    """
-
-    table: str
-    columns: FileColumns
-    pruning: Pruning | None = None
-    limit: int | None = None
-    forward: bool = False
-    recent: bool = False
-    start: Place | None = None
-    emitted: tuple[Emitted, ...] = ()
-    enough: int | None = None
-    strict: bool = False
-    fallback: bool = True
-    seen_memory: int = MEMORY_LIMIT
-    sidecar_groups_at_once: int = 5
-    files_at_once: int | None = None
+    table: str  # the table's address, for messages
+    columns: FileColumns  # makes the batches that are emitted
+    pruning: Pruning | None = None  # tests which files may match; None: all may
+    limit: int | None = None  # most files that are wanted, with those before `start`; None for all
+    forward: bool = False  # whether the base comes first, then the commits after it
+    recent: bool = False  # whether a base that is in order of time is emitted from its newest end
+    start: Place | None = None  # Where to begin; None for the start. What comes before was emitted by an earlier scan.
+    emitted: tuple[Emitted, ...] = ()  # what earlier scans emitted of bases that failed then
+    enough: int | None = None  # so many files of a base are likely to be enough; None for all
+    strict: bool = False  # whether actions of commits other than add, remove and commitInfo fail the scan
+    fallback: bool = True  # whether such a scan then goes on as if it were not strict
+    seen_memory: int = MEMORY_LIMIT  # most bytes of keys in memory
+    sidecar_groups_at_once: int = 5  # how many row groups of a metadata sidecar are fetched together
+    files_at_once: int | None = None  # how many commits are fetched at once; None for the executor's own number
+    # How many row groups of a checkpoint are read at once; None for the executor's own number.
     row_groups_at_once: int | None = None
+    # Where the replay is; it counts the file entries that are met.
     progress: ReplayProgress = field(default_factory=lambda: ReplayProgress(), repr=False, compare=False)  # noqa: PLW0108 - it is below
-    events: Events = field(default_factory=Events, repr=False, compare=False)
+    events: Events = field(default_factory=Events, repr=False, compare=False)  # listeners
 
     @classmethod
     def bind(

@@ -176,15 +176,10 @@ def explained(
 
 @dataclass(frozen=True, slots=True)
 class FallenBack:
-    """Why a base is not a better one.
+    """Why a base is not a better one."""
 
-    Attributes:
-        passed_over: Bases that proved unusable, and why.
-        code: The same in a word; None where no metadata sidecar is among them, or none there.
-    """
-
-    passed_over: Sequence[tuple[str, str]]
-    code: str | None
+    passed_over: Sequence[tuple[str, str]]  # bases that proved unusable, and why
+    code: str | None  # the same in a word; None where no metadata sidecar is among them, or none there
 
     def reason(self, base: BaseSummary) -> str | None:
         """In a word; None where there is no better one."""

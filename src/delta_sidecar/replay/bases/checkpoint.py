@@ -67,16 +67,12 @@ _NEEDED_FIELDS = {"protocol": ("minReaderVersion",), "metaData": ("id", "schemaS
 
 @dataclass(frozen=True, slots=True)
 class CheckpointBase(Base):
-    """A checkpoint.
+    """A checkpoint."""
 
-    Attributes:
-        files: Its own files: the parts, or the one top file.
-        sidecars: The listed files of the folder of V2-checkpoint sidecars, by name.
-        leaves: The files that may have `add` rows, V2-checkpoint sidecars too; None before it is trusted.
-    """
-
-    files: tuple[FileRef, ...] = field(repr=False)
+    files: tuple[FileRef, ...] = field(repr=False)  # its own files: the parts, or the one top file
+    # The listed files of the folder of V2-checkpoint sidecars, by name.
     sidecars: Mapping[str, ListedFile] = field(repr=False)
+    # The files that may have `add` rows, V2-checkpoint sidecars too; None before it is trusted.
     leaves: tuple[FileRef, ...] | None = field(default=None, repr=False)
 
     @classmethod

@@ -83,19 +83,12 @@ _MOST_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class SidecarBase(Base):
-    """A metadata sidecar.
+    """A metadata sidecar."""
 
-    Attributes:
-        listed: The listed files of the folder of sidecars, by name.
-        proof_files: The files of the log that prove its version.
-        is_one_file: Whether it is read by its footer, for want of a manifest.
-        layout: What is where in it; None before it is trusted.
-    """
-
-    listed: Mapping[str, ListedFile] = field(repr=False)
-    proof_files: ProofFiles = field(repr=False)
-    is_one_file: bool = False
-    layout: SidecarLayout | None = field(default=None, repr=False)
+    listed: Mapping[str, ListedFile] = field(repr=False)  # the listed files of the folder of sidecars, by name
+    proof_files: ProofFiles = field(repr=False)  # the files of the log that prove its version
+    is_one_file: bool = False  # whether it is read by its footer, for want of a manifest
+    layout: SidecarLayout | None = field(default=None, repr=False)  # what is where in it; None before it is trusted
 
     @classmethod
     def of(cls, segment: LogSegment, version: int, tier: int) -> SidecarBase:

@@ -27,29 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SidecarRows:
-    """Keeps the files of a metadata sidecar that may match and that a frozen seen-set does not hide.
+    """Keeps the files of a metadata sidecar that may match and that a frozen seen-set does not hide."""
 
-    Attributes:
-        seen: Keys that newer commits have.
-        columns: Makes the batches that are emitted.
-        pruning: Tests which files may match; None: all may.
-        schema: The sidecar's columns.
-        stats_format: The layout of its statistics as text.
-        paths: The paths of the seen-set, where they are few: most files have none of them, and need no key.
-        newest: The order in which files are emitted; None for the sidecar's own.
-        most: No more files of a row group are emitted; None for all.
-        progress: Counts what is met.
-    """
-
-    seen: SeenSet
-    columns: FileColumns
-    pruning: Pruning | None
-    schema: SidecarSchema
-    stats_format: str
+    seen: SeenSet  # keys that newer commits have
+    columns: FileColumns  # makes the batches that are emitted
+    pruning: Pruning | None  # tests which files may match; None: all may
+    schema: SidecarSchema  # the sidecar's columns
+    stats_format: str  # the layout of its statistics as text
+    # The paths of the seen-set, where they are few: most files have none of them, and need no key.
     paths: pa.StringArray | None = field(default=None, repr=False)
-    newest: NewestRows | None = None
-    most: int | None = None
-    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)
+    newest: NewestRows | None = None  # the order in which files are emitted; None for the sidecar's own
+    most: int | None = None  # no more files of a row group are emitted; None for all
+    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)  # counts what is met
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes a row group; gives its live files that may match."""
