@@ -48,6 +48,9 @@ class Wanted:
     def digests_at(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
         return self.digests[rows]
 
+    def between(self, start: int, end: int) -> Wanted:
+        return Wanted(self.fingerprints[start:end], self.digests[start:end])
+
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from tests.scan.sizes import SIZES
 from delta_sidecar import LazyScanConfig, OptionError, PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
 from delta_sidecar.scan import scanner as scanner_module
-from delta_sidecar.scan.pages import Cursor, Position
+from delta_sidecar.scan.stream import Cursor, Position
 from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from delta_sidecar.replay.open import NO_HINT, Opening, cut, read_hint, read_lis
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.estimate import ScanEstimate
-from delta_sidecar.scan.open import pinned
+from delta_sidecar.scan.request import pinned
 from delta_sidecar.sidecar.layout import collected_columns
 from delta_sidecar.sidecar.names import TEMPORARY_NAME, SidecarFileKind, manifest_name, parse_sidecar_name
 from delta_sidecar.store import RequestLog, open_store

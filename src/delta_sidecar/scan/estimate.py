@@ -10,7 +10,7 @@ from delta_sidecar.execute import open_executor
 from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.estimate import NOTHING, Counts, Range, estimate
 from delta_sidecar.replay.open import Opening
-from delta_sidecar.scan.open import open_table
+from delta_sidecar.scan.request import open_table
 from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:

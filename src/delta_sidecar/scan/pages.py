@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 from hashlib import blake2b
 from itertools import starmap
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.plan import Place
 from delta_sidecar.replay.request import Emitted
+from delta_sidecar.scan.stream import Position
 from delta_sidecar.sidecar.names import HIGHEST_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pyarrow as pa
 
     from delta_sidecar.replay.bases.choice import BaseChoice
     from delta_sidecar.replay.request import BaseMark
@@ -192,81 +191,3 @@ def _content(text: str) -> bytes:
         msg = "not a token"
         raise ValueError(msg)
     return content
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Up to where a scan came."""
-
-    place: Place  # where its last file is from
-    rows: int  # how many files of that place were emitted
-
-
-class _At(NamedTuple):
-    """Where a scan is in the batch that it emitted last."""
-
-    before: Position | None  # before that batch
-    place: Place | None  # where the batch is from
-    rows: int  # files of that place that came before the batch
-    batch: pa.RecordBatch | None = None
-    taken: int = 0  # files of the batch that the user has
-
-
-class Cursor:
-    """Follows what a scan emits, file by file. Its position can be asked for from any thread."""
-
-    def __init__(self, start: Position | None) -> None:
-        # One value, so that another thread finds what belongs together.
-        self._at = _At(start, None, 0) if start is None else _At(start, start.place, start.rows)
-
-    def give(self, batch: pa.RecordBatch, place: Place | None) -> None:
-        """A batch is emitted, none of whose files the user has yet."""
-        last = self._at
-        rows = 0
-        if place == last.place:
-            rows = last.rows + (0 if last.batch is None else last.batch.num_rows)
-        self._at = _At(self.position(), place, rows, batch)
-
-    def take(self, files: int) -> None:
-        """The user has so many more of its files."""
-        self._at = self._at._replace(taken=self._at.taken + files)
-
-    def position(self) -> Position | None:
-        """After the last file that the user has; None before the first."""
-        at = self._at
-        if at.batch is None or not at.taken:
-            return at.before
-        return None if at.place is None else Position(at.place, at.rows + at.taken)
-
-
-@dataclass(slots=True)
-class EarlierFiles:
-    """Passes over the files that another scan emitted of the place where this one begins."""
-
-    position: Position
-    _passed: int = field(default=0)
-
-    def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
-        """What is left of a batch."""
-        at = self.position
-        if self._passed == at.rows:
-            return batch
-        if place != at.place:
-            self.check()
-        skipped = min(batch.num_rows, at.rows - self._passed)
-        self._passed += skipped
-        return batch.slice(skipped)
-
-    def check(self) -> None:
-        """Refuses to go on where there are fewer files at the place than were emitted.
-
-        Raises:
-            PageTokenExpiredError: So it is.
-        """
-        at = self.position
-        if self._passed < at.rows:
-            msg = (
-                f"{at.place.path} does not have the files any more that the page token is a place after: begin at the "
-                f"first page"
-            )
-            raise PageTokenExpiredError(msg)

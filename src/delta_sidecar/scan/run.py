@@ -28,9 +28,9 @@ from delta_sidecar.replay.snapshot import Scan, scan
 from delta_sidecar.scan.config import ScanStrategy
 from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
 from delta_sidecar.scan.files import ScanMetrics
-from delta_sidecar.scan.open import TableOpener
-from delta_sidecar.scan.pages import Cursor, EarlierFiles, PageToken, query_digest
-from delta_sidecar.scan.request import Decision, bind_request, decide
+from delta_sidecar.scan.pages import PageToken, query_digest
+from delta_sidecar.scan.request import Decision, TableOpener, bind_request, decide
+from delta_sidecar.scan.stream import Cursor, EarlierFiles
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.store import RequestLog
 

@@ -1,13 +1,14 @@
-"""The batches of one scan, taken by one consumer and stopped from anywhere."""
+"""The batches of one scan, taken by one consumer and stopped from anywhere; and where that consumer stands."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from delta_sidecar.errors import ScanClosedError
+from delta_sidecar.errors import PageTokenExpiredError, ScanClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.plan import Batches
+    from delta_sidecar.plan import Batches, Place
 
 
 _INTERRUPTED = "the scan was interrupted before its end: start another one"
@@ -207,3 +208,84 @@ def _next_items(stream: BatchStream, items_of: Callable[[pa.RecordBatch], Iterab
     """What the next batch has to give, or None at the end; a future cannot carry a `StopIteration`."""
     batch = next(stream, None)
     return None if batch is None else list(items_of(batch))
+
+
+# Where a scan stands in what it emits, file by file: what page tokens are made of.
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Up to where a scan came."""
+
+    place: Place  # where its last file is from
+    rows: int  # how many files of that place were emitted
+
+
+class _At(NamedTuple):
+    """Where a scan is in the batch that it emitted last."""
+
+    before: Position | None  # before that batch
+    place: Place | None  # where the batch is from
+    rows: int  # files of that place that came before the batch
+    batch: pa.RecordBatch | None = None
+    taken: int = 0  # files of the batch that the user has
+
+
+class Cursor:
+    """Follows what a scan emits, file by file. Its position can be asked for from any thread."""
+
+    def __init__(self, start: Position | None) -> None:
+        # One value, so that another thread finds what belongs together.
+        self._at = _At(start, None, 0) if start is None else _At(start, start.place, start.rows)
+
+    def give(self, batch: pa.RecordBatch, place: Place | None) -> None:
+        """A batch is emitted, none of whose files the user has yet."""
+        last = self._at
+        rows = 0
+        if place == last.place:
+            rows = last.rows + (0 if last.batch is None else last.batch.num_rows)
+        self._at = _At(self.position(), place, rows, batch)
+
+    def take(self, files: int) -> None:
+        """The user has so many more of its files."""
+        self._at = self._at._replace(taken=self._at.taken + files)
+
+    def position(self) -> Position | None:
+        """After the last file that the user has; None before the first."""
+        at = self._at
+        if at.batch is None or not at.taken:
+            return at.before
+        return None if at.place is None else Position(at.place, at.rows + at.taken)
+
+
+@dataclass(slots=True)
+class EarlierFiles:
+    """Passes over the files that another scan emitted of the place where this one begins."""
+
+    position: Position
+    _passed: int = field(default=0)
+
+    def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
+        """What is left of a batch."""
+        at = self.position
+        if self._passed == at.rows:
+            return batch
+        if place != at.place:
+            self.check()
+        skipped = min(batch.num_rows, at.rows - self._passed)
+        self._passed += skipped
+        return batch.slice(skipped)
+
+    def check(self) -> None:
+        """Refuses to go on where there are fewer files at the place than were emitted.
+
+        Raises:
+            PageTokenExpiredError: So it is.
+        """
+        at = self.position
+        if self._passed < at.rows:
+            msg = (
+                f"{at.place.path} does not have the files any more that the page token is a place after: begin at the "
+                f"first page"
+            )
+            raise PageTokenExpiredError(msg)

@@ -56,6 +56,9 @@ class LookedUp(Protocol):
     def digests_at(self, rows: Rows) -> Digests:
         """The digests of some of them."""
 
+    def between(self, start: int, end: int) -> LookedUp:
+        """A stretch of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -227,7 +230,7 @@ class SpilledRun:
             number = int(blocks[start])
             # The digests of a block are read only if one of its fingerprints is met.
             found[start:end] = find(
-                self._fingerprints(number), partial(self._digests_at, number), _Stretch(keys, start, end)
+                self._fingerprints(number), partial(self._digests_at, number), keys.between(start, end)
             )
         return found
 
@@ -264,22 +267,6 @@ def _even(pieces: Iterable[Run]) -> Iterator[Run]:
             waiting = [last]
     if waiting:
         yield _joined(waiting)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stretch:
-    """A part of the keys that are looked up."""
-
-    keys: LookedUp
-    start: int
-    end: int
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        return self.keys.fingerprints[self.start : self.end]
-
-    def digests_at(self, rows: Rows) -> Digests:
-        return self.keys.digests_at(rows + self.start)
 
 
 class _ScratchFile:

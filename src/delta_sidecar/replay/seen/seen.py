@@ -223,6 +223,10 @@ class KeyBatch:
         """The digests of some fingerprints' keys."""
         return self.hashes.digests(self.keys.take(int64s(self.order[rows])))
 
+    def between(self, start: int, end: int) -> KeyBatch:
+        """A stretch of them."""
+        return KeyBatch(self.keys, self.fingerprints[start:end], self.order[start:end], self.hashes)
+
     def run(self, chosen: Mask) -> Run:
         """Makes a run of some of them."""
         rows = np.flatnonzero(chosen)
