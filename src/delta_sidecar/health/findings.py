@@ -118,14 +118,15 @@ def _tail(report: TableReport) -> Iterator[Finding]:
     tail, base = report.tail, report.base
     readers = "every reader" if _sidecar_base(report) is None else "every reader that knows no metadata sidecars"
     if tail.commits > LONG_TAIL:
-        code, message = (
-            "long-tail",
-            f"{tail.commits:,} commits follow the newest checkpoint; each is a request of {readers}.",
-        )
+        message = f"{tail.commits:,} commits follow the newest checkpoint; each is a request of {readers}."
         if base is None:
-            code = "no-checkpoint"
             message = f"There is no checkpoint that can be used: {readers} reads all {tail.commits:,} commits."
-        yield Finding(code, "warning", message, _CHECKPOINT)
+        yield Finding(
+            "no-checkpoint" if base is None else "long-tail",
+            "warning",
+            message,
+            _CHECKPOINT,
+        )
     if base is not None and tail.bytes > max(LARGE_TAIL_BYTES, base.bytes // 2):
         yield Finding(
             "large-tail",
