@@ -302,6 +302,7 @@ def test_a_table_gives_the_rows_that_polars_keeps(
         (~c("whole").is_in([3, 1]), "whole NOT IN (1, 3)"),
         (c("whole").is_in(pl.Series([3, 1]).implode()), "whole IN (1, 3)"),
         (c("small").is_in(pl.Series([3, 2**40]).implode()), "small = 3"),
+        (c("whole").is_in(pl.Series([[1, 2], [3]])), None),
         (c("whole") < 2.5, "whole <= 2"),
         (c("small") < 2**40, "small IS NOT NULL"),
         (c("real") > 1, "real > 1.0"),

@@ -347,8 +347,10 @@ def _listed(node: Node) -> _Literals | None:
     with pa.ipc.open_stream(bytes(content)) as reader:
         (column,) = reader.read_all().columns
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        # A list inside of a series stands for itself, if it is the only one.
-        column = column.combine_chunks().flatten() if len(column) == 1 else pa.chunked_array([], column.type)
+        if len(column) != 1:
+            # A list for each row.
+            return None
+        column = column.combine_chunks().flatten()
     return _Literals.of(column)
 
 
