@@ -23,7 +23,7 @@ from delta_sidecar.replay.bases.choice import passed_over
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import naming_commits
 from delta_sidecar.replay.seen.seen import SeenSet
-from delta_sidecar.replay.tail import LiveAdds, StrictMode, TailKeys, live_adds_plan, tail_keys_plan
+from delta_sidecar.replay.tail import LiveAdds, TailKeys, live_adds_plan, tail_keys_plan, watched
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class _Replay:
 
     def __init__(self, choice: BaseChoice, request: ScanRequest) -> None:
         self._request = request
-        self._strict = StrictMode(request.strict, request.fallback)
+        self._is_strict = request.strict
         self._progress = request.progress
         self._progress.emitted = request.emitted
         self._failed: dict[str, Base] = {}
@@ -116,7 +116,7 @@ class _Replay:
             plan = live_adds_plan(window, request.columns, request.files_at_once)
             try:
                 with naming_commits(request.table):
-                    yield PartialResult(FilterOrdered(self._strict.watch(plan) if self._strict.armed else plan, live))
+                    yield PartialResult(FilterOrdered(watched(plan) if self._is_strict else plan, live))
             except StrictModeError as error:
                 # It is read again, unwatched. What was emitted before is remembered, and does not come again.
                 self._relax(error)
@@ -130,7 +130,7 @@ class _Replay:
             plan = tail_keys_plan(window, self._request.files_at_once)
             with naming_commits(self._request.table):
                 try:
-                    TailKeys(self._seen).take((yield Consume(self._strict.watch(plan) if self._strict.armed else plan)))
+                    TailKeys(self._seen).take((yield Consume(watched(plan) if self._is_strict else plan)))
                 except StrictModeError as error:
                     self._relax(error)
                     TailKeys(self._seen).take((yield Consume(plan)))
@@ -194,8 +194,12 @@ class _Replay:
         self._set((yield from passed_over(request.table, self._choice, torn.reason, request.events)))
 
     def _relax(self, error: StrictModeError) -> None:
-        self._strict.disarm(self._request.table, error)
+        """Commits are not watched any more, if the scan may go on."""
         table = self._request.table
+        if not self._request.fallback:
+            msg = f"{table}: {error}. Scan it without strict mode, or with enable_fallback."
+            raise StrictModeError(msg, error.action, error.version) from error
+        self._is_strict = False
         self._request.events(FallbackTriggered(table=table, action=error.action, version=error.version))
 
     def _set(self, choice: BaseChoice) -> None:

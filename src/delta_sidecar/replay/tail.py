@@ -181,29 +181,11 @@ class FeatureTripwire:
         return batch
 
 
-@dataclass(slots=True)
-class StrictMode:
-    """Whether commits are watched; once something has tripped and the scan goes on, they are not any more."""
-
-    armed: bool  # whether they are
-    fallback: bool  # whether a scan may go on
-
-    def watch(self, plan: ScanJson) -> Plan:
-        """A plan of commits with the wire in it."""
-        others = (name for name in (*ALLOWED, *_KNOWN) if name not in plan.schema.names)
-        schema = pa.schema([*plan.schema, *(pa.field(name, _PRESENT) for name in others)])
-        return Filter(replace(plan, schema=schema), FeatureTripwire())
-
-    def disarm(self, table: str, error: StrictModeError) -> None:
-        """Something has tripped.
-
-        Raises:
-            StrictModeError: The scan may not go on.
-        """
-        if not self.fallback:
-            msg = f"{table}: {error}. Scan it without strict mode, or with enable_fallback."
-            raise StrictModeError(msg, error.action, error.version) from error
-        self.armed = False
+def watched(plan: ScanJson) -> Plan:
+    """A plan of commits with the tripwire in it."""
+    others = (name for name in (*ALLOWED, *_KNOWN) if name not in plan.schema.names)
+    schema = pa.schema([*plan.schema, *(pa.field(name, _PRESENT) for name in others)])
+    return Filter(replace(plan, schema=schema), FeatureTripwire())
 
 
 def _present(batch: pa.RecordBatch, names: tuple[str, ...]) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -112,20 +112,13 @@ class ScanRun:
 
     def pin(self) -> LogSegment:
         """Lists the log up to the version that is asked for; nothing of the table is read."""
-        with closing(self._executor(self.config.options())) as executor:
-            try:
-                return self._opener.pin(executor)
-            finally:
-                self.requests.cancel()
+        with self._executing() as executor:
+            return self._opener.pin(executor)
 
     def open(self) -> Snapshot:
         """Reads the version, protocol and metadata of the table; no file of it is listed."""
-        options = self.config.options()
-        with closing(self._executor(options)) as executor:
-            try:
-                return self._opener.open(executor, scanning=False)[0]
-            finally:
-                self.requests.cancel()
+        with self._executing() as executor:
+            return self._opener.open(executor, scanning=False)[0]
 
     def begin(self, schema: pa.Schema = FILE_SCHEMA) -> Snapshot:
         """Opens the table for a scan of some columns, which `batches` then goes on with; `close` gives it up."""
@@ -146,15 +139,11 @@ class ScanRun:
 
     def explain(self) -> Explanation:
         """Says what the scan is going to do; no file entry is read."""
-        options = self.config.options()
-        with closing(self._executor(options)) as executor:
-            try:
-                snapshot, options = self._opener.open(executor, scanning=False)
-                request = bind_request(self.config, options, snapshot)
-                decision = self._decide(snapshot, options, request, executor)
-                base = run_flow(look_at_base(snapshot, request, self.events), executor)
-            finally:
-                self.requests.cancel()
+        with self._executing() as executor:
+            snapshot, options = self._opener.open(executor, scanning=False)
+            request = bind_request(self.config, options, snapshot)
+            decision = self._decide(snapshot, options, request, executor)
+            base = run_flow(look_at_base(snapshot, request, self.events), executor)
         fallen_back = FallenBack(self._passed_over, self.sidecar_fallback_reason())
         at_once = options.sidecar_row_groups_per_batch
         return explained(self.config, snapshot, request, decision, base, fallen_back, self.requests.snapshot(), at_once)
@@ -330,6 +319,14 @@ class ScanRun:
         if earlier is not None:
             earlier.check()
         self._scan = machine.into_terminal()
+
+    @contextmanager
+    def _executing(self) -> Iterator[Executor]:
+        with closing(self._executor(self.config.options())) as executor:
+            try:
+                yield executor
+            finally:
+                self.requests.cancel()
 
     def _executor(self, options: ScanOptions) -> Executor:
         executor = open_executor(

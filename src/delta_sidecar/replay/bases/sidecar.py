@@ -213,9 +213,38 @@ class SidecarBase(Base):
                     break
 
     def summary(self, request: ScanRequest) -> Flow[BaseSummary]:
-        """By its manifest."""
-        return sidecar_summary(self, request)
-        yield
+        """By its manifest alone."""
+        yield from ()
+        layout = self.trusted_layout
+        manifest = layout.manifest
+        made_of = manifest.files if manifest.segments_file is None else (*manifest.files, manifest.segments_file)
+        found = BaseSummary(
+            self.name,
+            self.version,
+            self.tier,
+            files=len(made_of),
+            bytes=sum(file.size for file in made_of),
+            rows=manifest.num_files,
+            row_groups=manifest.num_row_groups,
+            newest_by=layout.newest_by,
+        )
+        if manifest.segments:
+            segments = matching_groups(layout, manifest.segments, request)
+            return replace(
+                found,
+                row_groups_pruned=found.row_groups - sum(segment.num_row_groups for segment in segments),
+                segments=len(segments),
+                segment_bytes=sum(segment.byte_length for segment in segments),
+            )
+        columns = _read_columns(layout, request)
+        matched = matching_groups(layout, manifest.row_groups, request)
+        groups = [_pieces_of(manifest, group, columns).pieces for group in matched]
+        return replace(
+            found,
+            row_groups_pruned=found.row_groups - len(groups),
+            index=tuple(pieces[0] for pieces in groups),
+            statistics=tuple(piece for pieces in groups for piece in pieces[1:]),
+        )
 
     def _emit_groups(self, groups: RowGroups, request: ScanRequest, seen: SeenSet) -> Flow[None]:
         found = _in_order(self, groups, request)
@@ -400,40 +429,6 @@ def _learned(base: SidecarBase, manifest: Manifest) -> SidecarBase:
     layout = SidecarLayout.of(manifest, columns)
     size = sum(file.size for file in manifest.files)
     return replace(base, layout=layout, protocol=protocol, metadata=metadata, columns=columns, nbytes=size)
-
-
-def sidecar_summary(base: SidecarBase, request: ScanRequest) -> BaseSummary:
-    """What a trusted metadata sidecar is made of, and what a scan reads of it, by its manifest alone."""
-    layout = base.trusted_layout
-    manifest = layout.manifest
-    made_of = manifest.files if manifest.segments_file is None else (*manifest.files, manifest.segments_file)
-    found = BaseSummary(
-        base.name,
-        base.version,
-        base.tier,
-        files=len(made_of),
-        bytes=sum(file.size for file in made_of),
-        rows=manifest.num_files,
-        row_groups=manifest.num_row_groups,
-        newest_by=layout.newest_by,
-    )
-    if manifest.segments:
-        segments = matching_groups(layout, manifest.segments, request)
-        return replace(
-            found,
-            row_groups_pruned=found.row_groups - sum(segment.num_row_groups for segment in segments),
-            segments=len(segments),
-            segment_bytes=sum(segment.byte_length for segment in segments),
-        )
-    columns = _read_columns(layout, request)
-    matched = matching_groups(layout, manifest.row_groups, request)
-    groups = [_pieces_of(manifest, group, columns).pieces for group in matched]
-    return replace(
-        found,
-        row_groups_pruned=found.row_groups - len(groups),
-        index=tuple(pieces[0] for pieces in groups),
-        statistics=tuple(piece for pieces in groups for piece in pieces[1:]),
-    )
 
 
 # Proof that a metadata sidecar is of the history that is there.
