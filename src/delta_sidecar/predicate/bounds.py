@@ -111,12 +111,13 @@ def _never_compares(node: Comparison, found: _Range, *, negated: bool) -> pa.Boo
     literal = _keys_of((node.value,), node.column.type)
     least, most = (side[0] for side in _margins(literal, node.column.type))
     if op == "=":
-        return pc.or_kleene(pc.greater(found.lower, most), pc.less(found.upper, least))
+        return pc.or_kleene(pc.greater(found.lower, most), found.ends_below(least))
     if op == "!=":
         return _only_members(literal, found)
     if op in {"<", "<="}:
         return (pc.greater_equal if op == "<" else pc.greater)(found.lower, most)
-    return (pc.less_equal if op == ">" else pc.less)(found.upper, least)
+    # No value that a cut bound stands for is known to be the highest.
+    return pc.less_equal(found.upper, least) if op == ">" and not found.is_cut else found.ends_below(least)
 
 
 def _never_among(node: In, found: _Range, *, negated: bool) -> pa.BooleanArray | None:
@@ -126,12 +127,13 @@ def _never_among(node: In, found: _Range, *, negated: bool) -> pa.BooleanArray |
     least, most = members
     if negated:
         return _only_members(least, found)
-    outside = _surely(pc.or_kleene(pc.greater(found.lower, most[-1]), pc.less(found.upper, least[0])))
+    outside = _surely(pc.or_kleene(pc.greater(found.lower, most[-1]), found.ends_below(least[0])))
     # Inside of the list's own bounds, the first member that is not below is the one that can still be there.
     inside = pc.invert(outside)
     lower, upper = found.lower.filter(inside), found.upper.filter(inside)
     if not len(lower):
         return outside
+    upper = _behind(upper) if found.is_cut else upper
     return pc.replace_with_mask(outside, inside, pc.less(upper, least.take(_members_below(most, lower))))
 
 
@@ -148,7 +150,7 @@ def _never_like(node: Like, found: _Range, *, negated: bool) -> pa.BooleanArray 
     if negated or not begins:
         return None
     least, most = (one(end, found.lower.type) for end in (begins, begins + _HIGHEST))
-    return pc.or_kleene(pc.greater(found.lower, most), pc.less(found.upper, least))
+    return pc.or_kleene(pc.greater(found.lower, most), found.ends_below(least))
 
 
 @lru_cache(maxsize=16)
@@ -212,10 +214,20 @@ class _Range:
     has_values: pa.BooleanArray  # there may be a row that is not null
     has_nulls: pa.BooleanArray  # there may be a null
     lower: pa.Array  # no value lies below
-    upper: pa.Array  # no value lies above
+    upper: pa.Array  # no value lies above, unless `is_cut`
     single: pa.BooleanArray  # every value equals `lower`
     values: pa.Array | None = None  # the values themselves, typed as the column, where bounds are exact
     may_hide_nan: bool = False  # there may be NaN outside of the bounds
+    is_cut: bool = False  # `upper` may be a prefix only, so that what begins with it may lie above
+
+    def ends_below(self, least: pa.Scalar) -> pa.BooleanArray:
+        """Tells where every value is below one."""
+        below = pc.less(self.upper, least)
+        if not self.is_cut:
+            return below
+        # Only a bound that is shorter can be the beginning of one: most need no copy.
+        shorter = pc.less(pc.binary_length(self.upper), one(len(least.as_py()), pa.int64()))
+        return pc.less(_behind(self.upper), least) if pc.any(pc.and_(below, shorter)).as_py() else below
 
 
 def _range_of(column: Column, bounds: Bounds) -> _Range:
@@ -239,9 +251,10 @@ def _estimated(bounds: ColumnBounds, rows: int, type: pa.DataType) -> _Range:  #
             single = pc.equal(lower, upper)
         elif kind is Kind.TIMESTAMP:
             upper = _moved(upper, max(PER_SECOND[type.unit] // 1000, 1))
-        elif kind in {Kind.STRING, Kind.BINARY}:
-            upper = _behind(upper, kind)
-    return _Range(*_counted(bounds, rows), lower, upper, single, may_hide_nan=kind is Kind.FLOATING)
+        elif kind is Kind.STRING:
+            upper = _without_tie_breaker(upper)
+    is_cut = kind in {Kind.STRING, Kind.BINARY} and not bounds.whole
+    return _Range(*_counted(bounds, rows), lower, upper, single, None, kind is Kind.FLOATING, is_cut)
 
 
 def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> _Range:  # noqa: A002
@@ -354,13 +367,17 @@ def _outward(bound: pa.Array, side: int) -> pa.Array:
         return pa.nulls(len(bound), bound.type)
 
 
-def _behind(upper: pa.Array, kind: Kind) -> pa.Array:
+def _behind(upper: pa.Array) -> pa.Array:
     """Gives values above all that begin with upper bounds that may be cut."""
-    if kind is Kind.STRING and pc.any(pc.ends_with(upper, pattern="\ufffd")).as_py():
-        # Writers put U+FFFD behind a cut string, yet there are higher characters.
-        upper = pc.replace_substring_regex(upper, pattern="(\ufffd)+$", replacement="")
     highest, nothing = (one(end, upper.type) for end in (_HIGHEST, b""))
     return pc.binary_join_element_wise(upper, highest, nothing)
+
+
+def _without_tie_breaker(upper: pa.Array) -> pa.Array:
+    """Takes U+FFFD off the end: writers put it behind a cut string, yet there are higher characters."""
+    if not pc.any(pc.ends_with(upper, pattern="\ufffd")).as_py():
+        return upper
+    return pc.replace_substring_regex(upper, pattern="(\ufffd)+$", replacement="")
 
 
 def _moved(moments: pa.Array, by: int) -> pa.Array:
