@@ -20,11 +20,11 @@ FEATURES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "the seen-set": (("replay/seen",), ("replay/test_seen", "replay/test_spilled_runs")),
     "checkpoints as a base": (
-        ("replay/bases/checkpoint", "replay/bases/content"),
+        ("replay/bases/checkpoint",),
         ("replay/test_checkpoint", "scan/test_checkpoint"),
     ),
     "metadata sidecars as a base": (
-        ("replay/bases/sidecar", "replay/bases/pieces", "replay/witnesses", "execute/piece"),
+        ("replay/bases/sidecar", "execute/piece"),
         ("scan/test_sidecar", "execute/test_piece"),
     ),
     "the sidecar format": (("sidecar",), ("sidecar",)),
