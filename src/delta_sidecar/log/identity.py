@@ -108,8 +108,8 @@ def file_keys(fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
 
 def key_paths(keys: pa.BinaryArray) -> pa.StringArray:
     """The canonical paths in keys."""
-    parts = (key.partition(b":") for key in keys.to_pylist())
-    return strings(rest[: int(length)].decode() for length, _, rest in parts)
+    parts = [key.partition(b":") for key in keys.to_pylist()]
+    return strings([rest[: int(length)].decode() for length, _, rest in parts])
 
 
 def unique_ids(descriptors: pa.StructArray) -> pa.StringArray | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -245,6 +246,7 @@ class Kind(Enum):
 STEPPED = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
 
 
+@lru_cache(maxsize=1024)
 def kind_of(type: pa.DataType) -> Kind:  # noqa: A002 - the Arrow word
     """Gives the kind of a type."""
     return next((kind for kind, checks in _KINDS.items() if any(check(type) for check in checks)), Kind.OTHER)
