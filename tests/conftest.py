@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parent
 
+# Not test files themselves, yet what they assert is the test.
+pytest.register_assert_rewrite("tests.conformance", "tests.table.comparing")
+
 # No test asserts seconds: the first example of a property may well take longer than the others.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
