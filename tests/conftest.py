@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from concurrent.futures import wait
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
     from delta_sidecar.plan import Ahead, ListFiles
+
+TESTS = Path(__file__).parent
+
+# Not test files themselves, yet what they assert is the test.
+pytest.register_assert_rewrite("tests.conformance", "tests.table.comparing")
 
 # No test asserts seconds: the first example of a property may well take longer than the others.
 settings.register_profile("no deadline", deadline=None)
@@ -52,6 +58,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether:
     """Tells who runs what, where there are several processes."""
     return FilesTogether(config, log)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """In the first tier, looks only where its tests are: to import the others would take longer than to run it."""
+    if config.option.tier != "check" or not collection_path.is_relative_to(TESTS):
+        return None
+    return None if tiers.has_checks(collection_path) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import zlib
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,11 +21,21 @@ if TYPE_CHECKING:
 TIERS = ("check", "test", "full")
 DAY = "TEST_DAY"
 SHARE = 8
+LATER = ("full", "slow", "spark", "azurite")
 
-# Rooms without a table, a store or an engine under test, and what holds the house together.
-CHECKED = ("log", "plan", "predicate", "replay", "sidecar", "test_errors.py", "test_options.py", "test_rooms.py")
-# Of the others, these alone.
-CHECKED_TOO = ("test_files_statistics_and_refusals",)
+# Rooms without a table, a store or an engine under test, what holds the house together, and the files of public tables.
+# Property tests of these rooms come in the next tier.
+CHECKED = (
+    "conformance",
+    "log",
+    "plan",
+    "predicate",
+    "replay",
+    "sidecar",
+    "test_errors.py",
+    "test_options.py",
+    "test_rooms.py",
+)
 
 
 def today() -> int:
@@ -40,12 +51,18 @@ def mark(items: Iterable[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
         if {"azurite", "secure_azurite"} & set(fixtures):
             item.add_marker(pytest.mark.azurite)
-        if item.get_closest_marker("full") or item.get_closest_marker("spark") or item.get_closest_marker("azurite"):
-            continue
-        parts = item.nodeid.partition("::")[0].split("/")
-        name = item.nodeid.partition("::")[2].partition("[")[0]
-        if parts[1] in CHECKED or name in CHECKED_TOO:
+        if not any(map(item.get_closest_marker, LATER)) and not _is_property(item) and has_checks(item.path):
             item.add_marker(pytest.mark.check)
+
+
+def has_checks(path: Path) -> bool:
+    """Whether a file or folder is one that has tests of the first tier, or a folder of such."""
+    parts = path.relative_to(Path(__file__).parent).parts
+    return not parts or parts[0] in CHECKED
+
+
+def _is_property(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
 
 
 def runs(item: pytest.Item, tier: str, day: int) -> bool:
@@ -54,4 +71,9 @@ def runs(item: pytest.Item, tier: str, day: int) -> bool:
         return True
     if tier == "check":
         return item.get_closest_marker("check") is not None
-    return item.get_closest_marker("full") is None or (zlib.crc32(item.nodeid.encode()) + day) % SHARE == 0
+    return item.get_closest_marker("full") is None or has_its_day(item.nodeid, day)
+
+
+def has_its_day(key: str, day: int) -> bool:
+    """Whether something belongs to the eighth of a day."""
+    return (zlib.crc32(key.encode()) + day) % SHARE == 0

@@ -49,6 +49,7 @@ def test_another_escape_character_is_rewritten() -> None:
     assert match.checked("a!%b!!c\\_", None, "!") == "a\\%b!c\\\\_"
 
 
+@pytest.mark.full
 def test_a_pattern_too_long_is_refused() -> None:
     with pytest.raises(PredicateError, match="too long"):
         match.fits(pa.array(["x"]), "%" + "ab_" * 1_000_000)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import deltalake
 import pytest
 from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
-from tests.conformance import tables
 from tests.own_threads import forget
 from tests.table.written import counting_table, numbers, write
 
@@ -18,17 +17,6 @@ from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", tables.names() or [pytest.param("", marks=pytest.mark.skip("no conformance tables"))])
-def test_rows_of_public_tables(name: str) -> None:
-    *older, newest = tables.versions(name)
-    # Of a long history, the first version and the last.
-    for expected in (*older[:1], newest):
-        rows = expected.facts.get("rows", expected.facts.get("rows_if_dv_prefix_stripped"))
-        if rows is not None and "may_refuse" not in expected.facts:
-            assert DeltaTable(expected.root, expected.version).count() == rows, expected.label
 
 
 def test_deleted_rows_do_not_count(tmp_path: Path) -> None:

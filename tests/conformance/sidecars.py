@@ -1,29 +1,26 @@
-"""Every public table with metadata sidecars of its own: the same files as by its log alone."""
+"""Checks of a public table with metadata sidecars of its own: the same files as by its log alone."""
 
 from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.builder.meaning import meaning
-from tests.conformance.tables import FOLDER, comparable, names, versions
+from tests.conformance.tables import comparable
 
 from delta_sidecar import DeltaFile, DeltaSidecarError, LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.events import BaseChosen, Event
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
+    from tests.conformance.public_table import PublicTable
     from tests.conformance.tables import Expected
 
-pytestmark = pytest.mark.skipif(
-    not names(), reason=f"no expected.json in {FOLDER}; set DELTA_CONFORMANCE_DIR to the folder with the tables"
-)
-TABLES = names() or ("absent",)
 LITERALS = {
     "int": "{} > 0",
     "string": "{} >= 'b'",
@@ -35,8 +32,33 @@ LITERALS = {
 }
 
 
-def readable(name: str) -> list[Expected]:
-    return [each for each in versions(name) if not each.facts.get("fails")]
+def sidecars(table: PublicTable) -> None:
+    """With a sidecar of an older version, and of the newest, the same files and the same answers to predicates."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder).resolve() / "table"
+        root.mkdir()
+        log = table.newest.root / "_delta_log"
+        if log.exists():
+            shutil.copytree(log, root / "_delta_log")
+        assert_the_same_with_sidecars(root, [each for each in table.versions if not each.facts.get("fails")])
+
+
+def assert_the_same_with_sidecars(root: Path, tables: list[Expected]) -> None:
+    if not tables or is_refused(root, tables[-1]):
+        with pytest.raises(DeltaSidecarError):
+            build_sidecar(root)
+        return
+    older, newest = tables[len(tables) // 2].version, tables[-1].version
+    expected, _ = scanned(root, newest, sidecar_enabled=False)
+    if older is not None and older != newest:
+        at = has_the_same(root, older, scanned(root, older, sidecar_enabled=False)[0], strategy="forward")
+        files, bases = scanned(root, newest, strategy="reverse")
+        assert shallow(files) == shallow(expected), (at, bases)
+    newest = has_the_same(root, newest, expected, order="recent")
+    schema = LazyDeltaScanner(root, LazyScanConfig(version=newest)).snapshot().schema
+    for predicate in predicates(schema):
+        files, _ = scanned(root, newest, predicate=predicate)
+        assert whole(files) == whole(scanned(root, newest, predicate=predicate, sidecar_enabled=False)[0]), predicate
 
 
 def scanned(root: Path, version: int | None, **config: Any) -> tuple[list[DeltaFile], list[tuple[int, int]]]:  # noqa: ANN401
@@ -55,32 +77,6 @@ def predicates(schema: pa.Schema) -> list[str]:
         if kinds and "`" not in field.name:
             found += [LITERALS[kinds[0]].format(f"`{field.name}`"), f"`{field.name}` IS NULL"]
     return found[:2]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", TABLES)
-def test_the_same_files_and_answers(name: str, tmp_path: Path) -> None:
-    root = tmp_path / "table"
-    root.mkdir()
-    log = versions(name)[0].root / "_delta_log"
-    if log.exists():
-        shutil.copytree(log, root / "_delta_log")
-    tables = readable(name)
-    if not tables or is_refused(root, tables[-1]):
-        with pytest.raises(DeltaSidecarError):
-            build_sidecar(root)
-        return
-    older, newest = tables[len(tables) // 2].version, tables[-1].version
-    expected, _ = scanned(root, newest, sidecar_enabled=False)
-    if older is not None and older != newest:
-        at = has_the_same(root, older, scanned(root, older, sidecar_enabled=False)[0], strategy="forward")
-        files, bases = scanned(root, newest, strategy="reverse")
-        assert shallow(files) == shallow(expected), (at, bases)
-    newest = has_the_same(root, newest, expected, order="recent")
-    schema = LazyDeltaScanner(root, LazyScanConfig(version=newest)).snapshot().schema
-    for predicate in predicates(schema):
-        files, _ = scanned(root, newest, predicate=predicate)
-        assert whole(files) == whole(scanned(root, newest, predicate=predicate, sidecar_enabled=False)[0]), predicate
 
 
 def is_refused(root: Path, table: Expected) -> bool:
