@@ -54,17 +54,13 @@ class TableOpener:
     segment: LogSegment | None = None  # as it was listed earlier, cut at the version that the configuration names
 
     def pin(self, executor: Executor) -> LogSegment:
-        """Lists the log up to the version that is asked for; nothing of the table is read.
-
-        Args:
-            executor: Runs the plans.
-        """
+        """Lists the log up to the version that is asked for; nothing of the table is read."""
 
         def listed(options: ScanOptions) -> LogSegment:
             opening = Opening(
                 self.table, self.config.version, sidecars=options.sidecar_enabled, refuse=False, events=self.events
             )
-            return list_table(opening, self.config, executor)
+            return run_flow(pin_version(pinned(opening, self.config, executor)), executor)
 
         return self._with_sidecars_if_needed(listed)[0]
 
@@ -73,10 +69,7 @@ class TableOpener:
     ) -> tuple[Snapshot, ScanOptions]:
         """Opens the table, and gives the options that count once its properties are known.
 
-        Args:
-            executor: Runs the plans.
-            scanning: Whether files are listed afterwards, so that what that needs is worth asking for already.
-            columns: Columns of files that are listed then.
+        Where files are listed afterwards (`scanning`), what that needs for these columns is asked for already.
         """
 
         def opened(options: ScanOptions) -> Snapshot:
@@ -164,11 +157,6 @@ def pinned(opening: Opening, config: LazyScanConfig, executor: Executor) -> Open
     if not isinstance(config.timestamp, datetime):
         return opening
     return replace(opening, version=run_flow(version_at(opening, milliseconds(config.timestamp)), executor))
-
-
-def list_table(opening: Opening, config: LazyScanConfig, executor: Executor) -> LogSegment:
-    """Lists the log of a table up to the version that is asked for; nothing of the table is read."""
-    return run_flow(pin_version(pinned(opening, config, executor)), executor)
 
 
 def open_table(opening: Opening, config: LazyScanConfig, executor: Executor) -> Snapshot:
