@@ -127,32 +127,35 @@ def test_every_error_has_the_one_base() -> None:
     assert all(issubclass(value, delta_sidecar.DeltaSidecarError) for value in raised)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_name_has_a_docstring(name: str) -> None:
-    value = getattr(delta_sidecar, name)
-    assert value.__doc__
-    # A dataclass without a docstring gets its signature for one.
-    assert not value.__doc__.startswith(f"{name}(")
+def test_a_public_name_has_a_docstring(subtests: pytest.Subtests) -> None:
+    for name in PUBLIC:
+        with subtests.test(name):
+            value = getattr(delta_sidecar, name)
+            assert value.__doc__
+            # A dataclass without a docstring gets its signature for one.
+            assert not value.__doc__.startswith(f"{name}(")
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_callable_is_annotated(name: str) -> None:
-    bare = [
-        f"{function.__qualname__}({parameter})"
-        for function in _functions(getattr(delta_sidecar, name))
-        for parameter in _unannotated(function)
-    ]
-    assert not bare
+def test_a_public_callable_is_annotated(subtests: pytest.Subtests) -> None:
+    for name in PUBLIC:
+        with subtests.test(name):
+            bare = [
+                f"{function.__qualname__}({parameter})"
+                for function in _functions(getattr(delta_sidecar, name))
+                for parameter in _unannotated(function)
+            ]
+            assert not bare
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_method_has_a_docstring(name: str) -> None:
-    bare = [
-        function.__qualname__
-        for function in _functions(getattr(delta_sidecar, name))
-        if not function.__name__.startswith("_") and not function.__doc__
-    ]
-    assert not bare
+def test_a_public_method_has_a_docstring(subtests: pytest.Subtests) -> None:
+    for name in PUBLIC:
+        with subtests.test(name):
+            bare = [
+                function.__qualname__
+                for function in _functions(getattr(delta_sidecar, name))
+                if not function.__name__.startswith("_") and not function.__doc__
+            ]
+            assert not bare
 
 
 def _is_ours(value: object) -> bool:

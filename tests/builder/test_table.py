@@ -49,26 +49,19 @@ def test_commits_without_a_checkpoint_are_read_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "form",
-    [
-        {"struct_stats": struct_stats, "json_stats": json_stats, "last_checkpoint": last_checkpoint}
-        for struct_stats, json_stats, last_checkpoint in product([False, True], repeat=3)
-    ],
-    ids=str,
-)
 def test_checkpoints_are_read_alike_without_the_commits_before(
-    tmp_path: Path,
-    kind: str,
-    form: dict[str, bool],
+    tmp_path: Path, kind: str, subtests: pytest.Subtests
 ) -> None:
-    table = sample(tmp_path, protocol=V2 if kind.startswith("v2") else None)
-    table.checkpoint(kind, row_group_rows=2, **form)
-    table.clean_up()
-    table.commit([add("tail.parquet", partition_values={"day": "2026-02-13"}), remove("a%20b-1.parquet")])
+    for number, values in enumerate(product([False, True], repeat=3)):
+        form = dict(zip(("struct_stats", "json_stats", "last_checkpoint"), values, strict=True))
+        with subtests.test(str(form)):
+            table = sample(tmp_path / str(number), protocol=V2 if kind.startswith("v2") else None)
+            table.checkpoint(kind, row_group_rows=2, **form)
+            table.clean_up()
+            table.commit([add("tail.parquet", partition_values={"day": "2026-02-13"}), remove("a%20b-1.parquet")])
 
-    assert table.readable_versions() == [4, 5]
-    assert independent_files(table) == {"a b-2.parquet", "new.parquet", "tail.parquet"} == model_paths(table)
+            assert table.readable_versions() == [4, 5]
+            assert independent_files(table) == {"a b-2.parquet", "new.parquet", "tail.parquet"} == model_paths(table)
 
 
 @pytest.mark.parametrize("kind", ["v2-json", "v2-parquet", "v2-classic"])

@@ -7,6 +7,7 @@ import resource
 import struct
 import tracemalloc
 import zlib
+from itertools import product
 
 import numpy as np
 import pytest
@@ -122,13 +123,14 @@ def test_the_format_before_is_read(order: str) -> None:
     assert rows_of(data) == [*KINDS_ROWS, 2 * 2**32 + 4]
 
 
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 9, 31, 32, 33, 100])
 @pytest.mark.parametrize("kind", [ARRAY, BITSET, RUNS])
-def test_many_containers_of_one_kind(kind: str, count: int) -> None:
+def test_many_containers_of_one_kind(kind: str, subtests: pytest.Subtests) -> None:
     values = [*range(4096), 5000] if kind == BITSET else [1, 2, 3, 9]
-    keys = [key * 3 for key in range(count)]
-    data = portable({0: bitmap32([Container(key, kind, values) for key in keys])})
-    assert rows_of(data, count * len(values)) == [key << 16 | value for key in keys for value in values]
+    for count in (1, 3, 4, 5, 8, 9, 31, 32, 33, 100):
+        with subtests.test(count=count):
+            keys = [key * 3 for key in range(count)]
+            data = portable({0: bitmap32([Container(key, kind, values) for key in keys])})
+            assert rows_of(data, count * len(values)) == [key << 16 | value for key in keys for value in values]
 
 
 @pytest.mark.parametrize("size", [4096, 4097])
@@ -246,51 +248,51 @@ ROWS = Container(5, RUNS, [1, 2, 3, 7])
 NO_BITMAP = "its bytes are no Roaring bitmap"
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "it is empty"),
-        (b"\x01\x02\x03", "magic number of a known format: 010203"),
-        (SMALL[:3], "magic number"),
-        (SMALL[:4], NO_BITMAP),
-        (native([])[:4], "ends too early"),
-        (struct.pack("<IQ", PORTABLE + 1, 0), "magic number"),
-        (struct.pack(">IQ", PORTABLE, 0), "magic number"),
-        (struct.pack("<IQ", PORTABLE, 2**64 - 1), NO_BITMAP),
-        (struct.pack("<IQ", PORTABLE, 2**32) + SMALL[12:], NO_BITMAP),
-        (native([])[:4] + b"\xff\xff\xff\xff", "ends too early"),
-        (native([bitmap32([]), b""]), NO_BITMAP),
-        (portable({2**31: bitmap32([ROWS])}), f"it holds row {2**63 + 5 * 65536 + 7}"),
-        (portable({1: bitmap32([]), 0: bitmap32([])}), NO_BITMAP),
-        (struct.pack("<IQ", PORTABLE, 2) + 2 * (struct.pack("<I", 3) + bitmap32([])), NO_BITMAP),
-        (portable({0: struct.pack("<II", 12345, 0)}), NO_BITMAP),
-        (portable({0: struct.pack("<II", 12346 | 1 << 16, 0)}), NO_BITMAP),
-        (portable({0: struct.pack("<II", 12346, 65537)}), NO_BITMAP),
-        (portable({0: struct.pack("<II", 12346, 65536)}), NO_BITMAP),
-        (portable({0: struct.pack("<I", 12347 | 65535 << 16)}), NO_BITMAP),
-        (SMALL + b"\0", "bytes follow"),
-        (SMALL + SMALL, "bytes follow"),
-        (native([KINDS]) + b"\0\0", "2 bytes follow"),
-        (native([KINDS + b"\0\0"]), "bytes follow"),
-        (native([KINDS[:-1]]), NO_BITMAP),
-        (portable({0: bitmap32([ROWS, ROWS])}), NO_BITMAP),
-        (portable({0: bitmap32([Container(6, ARRAY, [1]), Container(5, ARRAY, [1])])}), NO_BITMAP),
-        (one(Container(0, ARRAY, [4, 3])), "not strictly increasing"),
-        (one(Container(0, ARRAY, [4, 4])), "not strictly increasing"),
-        (one(Container(0, BITSET, range(5000)), count=5001), "cardinality is incorrect"),
-        (one(Container(0, BITSET, range(5000)), count=4999), "cardinality is incorrect"),
-        (one(ROWS, runs_body([])), "zero run count"),
-        (one(ROWS, runs_body([(65535, 3)])), "run start . length too large"),
-        (one(ROWS, runs_body([(7, 0), (1, 2)])), "run start less than last end"),
-        (one(ROWS, runs_body([(1, 2), (3, 0)])), "run start less than last end"),
-        (one(ROWS, b""), NO_BITMAP),
-        (one(ROWS, struct.pack("<H", 65535)), NO_BITMAP),
-        (one(Container(0, ARRAY, [1]), b""), NO_BITMAP),
-    ],
-)  # fmt: skip
-def test_damage_is_named(data: bytes, reason: str) -> None:
-    with pytest.raises(DeletionVectorError, match=reason):
-        decode_rows(data)
+DAMAGE = [
+    (b"", "it is empty"),
+    (b"\x01\x02\x03", "magic number of a known format: 010203"),
+    (SMALL[:3], "magic number"),
+    (SMALL[:4], NO_BITMAP),
+    (native([])[:4], "ends too early"),
+    (struct.pack("<IQ", PORTABLE + 1, 0), "magic number"),
+    (struct.pack(">IQ", PORTABLE, 0), "magic number"),
+    (struct.pack("<IQ", PORTABLE, 2**64 - 1), NO_BITMAP),
+    (struct.pack("<IQ", PORTABLE, 2**32) + SMALL[12:], NO_BITMAP),
+    (native([])[:4] + b"\xff\xff\xff\xff", "ends too early"),
+    (native([bitmap32([]), b""]), NO_BITMAP),
+    (portable({2**31: bitmap32([ROWS])}), f"it holds row {2**63 + 5 * 65536 + 7}"),
+    (portable({1: bitmap32([]), 0: bitmap32([])}), NO_BITMAP),
+    (struct.pack("<IQ", PORTABLE, 2) + 2 * (struct.pack("<I", 3) + bitmap32([])), NO_BITMAP),
+    (portable({0: struct.pack("<II", 12345, 0)}), NO_BITMAP),
+    (portable({0: struct.pack("<II", 12346 | 1 << 16, 0)}), NO_BITMAP),
+    (portable({0: struct.pack("<II", 12346, 65537)}), NO_BITMAP),
+    (portable({0: struct.pack("<II", 12346, 65536)}), NO_BITMAP),
+    (portable({0: struct.pack("<I", 12347 | 65535 << 16)}), NO_BITMAP),
+    (SMALL + b"\0", "bytes follow"),
+    (SMALL + SMALL, "bytes follow"),
+    (native([KINDS]) + b"\0\0", "2 bytes follow"),
+    (native([KINDS + b"\0\0"]), "bytes follow"),
+    (native([KINDS[:-1]]), NO_BITMAP),
+    (portable({0: bitmap32([ROWS, ROWS])}), NO_BITMAP),
+    (portable({0: bitmap32([Container(6, ARRAY, [1]), Container(5, ARRAY, [1])])}), NO_BITMAP),
+    (one(Container(0, ARRAY, [4, 3])), "not strictly increasing"),
+    (one(Container(0, ARRAY, [4, 4])), "not strictly increasing"),
+    (one(Container(0, BITSET, range(5000)), count=5001), "cardinality is incorrect"),
+    (one(Container(0, BITSET, range(5000)), count=4999), "cardinality is incorrect"),
+    (one(ROWS, runs_body([])), "zero run count"),
+    (one(ROWS, runs_body([(65535, 3)])), "run start . length too large"),
+    (one(ROWS, runs_body([(7, 0), (1, 2)])), "run start less than last end"),
+    (one(ROWS, runs_body([(1, 2), (3, 0)])), "run start less than last end"),
+    (one(ROWS, b""), NO_BITMAP),
+    (one(ROWS, struct.pack("<H", 65535)), NO_BITMAP),
+    (one(Container(0, ARRAY, [1]), b""), NO_BITMAP),
+]  # fmt: skip
+
+
+def test_damage_is_named(subtests: pytest.Subtests) -> None:
+    for number, (data, reason) in enumerate(DAMAGE):
+        with subtests.test(f"case {number}: {reason}"), pytest.raises(DeletionVectorError, match=reason):
+            decode_rows(data)
 
 
 @pytest.mark.parametrize("count", [1, 5, 65536])
@@ -301,16 +303,16 @@ def test_runs_count_whatever_their_container_says(count: int) -> None:
         decode_rows(data, count)
 
 
-@pytest.mark.parametrize("offset", [0, 1, 2, 2**31, 2**32 - 1])
 @pytest.mark.parametrize("kind", [ARRAY, RUNS])
-def test_containers_follow_each_other_wherever_the_offsets_lead(kind: str, offset: int) -> None:
+def test_containers_follow_each_other_wherever_the_offsets_lead(kind: str, subtests: pytest.Subtests) -> None:
     members = [Container(key, kind, [1, 2]) for key in range(4)]
     data = bitmap32(members)
     bodies = sum(len(member.body()) for member in members)
-    for number in range(4):
-        place = len(data) - bodies - 4 * (4 - number)
-        moved = data[:place] + struct.pack("<I", offset) + data[place + 4 :]
-        assert rows_of(portable({0: moved}), 8) == [key << 16 | value for key in range(4) for value in (1, 2)]
+    for offset, number in product([0, 1, 2, 2**31, 2**32 - 1], range(4)):
+        with subtests.test(offset=offset, number=number):
+            place = len(data) - bodies - 4 * (4 - number)
+            moved = data[:place] + struct.pack("<I", offset) + data[place + 4 :]
+            assert rows_of(portable({0: moved}), 8) == [key << 16 | value for key in range(4) for value in (1, 2)]
 
 
 def test_the_number_of_rows_has_to_be_the_expected_one() -> None:

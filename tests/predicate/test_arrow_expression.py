@@ -125,16 +125,19 @@ INEXACT = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "sql"), EXACT, ids=[sql for _, sql in EXACT])
-def test_an_expression_says_the_same_as_a_predicate(expression: pc.Expression, sql: str) -> None:
-    translated = from_arrow_expression(expression)
-    assert (str(translated.predicate), translated.exact) == (sql, True)
+def test_an_expression_says_the_same_as_a_predicate(subtests: pytest.Subtests) -> None:
+    for expression, sql in EXACT:
+        with subtests.test(str(expression)):
+            translated = from_arrow_expression(expression)
+            assert (str(translated.predicate), translated.exact) == (sql, True)
 
 
-@pytest.mark.parametrize(("expression", "sql"), INEXACT, ids=[str(number) for number in range(len(INEXACT))])
-def test_what_has_no_notation_is_true_in_its_place(expression: pc.Expression, sql: str) -> None:
-    translated = from_arrow_expression(expression)
-    assert (str(translated.predicate), translated.exact) == (sql, False)
+def test_what_has_no_notation_is_true_in_its_place(subtests: pytest.Subtests) -> None:
+    # Not all of them can be printed.
+    for number, (expression, sql) in enumerate(INEXACT):
+        with subtests.test(number=number):
+            translated = from_arrow_expression(expression)
+            assert (str(translated.predicate), translated.exact) == (sql, False)
 
 
 SMALL = pa.schema(
@@ -202,12 +205,13 @@ PRUNABLE = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "sql"), PRUNABLE, ids=[str(number) for number in range(len(PRUNABLE))])
-def test_with_a_schema_what_arrow_does_by_value_is_kept(expression: pc.Expression, sql: str | None) -> None:
-    predicate = prunable(expression, SMALL)
-    assert (None if predicate is None else str(predicate)) == sql
-    if predicate is not None:
-        assert bind(predicate, SMALL) == predicate
+def test_with_a_schema_what_arrow_does_by_value_is_kept(subtests: pytest.Subtests) -> None:
+    for expression, sql in PRUNABLE:
+        with subtests.test(str(expression)):
+            predicate = prunable(expression, SMALL)
+            assert (None if predicate is None else str(predicate)) == sql
+            if predicate is not None:
+                assert bind(predicate, SMALL) == predicate
 
 
 def test_a_long_chain_is_taken_apart() -> None:

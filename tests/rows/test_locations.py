@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 import uuid
+from itertools import product
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -57,15 +58,16 @@ def file_at(path: Path, content: bytes | None = None) -> int:
 
 
 @pytest.mark.parametrize("written", ["{}", "file:{}", "file://{}", "file://localhost{}"])
-@pytest.mark.parametrize("name", ["a.parquet", "p=x y/ä+&.parquet", "a%20b.parquet", "what?.parquet", "#1.parquet"])
-@pytest.mark.parametrize("folder", ["table", "tab le%20"])
 def test_an_absolute_path_below_the_table_is_the_table_s_own(
-    tmp_path: Path, written: str, name: str, folder: str
+    tmp_path: Path, written: str, subtests: pytest.Subtests
 ) -> None:
-    root = tmp_path / folder
-    size = file_at(root / name)
-    table_with(root, add(written.format(quote(str(root / name))), size=size))
-    assert ids(root) == [0, 1, 2, 3]
+    names = ["a.parquet", "p=x y/ä+&.parquet", "a%20b.parquet", "what?.parquet", "#1.parquet"]
+    for number, (name, folder) in enumerate(product(names, ["table", "tab le%20"])):
+        with subtests.test(f"{folder}/{name}"):
+            root = tmp_path / str(number) / folder
+            size = file_at(root / name)
+            table_with(root, add(written.format(quote(str(root / name))), size=size))
+            assert ids(root) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["p=x y/ä+&.parquet", "a%20b.parquet", "%25.parquet", "a:b.parquet"])

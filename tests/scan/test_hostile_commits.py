@@ -110,12 +110,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("at", [1, 2])
-@pytest.mark.parametrize("case", BROKEN)
-def test_broken_commits_are_named(tmp_path: Path, case: str, at: int) -> None:
-    table = with_lines(tmp_path, BROKEN[case] + b"\n", at=at)
-    for strategy in STRATEGIES:
-        with pytest.raises(LogCorruptionError, match=f"commit {at} "):
-            scan(table, strategy=strategy)
+def test_broken_commits_are_named(tmp_path: Path, at: int, subtests: pytest.Subtests) -> None:
+    for case, content in BROKEN.items():
+        with subtests.test(case):
+            table = with_lines(tmp_path / case, content + b"\n", at=at)
+            for strategy in STRATEGIES:
+                with pytest.raises(LogCorruptionError, match=f"commit {at} "):
+                    scan(table, strategy=strategy)
 
 
 def paths_or_version(table: TableBuilder, strategy: str = "reverse") -> set[str] | int:

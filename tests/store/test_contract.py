@@ -144,10 +144,10 @@ def test_a_folder_is_not_an_object(store: Store) -> None:
         store.head("folder")
 
 
-@pytest.mark.parametrize("path", ["../secret", "a/../b", "/etc/passwd", "", "a//b", "./a", "a/"])
-def test_paths_stay_below_the_root(store: Store, path: str) -> None:
-    with pytest.raises(StorageError, match="not a path below"):
-        store.get(path)
+def test_paths_stay_below_the_root(store: Store, subtests: pytest.Subtests) -> None:
+    for path in ("../secret", "a/../b", "/etc/passwd", "", "a//b", "./a", "a/"):
+        with subtests.test(path), pytest.raises(StorageError, match="not a path below"):
+            store.get(path)
 
 
 def test_put_does_not_overwrite_unless_asked(store: Store) -> None:
