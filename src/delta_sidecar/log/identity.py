@@ -11,16 +11,14 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import scalar, strings
+from delta_sidecar.log.values import text_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 
 def decode_paths(raw: pa.StringArray) -> pa.StringArray:
@@ -60,22 +58,13 @@ _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def _content(array: pa.StringArray) -> NDArray[np.uint8]:
-    """The bytes of all values, one after another."""
-    offsets, data = array.buffers()[1:]
-    if data is None or not len(array):
-        return np.zeros(0, dtype=np.uint8)
-    first, last = np.frombuffer(offsets, dtype=np.int32)[[array.offset, array.offset + len(array)]]
-    return np.frombuffer(data, dtype=np.uint8)[first:last]
-
-
 def _holds(array: pa.StringArray, character: str) -> bool:
-    return bool((_content(array) == ord(character)).any())
+    return bool((text_bytes(array) == ord(character)).any())
 
 
 def _escapes(array: pa.StringArray) -> set[bytes] | None:
     """The distinct escapes in a column; None if a percent sign begins none."""
-    text = _content(array).tobytes()
+    text = text_bytes(array).tobytes()
     found = _ESCAPE.findall(text)
     return set(found) if len(found) == text.count(b"%") else None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ValueStyle:
-    """A writer's notation of values."""
+    """A writer's notation of statistics."""
 
     numbers: Literal["java", "rust", "arrow"]  # notation of floating-point numbers
     fraction: Literal["3", "6", "3 or none"]  # digits of a timestamp's second behind the point
@@ -28,6 +28,7 @@ class ValueStyle:
     short_floats: bool = False  # 32-bit floats have as few digits as they need
     decimals: bool = True  # decimals have their own digits; else they are floating-point numbers
     upper_hex: bool = False  # escaped control characters have capital digits
+    empty_objects: bool = True  # objects without members are written
 
 
 JAVA = ValueStyle("java", "3", short_floats=True, upper_hex=True)
@@ -127,7 +128,9 @@ def _replaced(text: pa.StringArray, chosen: NDArray[np.bool_], rules: Sequence[t
 
 
 def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
-    if not _has_special(column):
+    # A byte below a null counts too, which does no harm.
+    content = text_bytes(column)
+    if not ((content < _SPACE) | (content == _QUOTE) | (content == _BACKSLASH)).any():
         return column
     text = pc.replace_substring(column, pattern="\\", replacement="\\\\")
     text = pc.replace_substring(text, pattern='"', replacement='\\"')
@@ -139,15 +142,14 @@ def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
     return text
 
 
-def _has_special(column: pa.StringArray) -> bool:
-    """True if a character has to be escaped; a byte below a null counts too, which does no harm."""
+def text_bytes(column: pa.StringArray) -> NDArray[np.uint8]:
+    """The bytes of all texts of a column, one after another."""
     offsets, data = column.buffers()[1:]
     if data is None or not len(column):
-        return False
+        return np.zeros(0, dtype=np.uint8)
     width = np.int64 if pa.types.is_large_string(column.type) else np.int32
-    places = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]
-    text = np.frombuffer(data, dtype=np.uint8)[places[0] : places[-1]]
-    return bool(((text < _SPACE) | (text == _QUOTE) | (text == _BACKSLASH)).any())
+    first, last = np.frombuffer(offsets, dtype=width)[[column.offset, column.offset + len(column)]]
+    return np.frombuffer(data, dtype=np.uint8)[first:last]
 
 
 _SPACE, _QUOTE, _BACKSLASH = 0x20, 0x22, 0x5C
