@@ -55,6 +55,7 @@ def is_absolute(path: str) -> bool:
 
 
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
+_EMPTY = scalar("", pa.string())
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -89,9 +90,8 @@ def file_keys(fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
     path = canonical_paths(fields["path"])
     vector = fields.get("deletionVector")
     ids = None if vector is None else unique_ids(vector)
-    empty = scalar("", pa.string())
     length = pc.binary_length(path).cast(pa.string())
-    tail = empty if ids is None else pc.fill_null(ids, empty)
+    tail = _EMPTY if ids is None else pc.fill_null(ids, _EMPTY)
     return pc.binary_join_element_wise(length, path, tail, scalar(":", pa.string())).cast(pa.binary())
 
 
@@ -108,11 +108,8 @@ def unique_ids(descriptors: pa.StructArray) -> pa.StringArray | None:
     # flatten() lays the struct's own nulls over its fields.
     fields = dict(zip((field.name for field in descriptors.type), descriptors.flatten(), strict=True))
     offset = fields.get("offset", pa.nulls(len(descriptors), pa.int32()))
-    place = pc.binary_join_element_wise(scalar("@", pa.string()), offset.cast(pa.string()), scalar("", pa.string()))
-    joined = pc.binary_join_element_wise(
-        fields["storageType"],
-        fields["pathOrInlineDv"],
-        pc.fill_null(place, scalar("", pa.string())),
-        scalar("", pa.string()),
+    place = pc.fill_null(
+        pc.binary_join_element_wise(scalar("@", pa.string()), offset.cast(pa.string()), _EMPTY), _EMPTY
     )
+    joined = pc.binary_join_element_wise(fields["storageType"], fields["pathOrInlineDv"], place, _EMPTY)
     return None if joined.null_count == len(joined) else joined

@@ -127,7 +127,7 @@ def struct_leaves(columns: Iterable[ColumnPath]) -> list[ColumnPath]:
 
 
 def leaves(struct: pa.StructArray, above: ColumnPath = ()) -> Iterator[tuple[ColumnPath, pa.Array]]:
-    """The columns in a struct that are no structs, with their paths; a name that occurs twice is unknown."""
+    """The columns in a struct that are no structs themselves, with their paths; a repeated name is unknown."""
     # flatten() lays the parent's nulls over the child.
     for number, (field, column) in enumerate(zip(struct.type, struct.flatten(), strict=True)):
         path = (*above, field.name)
