@@ -35,7 +35,7 @@ def test_metadata_of_json_or_arrow() -> None:
         "createdTime": 5,
         "format": {"provider": "parquet", "options": {}},
     }
-    expected = Metadata("i", "{}", ("p",), {"a": "b"}, "n", "d", "parquet", 5)
+    expected = Metadata("i", "{}", ("p",), {"a": "b"}, "n", "d", 5)
     assert Metadata.from_action(as_json, "x") == expected
     as_arrow = {**as_json, "configuration": [("a", "b"), ("none", None)]}
     assert Metadata.from_action(as_arrow, "x") == expected

@@ -31,7 +31,7 @@ UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
         ),
         (f"{10:020}.checkpoint.{UUID}.json", LogFileName(LogFileKind.V2_CHECKPOINT, 10)),
         (f"{10:020}.checkpoint.{UUID.upper()}.parquet", LogFileName(LogFileKind.V2_CHECKPOINT, 10)),
-        (f"{3:020}.{9:020}.compacted.json", LogFileName(LogFileKind.COMPACTED, 3, last_version=9)),
+        (f"{3:020}.{9:020}.compacted.json", LogFileName(LogFileKind.COMPACTED, 3)),
         (f"{2**63 - 1:020}.json", LogFileName(LogFileKind.COMMIT, 2**63 - 1)),
     ],
 )

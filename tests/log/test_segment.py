@@ -27,7 +27,8 @@ def v2(version: int, ending: str = "parquet") -> str:
 
 def built(*paths: str, excluded: frozenset[str] = frozenset()) -> LogListing:
     listing = LogListing(excluded=excluded)
-    listing.add_all(ListedFile(path, len(path)) for path in paths)
+    for path in paths:
+        listing.add(ListedFile(path, len(path)))
     return listing
 
 

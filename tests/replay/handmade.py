@@ -51,7 +51,8 @@ def commits(first: int, last: int) -> list[tuple[str, int]]:
 
 def segment_of(entries: list[tuple[str, int]], version: int, *, complete: bool = True) -> LogSegment:
     listing = LogListing(complete=complete)
-    listing.add_all(ListedFile(path, size) for path, size in entries)
+    for path, size in entries:
+        listing.add(ListedFile(path, size))
     return listing.segment(version)
 
 

@@ -13,11 +13,11 @@ from delta_sidecar.errors import InvalidMetadataError
 
 DELETION_VECTOR = pa.struct(
     [
-        pa.field("storageType", pa.string()),
-        pa.field("pathOrInlineDv", pa.string()),
-        pa.field("offset", pa.int32()),
-        pa.field("sizeInBytes", pa.int32()),
-        pa.field("cardinality", pa.int64()),
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
     ]
 )
 
@@ -55,7 +55,7 @@ a batch of files has the path as the log writes it, in `raw_path`.
 ADD_SCHEMA = pa.schema([pa.field(each.name, _TEXTS if each.name == "tags" else each.type) for each in ADD_FIELDS])
 """The fields of `add` as Delta's own checkpoints have them."""
 
-_KEY = pa.struct([pa.field("path", pa.string()), pa.field("deletionVector", DELETION_VECTOR)])
+_KEY = pa.struct([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,13 @@ class Protocol:
 
     def to_action(self) -> dict[str, Any]:
         """The action's fields, as a commit has them."""
-        fields: dict[str, Any] = {"minReaderVersion": self.min_reader_version}
-        fields["minWriterVersion"] = self.min_writer_version
-        features = {"readerFeatures": self.reader_features, "writerFeatures": self.writer_features}
-        return fields | {name: list(names) for name, names in features.items() if names is not None}
+        fields = {
+            "minReaderVersion": self.min_reader_version,
+            "minWriterVersion": self.min_writer_version,
+            "readerFeatures": self.reader_features,
+            "writerFeatures": self.writer_features,
+        }
+        return _present(fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,6 @@ class Metadata:
     configuration: Mapping[str, str] = field(default_factory=dict, hash=False)
     name: str | None = None
     description: str | None = None
-    format_provider: str = "parquet"
     created_time: int | None = None
 
     @classmethod
@@ -122,49 +124,43 @@ class Metadata:
             configuration={str(k): v for k, v in _pairs(fields.get("configuration"), source).items() if v is not None},
             name=fields.get("name"),
             description=fields.get("description"),
-            format_provider=provider,
             created_time=fields.get("createdTime"),
         )
 
     def to_action(self) -> dict[str, Any]:
         """The action's fields, as a commit has them."""
-        optional = {"name": self.name, "description": self.description, "createdTime": self.created_time}
-        return {
+        fields = {
             "id": self.id,
-            **{name: value for name, value in optional.items() if value is not None},
-            "format": {"provider": self.format_provider, "options": {}},
+            "name": self.name,
+            "description": self.description,
+            "createdTime": self.created_time,
+            "format": {"provider": "parquet", "options": {}},
             "schemaString": self.schema_string,
-            "partitionColumns": list(self.partition_columns),
+            "partitionColumns": self.partition_columns,
             "configuration": dict(self.configuration),
         }
+        return _present(fields)
 
 
 def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:
     """The schema that a replay reads the lines of a commit with; `partition_columns` are physical names."""
     # JSON has objects, not maps: one with the known columns, and one whose content is read from the text of the line.
-    values = pa.struct([pa.field(name, pa.string()) for name in partition_columns])
+    values = pa.struct([(name, pa.string()) for name in partition_columns])
     types = {each.name: each.type for each in ADD_FIELDS} | {"partitionValues": values, "tags": pa.struct([])}
-    add = [pa.field(name, kind) for name, kind in types.items() if name != "partitionValues" or partition_columns]
-    return pa.schema([pa.field("add", pa.struct(add)), pa.field("remove", _KEY)])
+    if not partition_columns:
+        del types["partitionValues"]
+    return pa.schema({"add": pa.struct(types), "remove": _KEY})
 
 
-KEYS_SCHEMA = pa.schema([pa.field("add", _KEY), pa.field("remove", _KEY)])
+KEYS_SCHEMA = pa.schema({"add": _KEY, "remove": _KEY})
 """The fields of a commit that make up the keys of its actions."""
 
 TABLE_SCHEMA = pa.schema(
-    [
-        pa.field("protocol", pa.struct([pa.field("minReaderVersion", pa.int32())])),
-        pa.field("metaData", pa.struct([pa.field("id", pa.string())])),
-    ]
+    {"protocol": pa.struct([("minReaderVersion", pa.int32())]), "metaData": pa.struct([("id", pa.string())])}
 )
 """Fields that tell the lines with `protocol` and `metaData` from others."""
 
-TOP_SCHEMA = pa.schema(
-    [
-        *TABLE_SCHEMA,
-        pa.field("sidecar", pa.struct([pa.field("path", pa.string()), pa.field("sizeInBytes", pa.int64())])),
-    ]
-)
+TOP_SCHEMA = TABLE_SCHEMA.append(pa.field("sidecar", pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64())])))
 """Fields of the top file of a checkpoint in JSON."""
 
 
@@ -193,6 +189,11 @@ def _pairs(value: object, source: str) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         msg = f"metaData in {source} has a list where an object should be"
         raise InvalidMetadataError(msg) from error
+
+
+def _present(fields: dict[str, Any]) -> dict[str, Any]:
+    lists = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+    return {name: value for name, value in lists.items() if value is not None}
 
 
 def _names(value: object) -> tuple[str, ...] | None:

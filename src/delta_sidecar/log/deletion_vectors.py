@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from base64 import b85decode
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -95,7 +96,7 @@ def stored_range(vector: DeletionVector) -> tuple[int, int]:
     start = 1 if vector.offset is None else vector.offset
     if start < 0 or vector.size_in_bytes < 0:
         raise _unreadable(vector, f"it cannot have {vector.size_in_bytes} bytes at offset {start}")
-    return start, start + _FRAME.size + vector.size_in_bytes + _FRAME.size
+    return start, start + _FRAME + vector.size_in_bytes + _FRAME
 
 
 def inline_bytes(vector: DeletionVector) -> bytes:
@@ -142,7 +143,7 @@ def deleted_rows(vector: DeletionVector, data: bytes, *, num_rows: int | None = 
 
 _UUID_LENGTH, _UUID_BYTES = 20, 16
 _BLOCK = 4
-_FRAME = struct.Struct(">I")  # the size in front and the checksum behind
+_FRAME = 4  # bytes of the size in front, and of the checksum behind
 
 
 def _relative_path(vector: DeletionVector, *, prefix: str, name: str) -> str:
@@ -165,11 +166,10 @@ def _unframed(vector: DeletionVector, data: bytes) -> bytes:
     start, end = stored_range(vector)
     if len(data) != end - start:
         raise _unreadable(vector, f"its file has {len(data)} bytes for it, not {end - start}")
-    bitmap = data[_FRAME.size : -_FRAME.size]
-    (size,) = _FRAME.unpack_from(data)
+    bitmap = data[_FRAME:-_FRAME]
+    size, checksum = struct.unpack(f">I{len(bitmap)}xI", data)
     if size != vector.size_in_bytes:
         raise _unreadable(vector, f"its file gives it {size} bytes, the log {vector.size_in_bytes}")
-    (checksum,) = _FRAME.unpack_from(data, len(data) - _FRAME.size)
     if checksum != zlib.crc32(bitmap):
         raise _unreadable(vector, "its bytes do not have the checksum that is stored with them")
     return bitmap
@@ -261,7 +261,7 @@ def _refuse(reason: str) -> NoReturn:
 # Z85 has whole blocks of four bytes only, and writers differ in the last one. Delta on Spark pads it, and the reader
 # cuts the padding off. Writers in Rust leave the missing bytes out and begin the block with a `#` for each: no whole
 # block begins with that character, since its number would need more than four bytes. (The standard library has Z85
-# from Python 3.13 on, without short blocks.)
+# itself from Python 3.13 on.)
 
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -273,27 +273,19 @@ def decode_z85(text: str) -> bytes:
     Raises:
         DeletionVectorError: The text is not Z85.
     """
-    if not text:
-        return b""
     last = text[-5:]
     missing = len(last) - len(last.lstrip("#"))
-    if len(text) % 5 or missing > _MOST_MISSING or not _CHARACTERS.issuperset(text):
-        msg = f"the text that begins with {text[:20]!r} is not Z85"
-        raise DeletionVectorError(msg)
-    digits = _DIGITS[np.frombuffer(text.encode("ascii"), dtype=np.uint8)].reshape(-1, 5)
-    digits[-1, :missing] = 0
-    numbers = digits @ _POWERS
-    room = np.full(len(numbers), 1 << 32)
-    room[-1] >>= 8 * missing
-    if (numbers >= room).any():
-        msg = f"the text that begins with {text[:20]!r} is not Z85: the number of a block is too large"
-        raise DeletionVectorError(msg)
-    decoded = numbers.astype(">u4").tobytes()
-    return decoded[:-4] + decoded[-4 + missing :] if missing else decoded
+    try:
+        whole = text[:-5] + "0" * missing + last[missing:]
+        decoded = b85decode(whole.encode("ascii").translate(_TO_RFC_1924))
+    except ValueError as error:
+        _refuse(f"the text that begins with {text[:20]!r} is not Z85: {error}")
+    if len(text) % 5 or missing > _MOST_MISSING or any(decoded[-4:][:missing]):
+        _refuse(f"the text that begins with {text[:20]!r} is not Z85: its last block is incomplete or too large")
+    return decoded[:-4] + decoded[-4:][missing:]
 
 
 _MOST_MISSING = 3
-_CHARACTERS = frozenset(ALPHABET)
-_POWERS = 85 ** np.arange(4, -1, -1)
-_DIGITS = np.zeros(128, dtype=np.int64)
-_DIGITS[[ord(character) for character in ALPHABET]] = np.arange(len(ALPHABET))
+# The standard library has the digits of RFC 1924. Those that Z85 does not have are not decoded.
+_RFC_1924 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_TO_RFC_1924 = bytes.maketrans(ALPHABET.encode() + b";_`|~", _RFC_1924 + bytes(5))

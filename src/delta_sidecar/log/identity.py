@@ -11,16 +11,14 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import scalar, strings
+from delta_sidecar.log.values import text_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 
 def decode_paths(raw: pa.StringArray) -> pa.StringArray:
@@ -57,25 +55,17 @@ def is_absolute(path: str) -> bool:
 
 
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
+_EMPTY = scalar("", pa.string())
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def _content(array: pa.StringArray) -> NDArray[np.uint8]:
-    """The bytes of all values, one after another."""
-    offsets, data = array.buffers()[1:]
-    if data is None or not len(array):
-        return np.zeros(0, dtype=np.uint8)
-    first, last = np.frombuffer(offsets, dtype=np.int32)[[array.offset, array.offset + len(array)]]
-    return np.frombuffer(data, dtype=np.uint8)[first:last]
-
-
 def _holds(array: pa.StringArray, character: str) -> bool:
-    return bool((_content(array) == ord(character)).any())
+    return bool((text_bytes(array) == ord(character)).any())
 
 
 def _escapes(array: pa.StringArray) -> set[bytes] | None:
     """The distinct escapes in a column; None if a percent sign begins none."""
-    text = _content(array).tobytes()
+    text = text_bytes(array).tobytes()
     found = _ESCAPE.findall(text)
     return set(found) if len(found) == text.count(b"%") else None
 
@@ -100,9 +90,8 @@ def file_keys(fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
     path = canonical_paths(fields["path"])
     vector = fields.get("deletionVector")
     ids = None if vector is None else unique_ids(vector)
-    empty = scalar("", pa.string())
     length = pc.binary_length(path).cast(pa.string())
-    tail = empty if ids is None else pc.fill_null(ids, empty)
+    tail = _EMPTY if ids is None else pc.fill_null(ids, _EMPTY)
     return pc.binary_join_element_wise(length, path, tail, scalar(":", pa.string())).cast(pa.binary())
 
 
@@ -119,11 +108,8 @@ def unique_ids(descriptors: pa.StructArray) -> pa.StringArray | None:
     # flatten() lays the struct's own nulls over its fields.
     fields = dict(zip((field.name for field in descriptors.type), descriptors.flatten(), strict=True))
     offset = fields.get("offset", pa.nulls(len(descriptors), pa.int32()))
-    place = pc.binary_join_element_wise(scalar("@", pa.string()), offset.cast(pa.string()), scalar("", pa.string()))
-    joined = pc.binary_join_element_wise(
-        fields["storageType"],
-        fields["pathOrInlineDv"],
-        pc.fill_null(place, scalar("", pa.string())),
-        scalar("", pa.string()),
+    place = pc.fill_null(
+        pc.binary_join_element_wise(scalar("@", pa.string()), offset.cast(pa.string()), _EMPTY), _EMPTY
     )
+    joined = pc.binary_join_element_wise(fields["storageType"], fields["pathOrInlineDv"], place, _EMPTY)
     return None if joined.null_count == len(joined) else joined

@@ -47,7 +47,6 @@ class LogFileName:
     version: int  # of a compacted commit the first one
     part: int = 0  # of a multi-part checkpoint, from 1
     parts: int = 0
-    last_version: int = 0  # of a compacted commit
 
 
 def commit_path(version: int) -> str:
@@ -68,29 +67,24 @@ def listing_start(version: int) -> str:
 def parse_log_name(path: str) -> LogFileName | None:
     """Parses a path relative to the table; None if it is no file that a replay looks at."""
     match = _NAME.fullmatch(path)
-    if match is None:
+    if match is None or match.lastgroup is None:
         return None
-    version = int(match["version"])
-    rest = match["rest"]
-    if rest == "json":
-        return LogFileName(LogFileKind.COMMIT, version)
-    if rest == "crc":
-        return LogFileName(LogFileKind.CHECKSUM, version)
-    if rest == "checkpoint.parquet":
-        return LogFileName(LogFileKind.CHECKPOINT, version)
-    if part := _PART.fullmatch(rest):
-        return LogFileName(LogFileKind.CHECKPOINT_PART, version, int(part["part"]), int(part["parts"]))
-    if _V2.fullmatch(rest):
-        return LogFileName(LogFileKind.V2_CHECKPOINT, version)
-    if compacted := _COMPACTED.fullmatch(rest):
-        return LogFileName(LogFileKind.COMPACTED, version, last_version=int(compacted["last"]))
-    return None
+    numbers = (int(match[group] or 0) for group in ("version", "part", "parts"))
+    return LogFileName(LogFileKind[match.lastgroup], *numbers)
 
 
-_NAME = re.compile(re.escape(LOG_FOLDER) + r"(?P<version>\d{20})\.(?P<rest>[^/]+)", re.ASCII)
-_PART = re.compile(r"checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet", re.ASCII)
-_V2 = re.compile(r"checkpoint\.[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(json|parquet)")
-_COMPACTED = re.compile(r"(?P<last>\d{20})\.compacted\.json", re.ASCII)
+# The last group to end, and so `lastgroup`, is the one around the whole of a kind.
+_NAME = re.compile(
+    rf"""{LOG_FOLDER}(?P<version>\d{{20}})\.(?:
+        (?P<COMMIT>json)
+      | (?P<CHECKSUM>crc)
+      | (?P<CHECKPOINT>checkpoint\.parquet)
+      | (?P<CHECKPOINT_PART>checkpoint\.(?P<part>\d{{10}})\.(?P<parts>\d{{10}})\.parquet)
+      | (?P<V2_CHECKPOINT>checkpoint\.[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}\.(?:json|parquet))
+      | (?P<COMPACTED>\d{{20}}\.compacted\.json)
+    )""",
+    re.ASCII | re.VERBOSE,
+)
 
 
 # `_last_checkpoint` and version checksums: small JSON files beside the commits, hints both; bad ones are ignored.

@@ -60,7 +60,7 @@ def read_known_values(texts: PartitionTexts, type: pa.DataType) -> tuple[Partiti
     """Parses the strings of one partition column, invalid ones too.
 
     Returns:
-        The texts, with `told` cleared for those that are no value of the type, and the typed values; None for those of
+        The texts, with `known` cleared for those that are no value of the type, and the typed values; None for those of
         a type that cannot be compared.
     """
     column = read_partition_column(texts.texts, type)
@@ -80,7 +80,7 @@ def read_known_values(texts: PartitionTexts, type: pa.DataType) -> tuple[Partiti
 
 
 def lookup(values: pa.MapArray, name: str) -> PartitionTexts:
-    """The value of a name in each row's map of partition values; `told` is false for a map without it."""
+    """The value of a name in each row's map of partition values; `known` is false for a map without it."""
     offsets = numbers_of(values.offsets).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     keys, items = values.keys.slice(first, last - first), values.items.slice(first, last - first)
@@ -91,5 +91,5 @@ def lookup(values: pa.MapArray, name: str) -> PartitionTexts:
     # Written from the last entry to the first, so that of several under one name the first one counts.
     rows = np.searchsorted(offsets - first, entries, side="right") - 1
     places[rows[::-1]] = entries[::-1]
-    told = (places >= 0) & valid_mask(values)
-    return PartitionTexts(items.take(nullable_int64s(places, told)), told)
+    known = (places >= 0) & valid_mask(values)
+    return PartitionTexts(items.take(nullable_int64s(places, known)), known)

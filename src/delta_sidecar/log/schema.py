@@ -47,8 +47,8 @@ class TableSchema:
     bounded_types: Mapping[ColumnPath, pa.DataType]
     # Physical paths of the columns of type `timestamp`, which are in UTC (`timestamp_ntz` is not).
     instants: frozenset[ColumnPath]
-    # Changes of types, under type widening, that this reader does not know.
-    unknown_changes: tuple[TypeChange, ...] = ()
+    # Changes of types, under type widening, that this reader does not know: column, old and new type.
+    unknown_changes: tuple[str, ...] = ()
 
 
 def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSchema:
@@ -61,29 +61,34 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
     try:
         root = json.loads(metadata.schema_string)
         walk = _Walk(mode)
-        logical, physical = walk.struct(root, (), ())
+        logical = physical = walk.struct(root, ())
+        names = dict(zip(walk.paths, walk.paths, strict=True))
+        if mode != "none":
+            mapped = _Walk(mode, "delta.columnMapping.physicalName")
+            physical = mapped.struct(root, ())
+            names = dict(zip(walk.paths, mapped.paths, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         msg = f"the schema in metaData of {table} cannot be read: {error}"
         raise InvalidMetadataError(msg) from error
-    partition_columns = tuple(_resolve(name, walk.names, table) for name in metadata.partition_columns)
+    partition_columns = tuple(_resolve(name, names, table) for name in metadata.partition_columns)
     if mode == "none":
         # The log has partition values under the names in metaData, even if their case in the schema differs.
-        walk.names |= {(name,): (raw,) for name, raw in zip(partition_columns, metadata.partition_columns, strict=True)}
-    types = {physical: walk.types[path] for path, physical in walk.names.items()}
-    incomparable = {walk.names[path] for path in walk.incomparable}
+        names |= {(name,): (raw,) for name, raw in zip(partition_columns, metadata.partition_columns, strict=True)}
+    types = {physical: walk.types[path] for path, physical in names.items()}
+    incomparable = {names[path] for path in walk.incomparable}
     return TableSchema(
         logical=pa.schema(list(logical)),
         physical=pa.schema(list(physical)),
-        physical_names=walk.names,
+        physical_names=names,
         partition_columns=partition_columns,
         column_mapping=mode,
         incomparable=frozenset(walk.incomparable),
-        physical_partition_columns=tuple(walk.names[(name,)][0] for name in partition_columns),
+        physical_partition_columns=tuple(names[(name,)][0] for name in partition_columns),
         bounded_types={
             path: kind for path, kind in types.items() if path not in incomparable and not pa.types.is_nested(kind)
         },
         instants=frozenset(path for path, kind in types.items() if kind == _PRIMITIVES["timestamp"]),
-        unknown_changes=tuple(change for change in walk.changes if not change.is_known),
+        unknown_changes=tuple(walk.unknown_changes),
     )
 
 
@@ -106,82 +111,69 @@ VARIANT_TYPE = b"delta.variantType"
 
 
 class _Walk:
-    def __init__(self, mode: str) -> None:
-        self.mapped = mode != "none"
-        self.by_id = mode == "id"
-        self.names: dict[ColumnPath, ColumnPath] = {}
+    """Reads the schema under one kind of names."""
+
+    def __init__(self, mode: str, name_key: str | None = None) -> None:
+        self.mode = mode
+        self.name_key = name_key  # of the metadata of a field, where its name is not the one that users see
+        # Paths of the struct fields that are no array element or map entry; those of two walks are in one order.
+        self.paths: list[ColumnPath] = []
         self.types: dict[ColumnPath, pa.DataType] = {}
         self.incomparable: set[ColumnPath] = set()
-        self.changes: list[TypeChange] = []
+        self.unknown_changes: list[str] = []
 
-    def struct(
-        self, node: Mapping[str, Any], logical: ColumnPath | None, physical: ColumnPath | None
-    ) -> tuple[pa.StructType, pa.StructType]:
-        pairs = [self._field(child, logical, physical) for child in node["fields"]]
-        return pa.struct([pair[0] for pair in pairs]), pa.struct([pair[1] for pair in pairs])
+    def struct(self, node: Mapping[str, Any], path: ColumnPath | None) -> pa.StructType:
+        return pa.struct([self._field(child, path) for child in node["fields"]])
 
-    def _field(
-        self, node: Mapping[str, Any], logical: ColumnPath | None, physical: ColumnPath | None
-    ) -> tuple[pa.Field, pa.Field]:
+    def _field(self, node: Mapping[str, Any], above: ColumnPath | None) -> pa.Field:
         name = str(node["name"])
         metadata = node.get("metadata") or {}
         if isinstance(node["type"], str) and (collated := _COLLATED.fullmatch(node["type"])):
             metadata = {COLLATIONS: {name: collated[1]}, **metadata}
-        other = str(metadata["delta.columnMapping.physicalName"]) if self.mapped else name
-        inner_logical = None if logical is None else (*logical, name)
-        inner_physical = None if physical is None else (*physical, other)
-        if inner_logical is not None and inner_physical is not None:
-            self.names[inner_logical] = inner_physical
+        name = name if self.name_key is None else str(metadata[self.name_key])
+        path = None if above is None else (*above, name)
+        if path is not None:
+            self.paths.append(path)
             if COLLATIONS in metadata or TYPE_CHANGES in metadata:
-                self.incomparable.add(inner_logical)
-        self.changes.extend(type_changes(".".join(inner_logical or (name,)), metadata))
-        kind, kind_physical, extra = self._type(node["type"], inner_logical, inner_physical)
-        if inner_logical is not None:
-            self.types[inner_logical] = kind
+                self.incomparable.add(path)
+        self.unknown_changes.extend(_unknown_changes(".".join(path or (name,)), metadata))
+        kind, extra = self._type(node["type"], path)
+        if path is not None:
+            self.types[path] = kind
         kept = {str(key): json.dumps(value) for key, value in metadata.items()}
-        if self.by_id or (self.mapped and "delta.columnMapping.id" in metadata):
+        if self.mode == "id" or (self.mode == "name" and "delta.columnMapping.id" in metadata):
             kept["PARQUET:field_id"] = str(metadata["delta.columnMapping.id"])
         # Arrow has no null type without nulls; such a column of the table is unreadable, its files are not.
         nullable = bool(node.get("nullable", True)) or pa.types.is_null(kind)
-        kept |= extra
-        return (
-            pa.field(name, kind, nullable=nullable, metadata=kept or None),
-            pa.field(other, kind_physical, nullable=nullable, metadata=kept or None),
-        )
+        return pa.field(name, kind, nullable=nullable, metadata=(kept | extra) or None)
 
-    def _type(
-        self, node: object, logical: ColumnPath | None, physical: ColumnPath | None
-    ) -> tuple[pa.DataType, pa.DataType, dict[str, str]]:
+    def _type(self, node: object, path: ColumnPath | None) -> tuple[pa.DataType, dict[str, str]]:
+        """A type, and metadata for the column of it."""
         if isinstance(node, str):
             known = _primitive(node)
             if known is None:
-                return pa.null(), pa.null(), {UNKNOWN_TYPE.decode(): node}
-            return known, known, {VARIANT_TYPE.decode(): node} if node == "variant" else {}
+                return pa.null(), {UNKNOWN_TYPE.decode(): node}
+            return known, {VARIANT_TYPE.decode(): node} if node == "variant" else {}
         if not isinstance(node, Mapping):
             msg = f"a type is neither a name nor an object: {node!r}"
             raise TypeError(msg)
         if node["type"] == "struct":
-            return *self.struct(node, logical, physical), {}
+            return self.struct(node, path), {}
         if node["type"] == "array":
-            item, item_physical, extra = self._inner("element", node["elementType"])
-            nullable = bool(node.get("containsNull", True)) or pa.types.is_null(item.type)
-            return pa.list_(item.with_nullable(nullable)), pa.list_(item_physical.with_nullable(nullable)), extra
+            item, extra = self._inner("element", node["elementType"], nullable=node.get("containsNull", True))
+            return pa.list_(item), extra
         if node["type"] == "map":
-            key, key_physical, extra = self._inner("key", node["keyType"])
-            value, value_physical, more = self._inner("value", node["valueType"])
-            nullable = bool(node.get("valueContainsNull", True)) or pa.types.is_null(value.type)
-            return (
-                pa.map_(key.with_nullable(nullable=False), value.with_nullable(nullable)),
-                pa.map_(key_physical.with_nullable(nullable=False), value_physical.with_nullable(nullable)),
-                extra | more,
-            )
-        return self._type(str(node["type"]), logical, physical)
+            key, extra = self._inner("key", node["keyType"], nullable=False)
+            value, more = self._inner("value", node["valueType"], nullable=node.get("valueContainsNull", True))
+            # The key of a map is never null, whatever its type.
+            return pa.map_(key.with_nullable(nullable=False), value), extra | more
+        return self._type(str(node["type"]), path)
 
-    def _inner(self, name: str, node: object) -> tuple[pa.Field, pa.Field, dict[str, str]]:
-        """A field of a list or map, logical and physical, and metadata for the column around it."""
-        kind, kind_physical, extra = self._type(node, None, None)
+    def _inner(self, name: str, node: object, *, nullable: object) -> tuple[pa.Field, dict[str, str]]:
+        """A field of a list or map, and metadata for the column around it."""
+        kind, extra = self._type(node, None)
         own = {key: extra.pop(key) for key in (VARIANT_TYPE.decode(),) if key in extra} or None
-        return pa.field(name, kind, metadata=own), pa.field(name, kind_physical, metadata=own), extra
+        return pa.field(name, kind, nullable=bool(nullable) or pa.types.is_null(kind), metadata=own), extra
 
 
 def _primitive(name: str) -> pa.DataType | None:
@@ -261,11 +253,7 @@ READER_FEATURES = frozenset(
     }
 )
 
-_HINTS = {
-    "catalogManaged": "its newest commits are known to its catalog only; open it through the catalog",
-    "catalogOwned": "its newest commits are known to its catalog only; open it through the catalog",
-    "catalogOwned-preview": "its newest commits are known to its catalog only; open it through the catalog",
-}
+_OF_CATALOGS = {"catalogManaged", "catalogOwned", "catalogOwned-preview"}
 
 
 def check_readable(protocol: Protocol, table: str) -> None:
@@ -285,11 +273,10 @@ def check_readable(protocol: Protocol, table: str) -> None:
         return
     unknown = tuple(sorted(set(protocol.reader_features or ()) - READER_FEATURES))
     if unknown:
-        hints = "; ".join(_HINTS[name] for name in unknown if name in _HINTS)
-        msg = (
-            f"{table} uses reader features that are not supported: {', '.join(unknown)}. "
-            f"{hints[:1].upper() + hints[1:] if hints else 'Upgrade delta-sidecar, or read it with its own writer'}."
-        )
+        hint = "Upgrade delta-sidecar, or read it with its own writer."
+        if _OF_CATALOGS.intersection(unknown):
+            hint = "Its newest commits are known to its catalog only; open it through the catalog."
+        msg = f"{table} uses reader features that are not supported: {', '.join(unknown)}. {hint}"
         raise UnsupportedFeatureError(msg, unknown)
 
 
@@ -299,60 +286,26 @@ def check_readable(protocol: Protocol, table: str) -> None:
 
 TYPE_CHANGES = "delta.typeChanges"
 
-_INTEGERS = ("byte", "short", "integer", "long")
 # The fewest digits before the point that hold every value of an integer.
-_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 
 
-@dataclass(frozen=True, slots=True)
-class TypeChange:
-    """One change of a column's type."""
-
-    column: str  # with the path to the part of it that changed
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        return f"{self.column} from {self.before} to {self.after}"
-
-    @property
-    def is_known(self) -> bool:
-        """True if every value of the old type is a value of the new one."""
-        before, after = self.before, self.after
-        if before == after:
-            return True
-        if before in _INTEGERS and after in _INTEGERS:
-            return _INTEGERS.index(before) < _INTEGERS.index(after)
-        if after == "double":
-            return before in ("float", "byte", "short", "integer")
-        if (before, after) == ("date", "timestamp_ntz"):
-            return True
-        wider = _decimal(after)
-        narrower = (_DIGITS[before], 0) if before in _DIGITS else _decimal(before)
-        if wider is None or narrower is None:
-            return False
-        more_digits, more_scale = wider[0] - narrower[0], wider[1] - narrower[1]
-        return more_digits >= more_scale >= 0
-
-
-def type_changes(column: str, metadata: Mapping[str, Any]) -> Iterator[TypeChange]:
-    """The type changes in a field's metadata.
-
-    Raises:
-        KeyError: A change is malformed; also ValueError, TypeError and AttributeError.
-    """
+def _unknown_changes(column: str, metadata: Mapping[str, Any]) -> Iterator[str]:
     for change in metadata.get(TYPE_CHANGES) or ():
-        inside = change.get("fieldPath")
-        name = f"{column}.{inside}" if inside else column
-        yield TypeChange(name, _name(change["fromType"]), _name(change["toType"]))
+        name = f"{column}.{change['fieldPath']}" if change.get("fieldPath") else column
+        before, after = str(change["fromType"]), str(change["toType"])
+        old, new = _primitive(before), _primitive(after)
+        if before != after and (old is None or new is None or not _is_wider(old, new)):
+            yield f"{name} from {before} to {after}"
 
 
-def _name(kind: object) -> str:
-    return {"int": "integer", "bigint": "long"}.get(str(kind), str(kind))
-
-
-def _decimal(kind: str) -> tuple[int, int] | None:
-    if kind == "decimal":
-        return 10, 0
-    found = _DECIMAL.fullmatch(kind)
-    return (int(found[1]), int(found[2])) if found else None
+def _is_wider(old: pa.DataType, new: pa.DataType) -> bool:
+    """True if every value of the old type is a value of the new one."""
+    if old in _DIGITS and new in _DIGITS:
+        return _DIGITS[old] <= _DIGITS[new]
+    if new == pa.float64():
+        return old in (pa.float32(), pa.int8(), pa.int16(), pa.int32())
+    if not pa.types.is_decimal(new) or not (old in _DIGITS or pa.types.is_decimal(old)):
+        return (old, new) == (pa.date32(), pa.timestamp("us"))
+    digits, scale = (_DIGITS[old], 0) if old in _DIGITS else (old.precision, old.scale)
+    return bool(new.precision - digits >= new.scale - scale >= 0)

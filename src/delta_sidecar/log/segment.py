@@ -9,15 +9,15 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from itertools import chain, starmap
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, LogFileName, commit_path, parse_log_name
+from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, commit_path, parse_log_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -89,77 +89,58 @@ class Tail:
 
 
 class ListedCommits:
-    """Collects listed commits, in any order: version, size and time of each."""
+    """Collects listed commits, in any order."""
 
     def __init__(self) -> None:
-        self._versions, self._sizes, self._times = array("q"), array("q"), array("q")
-        self._sorted: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-
-    def __len__(self) -> int:
-        return len(self._versions)
+        self._added = array("q")  # version, size and time of each
+        self._sorted: NDArray[np.int64] | None = None
 
     def add(self, version: int, size: int, time: int) -> None:
         """Adds a commit."""
-        self._versions.append(version)
-        self._sizes.append(size)
-        self._times.append(time)
+        self._added.extend((version, size, time))
         self._sorted = None
 
     @property
     def versions(self) -> NDArray[np.int64]:
         """The versions in order, each once."""
-        return self._in_order()[0]
+        return self._rows()[:, 0]
 
     def time(self, version: int) -> int | None:
         """The time at which the store wrote a commit; None if it was not listed."""
-        versions, rows = self._in_order()
-        at = int(np.searchsorted(versions, version))
-        return self._times[rows[at]] if at < len(versions) and versions[at] == version else None
+        times = self._rows()[self.versions == version, 2]
+        return int(times[0]) if len(times) else None
 
     def missing(self, base: int, version: int, most: int) -> list[int]:
         """The first versions above a base and up to a version that were not listed."""
-        listed = self.versions
-        listed = listed[(listed > base) & (listed <= version)]
-        edges = np.concatenate(([base], listed, [min(version, _HIGHEST - 1) + 1]))
-        absent: list[int] = []
-        for gap in np.flatnonzero(edges[:-1] < edges[1:] - 1).tolist():
-            first, end = int(edges[gap]) + 1, int(edges[gap + 1])
-            absent += range(first, min(end, first + most - len(absent)))
-            if len(absent) == most:
-                break
+        listed = self.versions[(self.versions > base) & (self.versions <= version)]
+        # As many numbers as these have to hold `most` that are not listed.
+        last = min(version, base + len(listed) + most, _HIGHEST - 1)
+        numbers = np.arange(min(base, last) + 1, last + 1, dtype=np.int64)
+        absent: list[int] = np.setdiff1d(numbers, listed, assume_unique=True)[:most].tolist()
         return absent
 
     def sizes(self, base: int, version: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The listed versions above a base and up to a version, and the size of each."""
-        versions, rows = self._in_order()
-        chosen = (versions > base) & (versions <= version)
-        return versions[chosen], np.array(self._sizes, dtype=np.int64)[rows[chosen]]
+        chosen = self._rows()[(self.versions > base) & (self.versions <= version)]
+        return chosen[:, 0], chosen[:, 1]
 
     def up_to(self, version: int) -> CommitRange:
         """The commits up to a version, down to the first gap."""
-        versions, rows = self._in_order()
-        versions = versions[: int(np.searchsorted(versions, version, side="right"))]
-        if not len(versions) or versions[-1] != version:
+        rows = self._rows()[: int(np.searchsorted(self.versions, version, side="right"))]
+        if not len(rows) or rows[-1, 0] != version:
             return CommitRange(version + 1)
         # Without a gap, versions grow as their places do.
-        steps = versions - np.arange(len(versions))
-        start = int(np.argmax(steps == steps[-1]))
-        chosen = rows[start : len(versions)]
-        return CommitRange(int(versions[start]), _taken(self._sizes, chosen), _taken(self._times, chosen))
+        steps = rows[:, 0] - np.arange(len(rows))
+        rows = rows[int(np.argmax(steps == steps[-1])) :]
+        return CommitRange(int(rows[0, 0]), *(array("q", rows[:, column].tobytes()) for column in (1, 2)))
 
-    def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Versions in order, and the row of each; of one that was added twice, the last row."""
+    def _rows(self) -> NDArray[np.int64]:
+        """Version, size and time of each in order; of one that was added twice, what was added last."""
         if self._sorted is None:
-            added = np.array(self._versions, dtype=np.int64)
-            rows = np.argsort(added, kind="stable")
-            is_last = np.append(np.diff(added[rows]) != 0, len(rows) > 0)[: len(rows)]
-            rows = rows[is_last]
-            self._sorted = (added[rows], rows)
+            added = np.frombuffer(self._added, dtype=np.int64).reshape(-1, 3)
+            order = np.argsort(added[:, 0], kind="stable")
+            self._sorted = added[order[np.diff(added[order, 0], append=-1) != 0]]
         return self._sorted
-
-
-def _taken(values: array[int], rows: NDArray[np.int64]) -> array[int]:
-    return array("q", np.array(values, dtype=np.int64)[rows].tobytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,19 +223,15 @@ class LogListing:
     checkpoint_files: dict[str, ListedFile] = field(default_factory=dict)
     sidecars: dict[str, ListedFile] = field(default_factory=dict)  # the files of the `_sidecars` folder, by name
     _checksums: array[int] = field(default_factory=lambda: array("q"))
-    _checkpoints: dict[int, list[CheckpointFiles]] = field(default_factory=lambda: defaultdict(list))
-    _parts: dict[tuple[int, int], dict[int, ListedFile]] = field(default_factory=lambda: defaultdict(dict))
+    # The parts of each checkpoint by number, under its version, how many there have to be, and a name.
+    _checkpoints: dict[tuple[int, int, str], dict[int, ListedFile]] = field(default_factory=lambda: defaultdict(dict))
     _tagged: tuple[int, str | None] = (-1, None)
 
     def add_page(self, page: pa.RecordBatch) -> None:
         """Takes a page of the listing, as a plan gives it."""
         columns = (page.column(name).to_pylist() for name in ("path", "size", "last_modified", "e_tag"))
-        self.add_all(starmap(ListedFile, zip(*columns, strict=True)))
-
-    def add_all(self, listed: Iterable[ListedFile]) -> None:
-        """Takes listed files."""
-        for file in listed:
-            self.add(file)
+        for fields in zip(*columns, strict=True):
+            self.add(ListedFile(*fields))
 
     def add(self, file: ListedFile) -> None:
         """Takes one listed file."""
@@ -276,23 +253,11 @@ class LogListing:
         elif name.kind is LogFileKind.COMPACTED:
             self.compacted += 1
         else:
-            self._add_checkpoint(file, name)
-
-    def _add_checkpoint(self, file: ListedFile, name: LogFileName) -> None:
-        self.checkpoint_files[file.path] = file
-        files: tuple[ListedFile, ...] = (file,)
-        if name.kind is LogFileKind.CHECKPOINT_PART:
-            if not 1 <= name.part <= name.parts:
-                return
-            parts = self._parts[name.version, name.parts]
-            parts[name.part] = file
-            if len(parts) < name.parts:
-                return
-            files = tuple(parts[number] for number in range(1, name.parts + 1))
-        found = CheckpointFiles(name.version, files)
-        # One that is listed twice counts once.
-        others = [other for other in self._checkpoints[found.version] if other.name != found.name]
-        self._checkpoints[found.version] = [*others, found]
+            self.checkpoint_files[file.path] = file
+            if name.kind is not LogFileKind.CHECKPOINT_PART:
+                self._checkpoints[name.version, 1, file.path][1] = file
+            elif 1 <= name.part <= name.parts:
+                self._checkpoints[name.version, name.parts, ""][name.part] = file
 
     @property
     def is_empty(self) -> bool:
@@ -302,7 +267,8 @@ class LogListing:
     @property
     def latest(self) -> int:
         """The highest version with a commit or a complete checkpoint; -1 without any."""
-        return max(int(self.commits.versions[-1]) if len(self.commits) else -1, max(self._checkpoints, default=-1))
+        complete = (version for (version, parts, _), files in self._checkpoints.items() if len(files) == parts)
+        return max(int(max(self.commits.versions[-1:], default=-1)), max(complete, default=-1))
 
     @property
     def checksums(self) -> NDArray[np.int64]:
@@ -314,20 +280,21 @@ class LogListing:
     def incomplete(self) -> list[tuple[int, int, int]]:
         """The checkpoints with missing parts, newest first: version, number of parts, how many are missing."""
         found = [
-            (version, parts, parts - len(there))
-            for (version, parts), there in self._parts.items()
-            if len(there) < parts
+            (version, parts, parts - len(files))
+            for (version, parts, _), files in self._checkpoints.items()
+            if len(files) < parts
         ]
         return sorted(found, key=lambda checkpoint: -checkpoint[0])
 
     def checkpoints(self, version: int) -> list[CheckpointFiles]:
         """The complete, usable checkpoints up to a version, newest first."""
         found = [
-            checkpoint
-            for at in sorted(self._checkpoints, reverse=True)
-            if at <= version
-            for checkpoint in sorted(self._checkpoints[at], key=_preference)
+            CheckpointFiles(at, tuple(files[number] for number in sorted(files)))
+            for (at, parts, _), files in self._checkpoints.items()
+            if at <= version and len(files) == parts
         ]
+        # One file before several, so that fewer footers are read; then by name, so that the choice is stable.
+        found.sort(key=lambda checkpoint: (-checkpoint.version, len(checkpoint.files), checkpoint.name))
         return [checkpoint for checkpoint in found if checkpoint.name not in self.excluded]
 
     def missing(self, version: int, most: int, other_base: int = -1) -> list[int]:
@@ -362,8 +329,3 @@ class LogListing:
         listed = listed[listed <= version]
         of_bases = (at for at in listed[:-WINDOW].tolist() if at in checkpoints)
         return frozenset(chain(listed[-WINDOW:].tolist(), of_bases))
-
-
-def _preference(checkpoint: CheckpointFiles) -> tuple[int, str]:
-    # One file before several, so that fewer footers are read; then by name, so that the choice is stable.
-    return len(checkpoint.files), checkpoint.name

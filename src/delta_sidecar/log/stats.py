@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,9 +21,13 @@ from delta_sidecar._arrow import int64s, scalar, strings
 from delta_sidecar.log.values import parse_timestamps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from delta_sidecar.log.schema import ColumnPath
+
+
+SIDES = ("minValues", "maxValues", "nullCount")
+"""The objects of statistics with a member for each column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,7 @@ def uniform_statistics(
     first = texts[0].as_py() if rows and not texts.null_count else ""
     pieces, paths = first.split(","), _value_paths(first)
     places = [_LAST_VALUE.search(piece) for piece in pieces]
-    kinds: dict[ColumnPath, pa.DataType] = {("numRecords",): pa.int64(), ("tightBounds",): pa.bool_()}
-    for path, kind in columns.items():
-        kinds["nullCount", *path] = pa.int64()
-        if kind is not None and _json_type(kind) is not None:
-            kinds["minValues", *path] = kinds["maxValues", *path] = kind
+    kinds = {path: kind for path, kind in _kinds(columns).items() if kind is not None and _json_type(kind) is not None}
     if len(paths) != len(pieces) or not kinds.keys() >= set(paths):
         return None
     _, offsets, data = texts.buffers()
@@ -90,9 +89,7 @@ def uniform_statistics(
             return None
         values = pa.Array.from_buffers(pa.string(), len(cuts) - 1, [None, pa.py_buffer(cuts), data]).take(every_second)
         found[path] = _typed(_typed(values, _json_type(kinds[path])), kinds[path])
-    sides = ("minValues", "maxValues", "nullCount")
-    by_column = {path: ColumnStatistics(*(found.get((side, *path)) for side in sides)) for path in columns}
-    return FileStatistics(found.get(("numRecords",)), found.get(("tightBounds",)), by_column)
+    return _statistics(found, columns)
 
 
 def parse_members(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.StructArray:
@@ -108,63 +105,55 @@ def parse_members(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType
         msg = "a text is no JSON object"
         raise pa.ArrowInvalid(msg)
     schema = _json_schema(columns)
-    absent = [name for name in ("minValues", "maxValues", "nullCount") if name not in schema.names]
+    absent = [side for side in SIDES if side not in schema.names]
     # Arrow does not descend into a member that it refuses, so no text can nest too deep for it.
-    return _parse_all(text, pa.schema([*schema, *(pa.field(name, pa.struct([])) for name in absent)]), others="error")
+    return _parse_all(text, pa.schema([*schema, *(pa.field(side, pa.struct([])) for side in absent)]), others="error")
 
 
 def parse_num_records(text: pa.StringArray) -> pa.Int64Array:
     """Parses only the number of rows out of JSON texts; null is unknown."""
-    counts = parse_statistics(text, {}).num_records
-    return pa.nulls(len(text), pa.int64()) if counts is None else counts
+    return parse_statistics(text, {}).num_records
 
 
 def struct_statistics(stats: pa.StructArray, columns: Mapping[ColumnPath, pa.DataType]) -> FileStatistics:
     """The statistics of some columns, from a struct such as a checkpoint's `stats_parsed`."""
-    fields = _Fields(stats)
-    found = {
-        path: ColumnStatistics(
-            lower=_typed(fields.at(("minValues", *path)), kind),
-            upper=_typed(fields.at(("maxValues", *path)), kind),
-            null_count=_typed(fields.at(("nullCount", *path)), pa.int64()),
-        )
-        for path, kind in columns.items()
-    }
-    return FileStatistics(
-        num_records=_typed(fields.at(("numRecords",)), pa.int64()),
-        tight=_typed(fields.at(("tightBounds",)), pa.bool_()),
-        columns=found,
-    )
+    kinds = _kinds(columns)
+    return _statistics({path: _typed(leaf, kinds[path]) for path, leaf in leaves(stats) if path in kinds}, columns)
 
 
 def struct_leaves(columns: Iterable[ColumnPath]) -> list[ColumnPath]:
     """The paths below a `stats_parsed` struct that `struct_statistics` reads."""
-    leaves: list[ColumnPath] = [("numRecords",), ("tightBounds",)]
-    for path in columns:
-        leaves += [(part, *path) for part in ("minValues", "maxValues", "nullCount")]
-    return leaves
+    return list(_kinds(dict.fromkeys(columns)))
 
 
-class _Fields:
-    """The nested fields of a struct; each struct is flattened once."""
+def leaves(struct: pa.StructArray, above: ColumnPath = ()) -> Iterator[tuple[ColumnPath, pa.Array]]:
+    """The columns in a struct that are no structs themselves, with their paths; a repeated name is unknown."""
+    # flatten() lays the parent's nulls over the child.
+    for number, (field, column) in enumerate(zip(struct.type, struct.flatten(), strict=True)):
+        path = (*above, field.name)
+        if struct.type.get_field_index(field.name) == number:
+            yield from leaves(column, path) if pa.types.is_struct(field.type) else [(path, column)]
 
-    def __init__(self, root: pa.StructArray) -> None:
-        self._root = root
-        self._flat: dict[ColumnPath, dict[str, pa.Array]] = {}
 
-    def at(self, path: ColumnPath) -> pa.Array | None:
-        array: pa.Array | None = self._root
-        for depth, name in enumerate(path):
-            if array is None or not pa.types.is_struct(array.type):
-                return None
-            above = path[:depth]
-            if above not in self._flat:
-                # flatten() lays the parent's nulls over the child. A name that occurs twice is unknown.
-                names = Counter(field.name for field in array.type)
-                fields = zip((field.name for field in array.type), array.flatten(), strict=True)
-                self._flat[above] = {field: column for field, column in fields if names[field] == 1}
-            array = self._flat[above].get(name)
-        return array
+def insert(tree: dict[str, Any], path: ColumnPath, value: object) -> None:
+    """Puts a value into nested objects, which are made; None stands for an absent one."""
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    if value is not None:
+        tree[path[-1]] = value
+
+
+def _kinds(columns: Mapping[ColumnPath, pa.DataType | None]) -> dict[ColumnPath, pa.DataType | None]:
+    """The types of all statistics of some columns."""
+    kinds: dict[ColumnPath, pa.DataType | None] = {("numRecords",): pa.int64(), ("tightBounds",): pa.bool_()}
+    for path, kind in columns.items():
+        kinds |= {("minValues", *path): kind, ("maxValues", *path): kind, ("nullCount", *path): pa.int64()}
+    return kinds
+
+
+def _statistics(leaves: Mapping[ColumnPath, pa.Array], columns: Iterable[ColumnPath]) -> FileStatistics:
+    by_column = {path: ColumnStatistics(*(leaves.get((side, *path)) for side in SIDES)) for path in columns}
+    return FileStatistics(leaves.get(("numRecords",)), leaves.get(("tightBounds",)), by_column)
 
 
 def _typed(array: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
@@ -203,19 +192,12 @@ def _cast_each(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _json_schema(columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.Schema:
-    bounds: dict[str, Any] = {}
-    counts: dict[str, Any] = {}
-    for path, kind in columns.items():
+    tree: dict[str, Any] = {}
+    for path, kind in _kinds(columns).items():
         as_json = pa.null() if kind is None else _json_type(kind)
         if as_json is not None:
-            _insert(bounds, path, as_json)
-        _insert(counts, path, pa.int64())
-    fields = [pa.field("numRecords", pa.int64()), pa.field("tightBounds", pa.bool_())]
-    if bounds:
-        fields += [pa.field(name, _struct(bounds)) for name in ("minValues", "maxValues")]
-    if counts:
-        fields.append(pa.field("nullCount", _struct(counts)))
-    return pa.schema(fields)
+            insert(tree, path, as_json)
+    return pa.schema(list(_struct(tree)))
 
 
 def _json_type(kind: pa.DataType) -> pa.DataType | None:
@@ -229,12 +211,6 @@ def _json_type(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_string(kind) or pa.types.is_temporal(kind):
         return pa.string()
     return None
-
-
-def _insert(tree: dict[str, Any], path: ColumnPath, kind: pa.DataType) -> None:
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    tree[path[-1]] = kind
 
 
 def _struct(tree: dict[str, Any]) -> pa.StructType:
@@ -298,16 +274,14 @@ def _begins(text: pa.StringArray) -> pa.BooleanArray:
 
 def _parse_each(text: pa.StringArray, schema: pa.Schema) -> pa.StructArray:
     """Parses texts one by one if Arrow refuses any: only what does not fit its type becomes unknown."""
-    rows = [_parse_one(value) for value in text.to_pylist()]
-    return _column(rows, pa.struct(list(schema)))
+    return _column([_parse_one(value) for value in text.to_pylist()], pa.struct(list(schema)))
 
 
-def _parse_one(text: str | None) -> dict[str, Any] | None:
+def _parse_one(text: str | None) -> object:
     try:
-        row = json.loads(text or "{}", parse_float=Decimal)
+        return json.loads(text or "{}", parse_float=Decimal)
     except (ValueError, RecursionError):
         return None
-    return row if isinstance(row, dict) else None
 
 
 def _column(rows: list[Any], kind: pa.DataType) -> pa.Array:

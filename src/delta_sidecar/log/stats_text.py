@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import bits_of, booleans, numbers_of, scalar, valid_mask
-from delta_sidecar.log.stats import parse_members
+from delta_sidecar.log.stats import SIDES, insert, leaves, parse_members
 from delta_sidecar.log.values import ARROW, JAVA, RUST, ValueStyle, parse_timestamps, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -33,26 +33,11 @@ if TYPE_CHECKING:
     Kinds = Mapping[ColumnPath, pa.DataType | None]
 
 
-@dataclass(frozen=True, slots=True)
-class StatsLayout:
-    """The notation of one writer."""
-
-    values: ValueStyle
-    empty_objects: bool  # objects without members are written
-
-
-STATS_FORMATS = {
-    "spark": StatsLayout(JAVA, empty_objects=True),
-    "spark-sparse": StatsLayout(JAVA, empty_objects=False),
-    "arrow": StatsLayout(ARROW, empty_objects=True),
-    "deltalake": StatsLayout(RUST, empty_objects=True),
-}
+STATS_FORMATS = {"spark": JAVA, "spark-sparse": replace(JAVA, empty_objects=False), "arrow": ARROW, "deltalake": RUST}
 """Layouts by name: Delta on Spark; the same without empty objects; `log.values` for the structs of a checkpoint;
 deltalake, whose members come in any order."""
 
 DEFAULT_STATS_FORMAT = "spark"
-
-_SIDES = ("minValues", "maxValues", "nullCount")
 
 
 def statistics_text(stats: FileStatistics, rows: int, stats_format: str) -> pa.StringArray:
@@ -60,15 +45,17 @@ def statistics_text(stats: FileStatistics, rows: int, stats_format: str) -> pa.S
 
     The columns are in the order of the table's schema; `stats_format` is the name of a layout.
     """
-    layout = STATS_FORMATS[stats_format]
     sides: dict[str, dict[str, Any]] = {}
     for path, column in stats.columns.items():
-        for side, values in zip(_SIDES, (column.lower, column.upper, column.null_count), strict=True):
+        for side, values in zip(SIDES, (column.lower, column.upper, column.null_count), strict=True):
             if values is not None:
-                _insert(sides.setdefault(side, {}), path, values)
-    objects = {side: sides[side] for side in _SIDES if side in sides}
+                # The objects around an absent column are still written.
+                is_absent = 0 < len(values) == values.null_count
+                insert(sides.setdefault(side, {}), path, None if is_absent else values)
+    objects = {side: sides[side] for side in SIDES if side in sides}
     document: dict[str, Any] = {"numRecords": stats.num_records, **objects, "tightBounds": stats.tight}
-    return _Object(layout, {name: value for name, value in document.items() if value is not None}).text(rows)
+    members = {name: value for name, value in document.items() if value is not None}
+    return _joined(_object(members, STATS_FORMATS[stats_format], rows), rows)
 
 
 def choose_stats_format(
@@ -99,67 +86,45 @@ def choose_stats_format(
     return best
 
 
-def _insert(tree: dict[str, Any], path: Sequence[str], values: pa.Array) -> None:
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    # The objects around an absent column are still written.
-    if values.null_count < len(values) or not len(values):
-        tree[path[-1]] = values
+def _object(members: Mapping[str, Any], layout: ValueStyle, rows: int) -> Iterator[pa.Array | str]:
+    """The text of an object whose members are columns and objects, as columns and constant texts to be joined."""
+    rendered = [(name, *_member(member, layout, rows)) for name, member in members.items()]
+    first = next((number for number, (_, _, always) in enumerate(rendered) if always), None)
+    yield "{"
+    if first is None:
+        # The first member of a row has a comma too many.
+        body = _joined([_optional(",", name, pieces, "", rows) for name, pieces, _ in rendered], rows)
+        yield pc.utf8_ltrim(body, characters=",")
+    else:
+        for number, (name, pieces, always) in enumerate(rendered):
+            before, after = ("," if number > first else "", "," if number < first else "")
+            if always:
+                yield f"{before}{_name(name)}:"
+                yield from pieces
+            else:
+                yield _optional(before, name, pieces, after, rows)
+    yield "}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Object:
-    """An object whose members are columns and objects.
-
-    Members that are present in every row become one list of columns and constant texts, which is joined once.
-    """
-
-    layout: StatsLayout
-    members: dict[str, Any]
-
-    def text(self, rows: int) -> pa.StringArray:
-        return _joined(self.pieces(rows), rows)
-
-    def pieces(self, rows: int) -> Iterator[pa.Array | str]:
-        rendered = [(name, *self._member(member, rows)) for name, member in self.members.items()]
-        first = next((number for number, (_, _, always) in enumerate(rendered) if always), None)
-        yield "{"
-        if first is None:
-            # The first member of a row has a comma too many.
-            body = _joined([_optional(",", name, pieces, "", rows) for name, pieces, _ in rendered], rows)
-            yield pc.utf8_ltrim(body, characters=",")
-        else:
-            for number, (name, pieces, always) in enumerate(rendered):
-                before, after = ("," if number > first else "", "," if number < first else "")
-                if always:
-                    yield f"{before}{_name(name)}:"
-                    yield from pieces()
-                else:
-                    yield _optional(before, name, pieces, after, rows)
-        yield "}"
-
-    def _member(self, member: Any, rows: int) -> tuple[Callable[[], Iterator[pa.Array | str]], bool]:  # noqa: ANN401
-        """The pieces of a member's value, and whether every row has it."""
-        if not isinstance(member, dict):
-            return (lambda: iter([value_text(member, self.layout.values)])), member.null_count == 0
-        inner = _Object(self.layout, member)
-        if self.layout.empty_objects:
-            return (lambda: inner.pieces(rows)), True
-        text = inner.text(rows)
-        empty = pc.equal(text, scalar("{}", pa.string()))
-        always = not pc.any(empty).as_py()
-        found = text if always else pc.if_else(empty, scalar(None, pa.string()), text)
-        return (lambda: iter([found])), always
+def _member(member: Any, layout: ValueStyle, rows: int) -> tuple[Iterable[pa.Array | str], bool]:  # noqa: ANN401
+    """The pieces of a member's value, and whether every row has it."""
+    if not isinstance(member, dict):
+        return [value_text(member, layout)], member.null_count == 0
+    pieces = _object(member, layout, rows)
+    if layout.empty_objects:
+        return pieces, True
+    text = _joined(pieces, rows)
+    empty = pc.equal(text, scalar("{}", pa.string()))
+    always = not pc.any(empty).as_py()
+    return [text if always else pc.if_else(empty, scalar(None, pa.string()), text)], always
 
 
-def _optional(
-    before: str, name: str, pieces: Callable[[], Iterator[pa.Array | str]], after: str, rows: int
-) -> pa.StringArray:
-    whole = _joined([f"{before}{_name(name)}:", *pieces(), after], rows)
+def _optional(before: str, name: str, pieces: Iterable[pa.Array | str], after: str, rows: int) -> pa.StringArray:
+    whole = _joined([f"{before}{_name(name)}:", *pieces, after], rows)
     return pc.fill_null(whole, scalar("", pa.string()))
 
 
-def _joined(pieces: Any, rows: int) -> pa.StringArray:  # noqa: ANN401 - columns and constant texts
+def _joined(pieces: Iterable[pa.Array | str], rows: int) -> pa.StringArray:
     merged: list[pa.Array | str] = []
     for piece in pieces:
         if isinstance(piece, str) and merged and isinstance(merged[-1], str):
@@ -239,20 +204,11 @@ _HALVINGS = 64
 
 
 def _compared(texts: pa.StringArray, others: pa.StringArray, columns: Kinds) -> NDArray[np.bool_]:
-    left, right = (_leaves(parse_members(each, columns)) for each in (texts, others))
+    left, right = (leaves(parse_members(each, columns)) for each in (texts, others))
     same = np.ones(len(texts), dtype=np.bool_)
     for (path, own), (_, other) in zip(left, right, strict=True):
         same &= _equal(own, other, columns.get(path[1:]))
     return same
-
-
-def _leaves(struct: pa.StructArray, above: ColumnPath = ()) -> Iterator[tuple[ColumnPath, pa.Array]]:
-    for field, column in zip(struct.type, struct.flatten(), strict=True):
-        path = (*above, field.name)
-        if pa.types.is_struct(field.type):
-            yield from _leaves(column, path)
-        else:
-            yield path, column
 
 
 def _equal(left: pa.Array, right: pa.Array, kind: pa.DataType | None) -> NDArray[np.bool_]:

@@ -10,17 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, numbers_of, scalar, valid_mask
+from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, numbers_of, scalar, strings, valid_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
 class ValueStyle:
-    """A writer's notation of values."""
+    """A writer's notation of statistics."""
 
     numbers: Literal["java", "rust", "arrow"]  # notation of floating-point numbers
     fraction: Literal["3", "6", "3 or none"]  # digits of a timestamp's second behind the point
@@ -28,6 +26,7 @@ class ValueStyle:
     short_floats: bool = False  # 32-bit floats have as few digits as they need
     decimals: bool = True  # decimals have their own digits; else they are floating-point numbers
     upper_hex: bool = False  # escaped control characters have capital digits
+    empty_objects: bool = True  # objects without members are written
 
 
 JAVA = ValueStyle("java", "3", short_floats=True, upper_hex=True)
@@ -82,8 +81,11 @@ def _floats(column: pa.Array, style: ValueStyle) -> pa.StringArray:
         if whole.any():
             text = pc.if_else(booleans(whole), _wrap("", text, ".0"), text)
         odd = finite & (~plain if style.numbers == "java" else ~plain | (size >= _ARROW_EXPONENT))
+        odd &= valid_mask(column)
         if odd.any():
-            text = _replaced(text, odd & valid_mask(column), _SCIENTIFIC[style.numbers])
+            mask = booleans(odd)
+            others = strings(map(_ODD[style.numbers], text.filter(mask).to_pylist()))
+            text = pc.replace_with_mask(text, mask, others)
     if finite.all():
         return text
     for arrow, other in (("nan", "NaN"), ("inf", "Infinity")):
@@ -91,43 +93,41 @@ def _floats(column: pa.Array, style: ValueStyle) -> pa.StringArray:
     return pc.if_else(booleans(finite), text, _wrap('"', text, '"'))
 
 
-_ARROW_EXPONENT = 1e10
+# Arrow writes numbers from here on with an exponent, deltalake from `_RUST_POWER` on.
+_ARROW_POWER, _RUST_POWER = 10, 16
+_ARROW_EXPONENT = 10.0**_ARROW_POWER
 
 # Between these, numbers are written without an exponent.
-_PLAIN = {"java": (1e-3, 1e7), "rust": (1e-5, 1e16)}
-
-_TO_JAVA = (
-    # Arrow's own exponents begin further out than Java's.
-    *((rf"^(-?)(\d)(\d{{{power}}})(?:\.(\d+))?$", rf"\1\2.\3\4E{power}") for power in range(7, 10)),
-    *((rf"^(-?)0\.{'0' * (power - 1)}([1-9])(\d*)$", rf"\1\2.\3E-{power}") for power in range(4, 7)),
-    (r"e\+?", "E"),
-    (r"^(-?\d)E", r"\1.0E"),
-    (r"\.E", ".0E"),
-    (r"(\.\d(?:\d*[1-9])?)0*E", r"\1E"),
-)
-_TO_RUST = (
-    *(
-        (rf"^(-?)(\d)\.?(\d{{{digits}}})e\+{power}$", rf"\1\2\3{'0' * (power - digits)}.0")
-        for power in range(10, 16)
-        for digits in range(power + 1)
-    ),
-    *((rf"^(-?)(\d)\.(\d{{{power}}})(\d+)e\+{power}$", r"\1\2\3.\4") for power in range(10, 16)),
-    (r"^(-?)0\.00000([1-9])(\d*)$", r"\1\2.\3e-6"),
-    (r"\.e", "e"),
-)
-_SCIENTIFIC = {"java": _TO_JAVA, "rust": _TO_RUST}
+_PLAIN = {"java": (1e-3, 1e7), "rust": (1e-5, 10.0**_RUST_POWER)}
 
 
-def _replaced(text: pa.StringArray, chosen: NDArray[np.bool_], rules: Sequence[tuple[str, str]]) -> pa.StringArray:
-    mask = booleans(chosen)
-    some = text.filter(mask)
-    for pattern, replacement in rules:
-        some = pc.replace_substring_regex(some, pattern=pattern, replacement=replacement)
-    return pc.replace_with_mask(text, mask, some)
+def _in_java(text: str) -> str:
+    sign, digits, power = _digits(text)
+    return f"{sign}{digits[0]}.{digits[1:] or 0}E{power}"
+
+
+def _in_rust(text: str) -> str:
+    sign, digits, power = _digits(text)
+    if _ARROW_POWER <= power < _RUST_POWER:
+        return f"{sign}{digits[: power + 1]:0<{power + 1}}.{digits[power + 1 :] or 0}"
+    return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{power:+}"
+
+
+def _digits(text: str) -> tuple[str, str, int]:
+    """The sign of a number, its digits without zeros around them, and the power of ten of the first."""
+    mantissa, _, power = text.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    return "-" * (text[0] == "-"), digits.rstrip("0"), int(power or 0) + len(digits) - len(fraction) - 1
+
+
+_ODD = {"java": _in_java, "rust": _in_rust}
 
 
 def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
-    if not _has_special(column):
+    # A byte below a null counts too, which does no harm.
+    content = text_bytes(column)
+    if not ((content < _SPACE) | (content == _QUOTE) | (content == _BACKSLASH)).any():
         return column
     text = pc.replace_substring(column, pattern="\\", replacement="\\\\")
     text = pc.replace_substring(text, pattern='"', replacement='\\"')
@@ -139,15 +139,14 @@ def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
     return text
 
 
-def _has_special(column: pa.StringArray) -> bool:
-    """True if a character has to be escaped; a byte below a null counts too, which does no harm."""
+def text_bytes(column: pa.StringArray) -> NDArray[np.uint8]:
+    """The bytes of all texts of a column, one after another."""
     offsets, data = column.buffers()[1:]
     if data is None or not len(column):
-        return False
+        return np.zeros(0, dtype=np.uint8)
     width = np.int64 if pa.types.is_large_string(column.type) else np.int32
-    places = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]
-    text = np.frombuffer(data, dtype=np.uint8)[places[0] : places[-1]]
-    return bool(((text < _SPACE) | (text == _QUOTE) | (text == _BACKSLASH)).any())
+    first, last = np.frombuffer(offsets, dtype=width)[[column.offset, column.offset + len(column)]]
+    return np.frombuffer(data, dtype=np.uint8)[first:last]
 
 
 _SPACE, _QUOTE, _BACKSLASH = 0x20, 0x22, 0x5C
