@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder, expected_files
 from delta_sidecar.build.existing import BuiltSidecar, check_here
-from delta_sidecar.build.live_rows import PackedRows, RowMaker, WaitingTexts, live_rows, names_of_partitions, sampled
+from delta_sidecar.build.live_rows import PackedRows, RowMaker, WaitingTexts, live_rows, sampled
 from delta_sidecar.build.publish import Levels, publish
 from delta_sidecar.build.row_groups import cut
 from delta_sidecar.build.sort import (
@@ -147,7 +147,7 @@ class _LocalBuilder(SidecarBuilder):
                 shutil.rmtree(folder / "whole", ignore_errors=True)
         inside = _subfolder(folder, "packed")
         with WaitingTexts(inside / "texts") as texts:
-            return write(PackedRows(maker, names_of_partitions(snapshot), texts), inside, 1)
+            return write(PackedRows(maker, texts), inside, 1)
 
     def _written(
         self, plan: BuildPlan, total: int | None, maker: RowMaker | PackedRows, folder: Path, threads: int

@@ -28,9 +28,8 @@ from delta_sidecar.predicate.tree import written
 from delta_sidecar.replay.bases.sidecar import ProofFiles, VersionProof, by_path
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.sidecar.manifest import Manifest, SidecarFile, SortColumn
+from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
-from delta_sidecar.sidecar.schema import type_name
 from delta_sidecar.store import RequestLog
 
 if TYPE_CHECKING:
@@ -277,7 +276,7 @@ def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProo
         metadata=snapshot.metadata.to_action(),
         bucket_column=schema.bucket,
         time_column=schema.time,
-        sort=tuple(SortColumn(value.kind, value.path, type_name(value.type)) for value in order.sort),
+        sort=order.sort,
         summaries=tuple(order.summaries),
         statistics=tuple(schema.statistics),
         stats_format="",

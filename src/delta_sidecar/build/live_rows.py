@@ -25,7 +25,7 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.files import FileColumns, partition_texts
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.snapshot import scan
-from delta_sidecar.sidecar.rows import file_columns, read_statistics, statistics_columns
+from delta_sidecar.sidecar.rows import file_columns, named_statistics, read_statistics, statistics_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ class RowMaker:
 
 def _key_fields(layout: PlannedLayout) -> list[pa.Field]:
     """Columns that rows have for the order alone."""
-    values = [pa.field(f"#{number}", value.type) for number, value in enumerate(layout.order.sort)]
+    values = [pa.field(f"#{number}", value.arrow_type) for number, value in enumerate(layout.order.sort)]
     return [pa.field("#complete", pa.int8()), *values, pa.field("#vector", pa.string())]
 
 
@@ -127,7 +127,6 @@ class PackedRows:
     """Makes rows in two steps, before and after the sort."""
 
     maker: RowMaker
-    partition_columns: tuple[tuple[str, str], ...]  # (logical, physical) names
     texts: WaitingTexts
     most_rows: int = MOST_ROWS
 
@@ -145,11 +144,10 @@ class PackedRows:
         """Makes rows without their statistics."""
         columns, texts = self.maker.without_statistics(actions)
         columns |= self.texts.put(texts)
-        add = dict(zip(actions.schema.names, actions.columns, strict=True))
-        files = FileColumns(self.partition_columns, self.maker.instants).batch(add, actions.num_rows)
-        logical = {physical: name for name, physical in self.partition_columns}
-        complete, *values, _, vectors = self.maker.layout.order.of_files(files, logical)
-        schema = self.schema
+        layout, schema = self.maker.layout, self.schema
+        keys = columns | named_statistics(read_statistics(texts, layout.order.summaries).columns)
+        keyed = pa.RecordBatch.from_arrays(list(keys.values()), names=list(keys))
+        complete, *values, _, vectors = layout.order.of_rows(keyed, layout.schema)
         plain = [columns[name] for name in schema.names if name in columns]
         return pa.RecordBatch.from_arrays([*plain, complete, *values, vectors], schema=schema)
 

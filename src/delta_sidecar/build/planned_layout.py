@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate.tree import read, written
 from delta_sidecar.sidecar.layout import collected_columns
-from delta_sidecar.sidecar.order import SidecarOrder, SortValue
-from delta_sidecar.sidecar.schema import SidecarSchema, default_time_column, sortable_type
+from delta_sidecar.sidecar.manifest import SortColumn
+from delta_sidecar.sidecar.order import SidecarOrder
+from delta_sidecar.sidecar.schema import SidecarSchema, default_time_column, sortable_type, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,22 +59,24 @@ def lay_out(
 
 def _sort(
     snapshot: Snapshot, partitions: Mapping[str, str], buckets: Sequence[str], schema: SidecarSchema
-) -> tuple[tuple[SortValue, ...], str]:
+) -> tuple[tuple[SortColumn, ...], str]:
     logical, time = snapshot.columns.logical, schema.time
     if buckets:
         name = buckets[0]
         return (
-            SortValue("bucket", (partitions[name],), sortable_type(logical.field(name).type)),
+            SortColumn("bucket", (partitions[name],), type_name(sortable_type(logical.field(name).type))),
         ), f"time bucket {name}"
     if partitions:
         values = [
-            SortValue("partition", (physical,), sortable_type(logical.field(name).type))
+            SortColumn("partition", (physical,), type_name(sortable_type(logical.field(name).type)))
             for name, physical in partitions.items()
         ]
         return tuple(values), f"partition values {', '.join(partitions)}"
     if time is not None:
         shown = next(path for path, physical in snapshot.columns.physical_names.items() if physical == time)
-        return (SortValue("lower_bound", time, schema.statistics[time]),), f"lower bound of {written(shown)}"
+        return (
+            SortColumn("lower_bound", time, type_name(schema.statistics[time])),
+        ), f"lower bound of {written(shown)}"
     return (), "path"
 
 

@@ -8,9 +8,7 @@ builds at once give one good sidecar, and the next build finishes what is missin
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Any
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.write import unwritable, write_footer
@@ -27,16 +25,17 @@ from delta_sidecar.sidecar.manifest import (
     encode_segment,
 )
 from delta_sidecar.sidecar.names import column_name, manifest_name, part_name, segments_name, sidecar_name
-from delta_sidecar.sidecar.order import bound_scalar, partition_scalar
+from delta_sidecar.sidecar.order import bound_scalar, comparable, partition_scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.build.write import Pieces
+    from delta_sidecar.sidecar.groups import JsonScalar
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store
 
@@ -202,27 +201,23 @@ def _buckets(run: Sequence[RowGroup], layout: PlannedLayout) -> tuple[str | None
     highs = [group.event_hour_max for group in run if group.event_hour_max is not None]
     if not lows:
         return None, None
-    kind = layout.order.sort[0].type
-    low = _first_by(pc.less, [partition_scalar(text, kind) for text in lows])
-    return lows[low], highs[_first_by(pc.greater, [partition_scalar(text, kind) for text in highs])]
+    kind = layout.order.sort[0].arrow_type
+
+    def ordered(text: str) -> tuple[bool, Any]:
+        return comparable(partition_scalar(text, kind))
+
+    return min(lows, key=ordered), max(highs, key=ordered)
 
 
 def _bounds(run: Sequence[RowGroup], layout: PlannedLayout) -> dict[str, SummaryBounds]:
     found = {}
     for path, kind in layout.order.summaries.items():
-        name = column_name(path)
-        bounds = [group.columns[name] for group in run if name in group.columns]
-        if len(bounds) == len(run):
-            low = _first_by(pc.less, [bound_scalar(each.min, kind) for each in bounds])
-            high = _first_by(pc.greater, [bound_scalar(each.max, kind) for each in bounds])
-            found[name] = SummaryBounds(bounds[low].min, bounds[high].max)
+
+        def ordered(bound: JsonScalar, kind: pa.DataType = kind) -> tuple[bool, Any]:
+            return comparable(bound_scalar(bound, kind))
+
+        bounds = [group.columns.get(column_name(path)) for group in run]
+        if None not in bounds:
+            low = min((each.min for each in bounds if each), key=ordered)
+            found[column_name(path)] = SummaryBounds(low, max((each.max for each in bounds if each), key=ordered))
     return found
-
-
-def _first_by(compare: Callable[[pa.Scalar, pa.Scalar], pa.BooleanScalar], values: Sequence[pa.Scalar]) -> int:
-    """The place of the lowest value, or of the highest."""
-    place = 0
-    for number, value in enumerate(values):
-        if compare(value, values[place]).as_py():
-            place = number
-    return place

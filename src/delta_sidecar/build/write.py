@@ -20,10 +20,9 @@ from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.live_rows import in_threads
 from delta_sidecar.build.row_groups import summary_of, totals_of
 from delta_sidecar.errors import TemporaryFileError
-from delta_sidecar.sidecar.footer import MAGIC
 from delta_sidecar.sidecar.groups import RowGroup, StatsFooter
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, NO_FILES
-from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
+from delta_sidecar.sidecar.pieces import MAGIC, GroupFooters, encode_piece, join_footers, piece_footer
 
 if TYPE_CHECKING:
     import os

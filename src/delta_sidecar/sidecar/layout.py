@@ -18,11 +18,10 @@ from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import STATS_FORMATS
 from delta_sidecar.predicate import ColumnBounds, KnownBounds, may_match, tree
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.order import NewestRows, SidecarOrder, SortValue, partition_name
+from delta_sidecar.sidecar.order import NewestRows, SidecarOrder, partition_name
 from delta_sidecar.sidecar.rows import INDEX_FIELDS, STATISTICS_FIELDS, VECTOR_COLUMNS
 from delta_sidecar.sidecar.schema import (
     SidecarSchema,
-    arrow_type,
     bounded_type,
     is_time_partition,
     sortable_type,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from delta_sidecar.log.schema import ColumnPath, TableSchema
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.sidecar.groups import JsonScalar, RowGroups, Segments
-    from delta_sidecar.sidecar.manifest import Manifest
+    from delta_sidecar.sidecar.manifest import Manifest, SortColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +64,22 @@ class SidecarLayout:
             return tree.written(logical.get(path, path))
 
         if self.order.sort and self.order.sort[0].kind == "lower_bound":
-            return (f"lower bound of {name(self.order.sort[0].path)}",)
-        found = tuple(name(value.path) for value in self._times)
+            return (f"lower bound of {name(self.order.sort[0].column)}",)
+        found = tuple(name(value.column) for value in self._times)
         inside = "modification time" if self.schema.time is None else f"upper bound of {name(self.schema.time)}"
         # Row groups of one partition come one after the other: only in each of them are its files in order.
         return (*found, f"{inside} in each row group") if found else ()
 
     @property
-    def _times(self) -> tuple[SortValue, ...]:
+    def _times(self) -> tuple[SortColumn, ...]:
         """The first partition columns of the order, as long as they are times."""
         known = dict(zip(self.table.physical_partition_columns, self.table.partition_columns, strict=True))
 
-        def is_time(value: SortValue) -> bool:
+        def is_time(value: SortColumn) -> bool:
             is_partition = value.kind == "partition"
-            return value.kind == "bucket" or (is_partition and is_time_partition(known[value.path[0]], value.type))
+            return value.kind == "bucket" or (
+                is_partition and is_time_partition(known[value.column[0]], value.arrow_type)
+            )
 
         return tuple(takewhile(is_time, self.order.sort))
 
@@ -98,7 +99,6 @@ class SidecarLayout:
         others = tuple(name for name in partitions if name != manifest.bucket_column)
         try:
             schema = SidecarSchema(manifest.bucket_column, others, manifest.time_column, types)
-            sort = tuple(SortValue(each.kind, each.column, arrow_type(each.type)) for each in manifest.sort)
         except ValueError as error:
             raise SidecarError(str(error)) from error
         if schema.schema_hash != manifest.schema_hash or manifest.stats_format not in STATS_FORMATS:
@@ -109,13 +109,13 @@ class SidecarLayout:
             (physical,): sortable_type(table.logical.field(name).type)
             for physical, name in zip(partitions, table.partition_columns, strict=True)
         }
-        for each in sort:
+        for each in manifest.sort:
             _check_sort(each, manifest, types if each.kind == "lower_bound" else by_partition)
         known = {path: kind for path, kind in summaries.items() if kind is not None}
         if len(known) < len(summaries):
             msg = "it sums up a column that has no bounds"
             raise SidecarError(msg)
-        return cls(manifest, table, schema, SidecarOrder(sort, known))
+        return cls(manifest, table, schema, SidecarOrder(manifest.sort, known))
 
 
 def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> dict[ColumnPath, pa.DataType | None]:
@@ -126,10 +126,10 @@ def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> di
     return stats_columns(columns.physical, properties, partitions, logical=columns.logical)
 
 
-def _check_sort(value: SortValue, manifest: Manifest, kinds: Mapping[ColumnPath, pa.DataType | None]) -> None:
-    is_bucket = value.path == (manifest.bucket_column,)
-    if kinds.get(value.path) != value.type or (value.kind == "bucket" and not is_bucket):
-        msg = f"its rows are sorted by {'.'.join(value.path)!r}, which the table does not have as a {value.kind}"
+def _check_sort(value: SortColumn, manifest: Manifest, kinds: Mapping[ColumnPath, pa.DataType | None]) -> None:
+    is_bucket = value.column == (manifest.bucket_column,)
+    if kinds.get(value.column) != value.arrow_type or (value.kind == "bucket" and not is_bucket):
+        msg = f"its rows are sorted by {'.'.join(value.column)!r}, which the table does not have as a {value.kind}"
         raise SidecarError(msg)
 
 
@@ -208,7 +208,7 @@ def _partition_bounds(
 ) -> dict[ColumnPath, ColumnBounds | None]:
     """The bounds of the partition column that rows are sorted by first; those of other ones are not known."""
     first = layout.order.sort[0] if layout.order.sort else None
-    if first is None or partitions.get(first.path) != first.type:
+    if first is None or partitions.get(first.column) != first.arrow_type:
         return {}
     rows = int64s(np.array([group.num_rows for group in groups], dtype=np.int64))
     # Nulls come first, so that a first value means there are none. With a text among the buckets that is no value
@@ -226,13 +226,13 @@ def _partition_bounds(
     bounds = []
     for texts in (lower, upper):
         chosen = strings(text if is_known else None for text, is_known in zip(texts, known.tolist(), strict=True))
-        column = read_partition_column(chosen, first.type)
+        column = read_partition_column(chosen, first.arrow_type)
         # A time without a zone may lie 16 hours either way.
         if column is None or (column.zoneless is not None and bits_of(column.zoneless).any()):
             return {}
         bounds.append(column.values)
     low, high = bounds
-    return {first.path: ColumnBounds(low, high, nullable_int64s(nulls, known), rows, whole=True)}
+    return {first.column: ColumnBounds(low, high, nullable_int64s(nulls, known), rows, whole=True)}
 
 
 def _summary(groups: RowGroups | Segments, path: ColumnPath, kind: pa.DataType) -> ColumnBounds:

@@ -38,6 +38,8 @@ from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
+
     from delta_sidecar.sidecar.names import ColumnPath
 
 
@@ -108,6 +110,11 @@ class SortColumn(Struct, frozen=True):
     kind: SortKind
     column: _Path  # physical names
     type: str  # by the name that Delta's schemas have for it
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of the values."""
+        return arrow_type(self.type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import whole_number
 from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
 from delta_sidecar.sidecar.names import part_name
-from delta_sidecar.sidecar.order import key_scalars, typed, without_nan
+from delta_sidecar.sidecar.order import comparable, key_scalars, typed, without_nan
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import grant, hadoop_url, without_py4j_log
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from delta_sidecar.events import Listener
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest, SortColumn
-    from delta_sidecar.sidecar.order import SidecarOrder, SortValue
+    from delta_sidecar.sidecar.order import SidecarOrder
     from delta_sidecar.store import Store
 
 
@@ -400,7 +400,7 @@ def joined_records(records: Iterable[PartRecord], facts: Manifest) -> Parts:
 
 def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None:
     keys = [
-        [_comparable(value) for value in key_scalars(key, sort)]
+        [comparable(value) for value in key_scalars(key, sort)]
         for group in groups
         for key in (group.first_key, group.last_key)
     ]
@@ -409,12 +409,6 @@ def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None
         if before > after or (place % 2 and before == after):
             msg = f"the parts of the sidecar are out of order at row group {place // 2}: nothing was published"
             raise BuildError(msg)
-
-
-def _comparable(value: pa.Scalar) -> tuple[bool, Any]:
-    """A value that Python orders as a sidecar does: null first, texts by their bytes."""
-    # Moments and days that Python cannot hold are numbers here.
-    return value.is_valid, value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 # The order of a metadata sidecar in Spark: columns that Spark sorts as the local build does.
@@ -431,15 +425,17 @@ def _comparable(value: pa.Scalar) -> tuple[bool, Any]:
 def with_keys(files: DataFrame, order: SidecarOrder) -> tuple[DataFrame, list[str]]:
     """Adds the columns that files are sorted by, and names all columns to sort by."""
     # A type without an order counts as null in every row.
-    sort = {f"#{at}": _sort_key(value) for at, value in enumerate(order.sort) if not pa.types.is_binary(value.type)}
+    sort = {
+        f"#{at}": _sort_key(value) for at, value in enumerate(order.sort) if not pa.types.is_binary(value.arrow_type)
+    }
     keyed = files.withColumns({**sort, "#vector": delta_log.vector_id(F.col("deletionVector"))})
     return keyed, [*sort, "path", "#vector"]
 
 
-def _sort_key(value: SortValue) -> Any:  # noqa: ANN401 - a column, but functions of Spark's are untyped
+def _sort_key(value: SortColumn) -> Any:  # noqa: ANN401 - a column, but functions of Spark's are untyped
     is_bound = value.kind == "lower_bound"
-    text = F.col("stats") if is_bound else F.col("partitionValues")[value.path[0]]
-    if pa.types.is_string(value.type) and not is_bound:
+    text = F.col("stats") if is_bound else F.col("partitionValues")[value.column[0]]
+    if pa.types.is_string(value.arrow_type) and not is_bound:
         return F.nullif(text, F.lit(""))
     read = partial(_lower_bounds if is_bound else _partition_values, value)
 
@@ -453,15 +449,15 @@ def _sort_key(value: SortValue) -> Any:  # noqa: ANN401 - a column, but function
         return arrow_udf(values, from_arrow_type(values(pa.nulls(0, pa.string())).type))(text)
 
 
-def _partition_values(value: SortValue, texts: pa.Array) -> pa.Array:
-    return typed(texts, value.type)
+def _partition_values(value: SortColumn, texts: pa.Array) -> pa.Array:
+    return typed(texts, value.arrow_type)
 
 
-def _lower_bounds(value: SortValue, texts: pa.Array) -> pa.Array:
+def _lower_bounds(value: SortColumn, texts: pa.Array) -> pa.Array:
     lower = None
     if texts.null_count < len(texts):
-        lower = parse_statistics(texts, {value.path: value.type}).columns[value.path].lower
-    return pa.nulls(len(texts), value.type) if lower is None else without_nan(lower)
+        lower = parse_statistics(texts, {value.column: value.arrow_type}).columns[value.column].lower
+    return pa.nulls(len(texts), value.arrow_type) if lower is None else without_nan(lower)
 
 
 def _sortable(values: pa.Array) -> pa.Array:
