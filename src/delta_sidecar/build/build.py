@@ -9,35 +9,38 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder, expected_files
-from delta_sidecar.build.existing import BuiltSidecar, check_here
+from delta_sidecar.build.builder import (
+    BuildOptions,
+    BuildPlan,
+    BuildProgress,
+    BuildSummary,
+    ProgressListener,
+    SidecarBuilder,
+    expected_files,
+)
 from delta_sidecar.build.live_rows import PackedRows, RowMaker, WaitingTexts, live_rows, sampled
-from delta_sidecar.build.publish import Levels, publish
-from delta_sidecar.build.row_groups import cut
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.build.sort import (
     DEFAULT_MEMORY,
     SortMemoryError,
-    SortSettings,
     require_duckdb,
     sort_threads,
     sorted_rows,
 )
-from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
-from delta_sidecar.build.write import temporary_folder, write_pieces
+from delta_sidecar.build.write import cut, temporary_folder, write_pieces
 from delta_sidecar.events import Events
 from delta_sidecar.store import open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from delta_sidecar.build.existing import PieceCheck
     from delta_sidecar.build.live_rows import Sample
+    from delta_sidecar.build.publish import BuiltSidecar, PieceRange
     from delta_sidecar.build.write import Pieces
     from delta_sidecar.events import Listener
     from delta_sidecar.plan import Batches
@@ -116,20 +119,19 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
 class _LocalBuilder(SidecarBuilder):
     """One build of a table's sidecar on this machine."""
 
-    def _piece_check(self) -> PieceCheck:
-        return partial(check_here, self._store, self._checked)
+    def _check_pieces(self, pieces: Iterator[PieceRange], total: int) -> None:
+        done = 0
+        for piece in pieces:
+            piece.check(self._store)
+            done += piece.end - piece.start
+            self._progress(BuildProgress("checking", done, total))
 
     def _make(self, plan: BuildPlan) -> BuiltSidecar:
         sample = sampled(plan.snapshot, plan.layout, plan.executor)
         with temporary_folder("delta-sidecar-build-", self._options.temp_directory) as folder:
             pieces = self._pieces(plan, sample, folder)
             self._progress(BuildProgress("publishing", pieces.num_rows, pieces.num_rows))
-            facts = replace(
-                plan.facts, num_files=pieces.num_rows, totals=pieces.totals, stats_format=sample.stats_format
-            )
-            self._check_unchanged(plan)
-            published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
-        return BuiltSidecar(*published, pieces.index_bytes, pieces.stats_bytes, pieces.kept_texts)
+            return self._publish(plan, pieces, sample.stats_format)
 
     def _pieces(self, plan: BuildPlan, sample: Sample, folder: Path) -> Pieces:
         """Makes the pieces, in a file in a folder.
@@ -167,10 +169,18 @@ class _LocalBuilder(SidecarBuilder):
 
         rows_per_group = options.group_rows(layout)
         columns = len(layout.schema.index) + len(layout.schema.statistics_schema)
-        settings = SortSettings(options.memory, str(_subfolder(folder, "sort")), threads, rows_per_group)
         live = counted(live_rows(plan.snapshot, maker, plan.executor, self._events, options.threads))
         keys = ["#complete", *(f"#{number}" for number in range(len(layout.order.sort))), "path", "#vector"]
-        with sorted_rows(maker.schema, live, keys, settings, partial(self._abandon, folder.parent)) as found:
+        with sorted_rows(
+            maker.schema,
+            live,
+            keys,
+            memory=options.memory,
+            folder=str(_subfolder(folder, "sort")),
+            threads=threads,
+            batch_rows=rows_per_group,
+            abandon=partial(self._abandon, folder.parent),
+        ) as found:
             return write_pieces(
                 cut(found, rows_per_group),
                 maker,

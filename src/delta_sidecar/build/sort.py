@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -38,16 +37,6 @@ def sort_threads(row_bytes: float, columns: int, memory: int, threads: int) -> i
     return max(0, min(threads, int(spare // (max(1.0, row_bytes) * _MERGED_ROWS))))
 
 
-@dataclass(frozen=True, slots=True)
-class SortSettings:
-    """The limits of a sort."""
-
-    memory: int  # most bytes of rows in memory
-    folder: str  # for the rest
-    threads: int = 2
-    batch_rows: int = 10_000  # in a batch that comes out, about
-
-
 def require_duckdb() -> None:
     """Checks that DuckDB is there.
 
@@ -66,11 +55,16 @@ def sorted_rows(
     schema: pa.Schema,
     batches: Batches,
     keys: Sequence[str],
-    settings: SortSettings,
+    *,
+    memory: int,
+    folder: str,
+    threads: int,
+    batch_rows: int,
     abandon: Callable[[], None] | None = None,
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """Sorts rows by some columns: upward, nulls first, texts by their bytes. They come out lazily, batch by batch.
 
+    There are at most `memory` bytes of rows in memory, the rest is in a folder; about `batch_rows` come out at once.
     Unsorted batches are taken in other threads, one at a time, when the first row is asked for. After an interrupt
     `abandon` is called at once, before anything is waited for.
 
@@ -85,9 +79,9 @@ def sorted_rows(
     source = pa.RecordBatchReader.from_batches(_passing(schema), packed)
     connection = duckdb.connect(
         config={
-            "memory_limit": f"{settings.memory}B",
-            "temp_directory": settings.folder,
-            "threads": settings.threads,
+            "memory_limit": f"{memory}B",
+            "temp_directory": folder,
+            "threads": threads,
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
@@ -104,7 +98,7 @@ def sorted_rows(
         query = f"SELECT {columns} FROM unsorted ORDER BY {order}"  # noqa: S608 - made of numbers
 
         def start() -> Any:  # noqa: ANN401 - a reader of DuckDB's
-            return connection.sql(query).to_arrow_reader(settings.batch_rows)
+            return connection.sql(query).to_arrow_reader(batch_rows)
 
         with closing(_pulled(worker, start, schema, failures)) as found:
             yield found

@@ -27,19 +27,24 @@ from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from delta_sidecar._arrow import booleans, numbers_of
-from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder
-from delta_sidecar.build.existing import BuiltSidecar
+from delta_sidecar.build.builder import BuildOptions, BuildPlan, BuildProgress, SidecarBuilder
 from delta_sidecar.build.live_rows import MOST_ROWS, RowMaker, gathered, sampled
-from delta_sidecar.build.publish import Levels, publish, publish_parts
-from delta_sidecar.build.row_groups import cut
-from delta_sidecar.build.summary import BuildProgress
-from delta_sidecar.build.write import Pieces, joined_pieces, temporary_folder, unwritable, write_footer, write_pieces
-from delta_sidecar.errors import BuildError, ObjectNotFoundError, ObjectTruncatedError, OptionError, SidecarError
+from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, with_groups
+from delta_sidecar.build.write import (
+    Pieces,
+    cut,
+    joined_pieces,
+    temporary_folder,
+    unwritable,
+    write_footer,
+    write_pieces,
+)
+from delta_sidecar.errors import BuildError, ObjectNotFoundError, ObjectTruncatedError, SidecarError
 from delta_sidecar.events import Events
 from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
-from delta_sidecar.options import whole_number
+from delta_sidecar.options import checked, whole_number
 from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
 from delta_sidecar.sidecar.names import part_name
 from delta_sidecar.sidecar.order import comparable, key_scalars, typed, without_nan
@@ -55,8 +60,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from delta_sidecar.build.existing import PieceCheck, PieceRange
-    from delta_sidecar.build.summary import BuildSummary, ProgressListener
+    from delta_sidecar.build.builder import BuildSummary, ProgressListener
+    from delta_sidecar.build.publish import PieceRange
     from delta_sidecar.events import Listener
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest, SortColumn
@@ -126,11 +131,9 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         bucket_column=bucket_column,
         levels=levels or Levels(),
     )
-    try:
-        files = whole_number(1, 1 << 31)(ROWS_PER_PART if rows_per_part is None else rows_per_part)
-    except ValueError as error:
-        msg = f"rows_per_part must be {error}, not {rows_per_part!r}"
-        raise OptionError(msg) from None
+    files = checked(
+        "rows_per_part", ROWS_PER_PART if rows_per_part is None else rows_per_part, whole_number(1, 1 << 31)
+    )
     check_session(spark)
     if storage_options:
         grant(spark, table_url, storage_options)
@@ -157,11 +160,8 @@ class _SparkBuilder(SidecarBuilder):
         self._travelling_store = store
         self._rows_per_part = rows_per_part
 
-    def _piece_check(self) -> PieceCheck:
-        return self._check_on_executors
-
-    def _check_on_executors(self, pieces: Iterator[PieceRange], total: int) -> None:
-        self._checked(0, total)
+    def _check_pieces(self, pieces: Iterator[PieceRange], total: int) -> None:
+        self._progress(BuildProgress("checking", 0, total))
         # There are as many pieces as row groups, twice.
         ranges = list(pieces)
         tasks = max(1, -(-len(ranges) // _PIECES_AT_ONCE))
@@ -212,20 +212,16 @@ class _SparkBuilder(SidecarBuilder):
         )
         self._check_unchanged(plan)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
-            published = publish_parts(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
-        index_bytes = sum(group.byte_length for group in parts.groups)
-        stats_bytes = sum(group.stats_length for group in parts.groups)
-        return BuiltSidecar(*published, index_bytes, stats_bytes, parts.kept_texts)
+            whole = with_groups(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
+        manifest, manifest_bytes = publish_manifest(self._store, whole)
+        return BuiltSidecar(manifest, manifest_bytes, parts.groups, parts.kept_texts)
 
     def _make_empty(self, plan: BuildPlan) -> BuiltSidecar:
         """Makes the sidecar of a table without files: one file, as the local build makes it."""
         maker = RowMaker(plan.layout, plan.snapshot.columns.instants, DEFAULT_STATS_FORMAT)
-        facts = replace(plan.facts, totals=NO_FILES, stats_format=DEFAULT_STATS_FORMAT)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             pieces = write_pieces((), maker, plan.layout, Path(folder))
-            self._check_unchanged(plan)
-            published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
-        return BuiltSidecar(*published, 0, 0, 0)
+            return self._publish(plan, pieces, DEFAULT_STATS_FORMAT)
 
 
 def _stats_format(plan: BuildPlan) -> str:
