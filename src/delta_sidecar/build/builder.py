@@ -11,8 +11,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from delta_sidecar.build.planned_layout import PlannedLayout, lay_out
 from delta_sidecar.build.publish import BuiltSidecar, Levels, find_existing, publish, publish_manifest
@@ -27,6 +29,7 @@ from delta_sidecar.predicate.tree import written
 from delta_sidecar.replay.bases.sidecar import ProofFiles, VersionProof, by_path
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.sidecar.groups import RowGroups
 from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 from delta_sidecar.store import RequestLog
@@ -165,9 +168,15 @@ class SidecarBuilder(ABC):
 
     def _publish(self, plan: BuildPlan, pieces: Pieces, stats_format: str) -> BuiltSidecar:
         """Puts a sidecar of one data file into the table."""
-        facts = replace(plan.facts, num_files=pieces.num_rows, totals=pieces.totals, stats_format=stats_format)
+        whole = replace(
+            plan.facts,
+            num_files=pieces.num_rows,
+            totals=pieces.totals,
+            stats_format=stats_format,
+            row_groups=RowGroups(pieces.groups),
+        )
         self._check_unchanged(plan)
-        manifest, size = publish(self._store, pieces, plan.layout, facts, self._options.levels)
+        manifest, size = publish(self._store, pieces, plan.layout, whole, self._options.levels)
         return BuiltSidecar(manifest, size, pieces.groups, pieces.kept_texts)
 
     def _build(self, executor: Executor) -> BuildSummary:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.sidecar.manifest import SortKind
 
 _SHOWN = 8
 
@@ -52,32 +53,18 @@ def lay_out(
     buckets = [name for name in partitions if name.casefold() == bucket.casefold()][:1]
     others = tuple(physical for name, physical in partitions.items() if name not in buckets)
     schema = SidecarSchema(partitions[buckets[0]] if buckets else None, others, time, statistics)
-    values, words = _sort(snapshot, partitions, buckets, schema)
-    order = SidecarOrder(values, {path: statistics[path] for path in summarized})
-    return PlannedLayout(schema, order, words)
-
-
-def _sort(
-    snapshot: Snapshot, partitions: Mapping[str, str], buckets: Sequence[str], schema: SidecarSchema
-) -> tuple[tuple[SortColumn, ...], str]:
-    logical, time = snapshot.columns.logical, schema.time
-    if buckets:
-        name = buckets[0]
-        return (
-            SortColumn("bucket", (partitions[name],), type_name(sortable_type(logical.field(name).type))),
-        ), f"time bucket {name}"
+    values, words = [], "path"
     if partitions:
-        values = [
-            SortColumn("partition", (physical,), type_name(sortable_type(logical.field(name).type)))
-            for name, physical in partitions.items()
-        ]
-        return tuple(values), f"partition values {', '.join(partitions)}"
-    if time is not None:
-        shown = next(path for path, physical in snapshot.columns.physical_names.items() if physical == time)
-        return (
-            SortColumn("lower_bound", time, type_name(schema.statistics[time])),
-        ), f"lower bound of {written(shown)}"
-    return (), "path"
+        kind: SortKind = "bucket" if buckets else "partition"
+        for name in buckets or partitions:
+            named = type_name(sortable_type(columns.logical.field(name).type))
+            values.append(SortColumn(kind, (partitions[name],), named))
+        words = f"time bucket {buckets[0]}" if buckets else f"partition values {', '.join(partitions)}"
+    elif time is not None:
+        shown = next(path for path, physical in columns.physical_names.items() if physical == time)
+        values = [SortColumn("lower_bound", time, type_name(statistics[time]))]
+        words = f"lower bound of {written(shown)}"
+    return PlannedLayout(schema, SidecarOrder(tuple(values), {path: statistics[path] for path in summarized}), words)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ builds at once give one good sidecar, and the next build finishes what is missin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.write import unwritable, write_footer
@@ -64,13 +66,13 @@ class Levels:
 
 
 def publish(
-    store: Store, pieces: Pieces, layout: PlannedLayout, facts: Manifest, levels: Levels
+    store: Store, pieces: Pieces, layout: PlannedLayout, manifest: Manifest, levels: Levels
 ) -> tuple[Manifest, int]:
     """Puts a sidecar of one data file into the table; returns its manifest and the size of that.
 
-    `facts` is the manifest without row groups and segments, with the first name of the data file.
+    `manifest` names the data file as the first build does, without its size.
     """
-    body = with_groups(store, pieces.path.parent, pieces.groups, layout, facts, levels)
+    body = with_segments(store, pieces.path.parent, manifest, layout, levels)
     return publish_manifest(store, _put_data(store, pieces, layout, body))
 
 
@@ -86,14 +88,12 @@ def publish_manifest(store: Store, manifest: Manifest) -> tuple[Manifest, int]:
     return manifest, len(data)
 
 
-def with_groups(
-    store: Store, folder: Path, groups: Sequence[RowGroup], layout: PlannedLayout, facts: Manifest, levels: Levels
-) -> Manifest:
-    """A manifest with its row groups, or with their segments, in a file that is put into the table then.
+def with_segments(store: Store, folder: Path, body: Manifest, layout: PlannedLayout, levels: Levels) -> Manifest:
+    """A manifest, with segments in the place of row groups where it is large; their file is put into the table.
 
-    `facts` is the manifest without them. A temporary file may be put into `folder`.
+    A temporary file may be put into `folder`.
     """
-    body = replace(facts, row_groups=RowGroups(groups))
+    groups = body.row_groups
     if len(groups) <= levels.most_row_groups and len(encode_manifest(body)) <= LARGEST_DOCUMENT:
         return body
     path = folder / "segments.json"

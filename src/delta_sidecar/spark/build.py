@@ -12,7 +12,7 @@ import os
 import tempfile
 import warnings
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
@@ -29,7 +30,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from delta_sidecar._arrow import booleans, numbers_of
 from delta_sidecar.build.builder import BuildOptions, BuildPlan, BuildProgress, SidecarBuilder
 from delta_sidecar.build.live_rows import MOST_ROWS, RowMaker, gathered, sampled
-from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, with_groups
+from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, with_segments
 from delta_sidecar.build.write import (
     Pieces,
     cut,
@@ -45,6 +46,7 @@ from delta_sidecar.log.names import SIDECAR_FOLDER
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import checked, whole_number
+from delta_sidecar.sidecar.groups import RowGroups
 from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
 from delta_sidecar.sidecar.names import part_name
 from delta_sidecar.sidecar.order import comparable, key_scalars, typed, without_nan
@@ -196,25 +198,19 @@ class _SparkBuilder(SidecarBuilder):
         writer = PartWriter(self._travelling_store, maker, plan.snapshot.version, token_hex(8), group_rows)
         self._progress(BuildProgress("writing", 0, total))
         tasks = min(-(-total // self._rows_per_part), _MOST_PARTS)
-        parts = joined_records(_written(state.files(), writer, tasks), plan.facts)
-        if parts.num_rows != total and parts.num_rows != (total := state.num_files()):
-            msg = f"{self._store.url} has {total} files, but the parts have {parts.num_rows}: nothing was published"
+        records = _written(state.files(), writer, tasks)
+        whole = joined_records(records, replace(plan.facts, stats_format=maker.stats_format))
+        if whole.num_files != total and whole.num_files != (total := state.num_files()):
+            msg = f"{self._store.url} has {total} files, but the parts have {whole.num_files}: nothing was published"
             raise BuildError(msg)
         if not total:
             return self._make_empty(plan)
         self._progress(BuildProgress("publishing", total, total))
-        facts = replace(
-            plan.facts,
-            files=parts.files,
-            num_files=total,
-            totals=parts.totals,
-            stats_format=maker.stats_format,
-        )
         self._check_unchanged(plan)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
-            whole = with_groups(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
-        manifest, manifest_bytes = publish_manifest(self._store, whole)
-        return BuiltSidecar(manifest, manifest_bytes, parts.groups, parts.kept_texts)
+            body = with_segments(self._store, Path(folder), whole, plan.layout, self._options.levels)
+        manifest, size = publish_manifest(self._store, body)
+        return BuiltSidecar(manifest, size, whole.row_groups, sum(record.kept_texts for record in records))
 
     def _make_empty(self, plan: BuildPlan) -> BuiltSidecar:
         """Makes the sidecar of a table without files: one file, as the local build makes it."""
@@ -359,38 +355,27 @@ _ASIDE = pa.ipc.IpcWriteOptions(compression="zstd")
 # The driver's side: the records of all tasks become the files and row groups of one manifest, checked.
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """All parts of a sidecar: their files and row groups in order, and sums over them."""
-
-    files: tuple[SidecarFile, ...]
-    groups: list[RowGroup]
-    num_rows: int
-    kept_texts: int
-    totals: Totals
-
-
-def joined_records(records: Iterable[PartRecord], facts: Manifest) -> Parts:
-    """Joins the records of all tasks, in any order.
+def joined_records(records: Iterable[PartRecord], facts: Manifest) -> Manifest:
+    """Joins the records of all tasks, in any order, to a manifest with the rest of `facts`.
 
     Raises:
         BuildError: The row groups do not follow one another in the order of the sidecar.
     """
     ordered = sorted(records, key=lambda record: record.part)
     groups = [
-        msgspec.structs.replace(group, file=number)
+        replace(group, file=number)
         for number, record in enumerate(ordered)
         for group in decode_groups(record.groups, first_index=0, sizes=[record.file.size], form=facts.key_form())
     ]
     # Every part has its incomplete files in front; here all of those come before all others.
     groups.sort(key=lambda group: bool(group.first_key[0]))
     _check_order(groups, facts.sort)
-    return Parts(
-        tuple(record.file for record in ordered),
-        [msgspec.structs.replace(group, index=index) for index, group in enumerate(groups)],
-        sum(group.num_rows for group in groups),
-        sum(record.kept_texts for record in ordered),
-        sum((record.totals for record in ordered), NO_FILES),
+    return replace(
+        facts,
+        files=tuple(record.file for record in ordered),
+        num_files=sum(group.num_rows for group in groups),
+        totals=sum((record.totals for record in ordered), NO_FILES),
+        row_groups=RowGroups(replace(group, index=index) for index, group in enumerate(groups)),
     )
 
 
