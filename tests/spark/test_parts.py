@@ -15,7 +15,6 @@ from tests.builder import TableBuilder, add
 from delta_sidecar.build import build_sidecar as build_locally
 from delta_sidecar.build.builder import manifest_facts
 from delta_sidecar.build.live_rows import RowMaker
-from delta_sidecar.build.planned_layout import lay_out
 from delta_sidecar.errors import BuildError, StorageError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.actions import ADD_SCHEMA
@@ -24,6 +23,7 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.sidecar.layout import lay_out
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.spark.build import PartWriter, actions_of, joined_records
 from delta_sidecar.spark.spark_errors import build_failure, build_failures
@@ -57,7 +57,7 @@ def written(root: Path, count: int = 10) -> tuple[PartWriter, Manifest, pa.Recor
     store = open_store(root)
     opening = Opening(store.url, None, whole_tail=True, whole_base=True, sidecars=False)
     snapshot = StateMachineIterator(open_snapshot(opening), LocalExecutor(store)).run_to_terminal()
-    layout = lay_out(snapshot, bucket="hour")
+    layout = lay_out(snapshot.columns, snapshot.metadata.configuration, bucket="hour")
     maker = RowMaker(layout, snapshot.columns.instants, "spark")
     rows = [{**each["add"], "partitionValues": list(each["add"]["partitionValues"].items())} for each in actions]
     rows = [{**row, "tags": list(row["tags"].items())} for row in rows]

@@ -1,7 +1,7 @@
 """Metadata sidecars, made on this machine.
 
 Read in this order: `build` (the call, and the stream from live files to a data file), `builder` (the steps around it),
-`planned_layout`, `live_rows`, `sort`, `write`, `publish`.
+`live_rows`, `sort`, `write`, `publish`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from delta_sidecar.build.planned_layout import PlannedLayout, lay_out
 from delta_sidecar.build.publish import BuiltSidecar, Levels, find_existing, publish, publish_manifest
 from delta_sidecar.build.sort import DEFAULT_MEMORY, LEAST_MEMORY
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, OptionError, SidecarError
@@ -30,6 +29,7 @@ from delta_sidecar.replay.bases.sidecar import ProofFiles, VersionProof, by_path
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.sidecar.groups import RowGroups
+from delta_sidecar.sidecar.layout import PlannedLayout, lay_out
 from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 from delta_sidecar.store import RequestLog
@@ -183,7 +183,13 @@ class SidecarBuilder(ABC):
         options = self._options
         snapshot = self._open(executor)
         self._version = snapshot.version
-        layout = lay_out(snapshot, bucket=self._bucket(snapshot), sort=options.sort, summaries=options.summaries)
+        layout = lay_out(
+            snapshot.columns,
+            snapshot.metadata.configuration,
+            bucket=self._bucket(snapshot),
+            sort=options.sort,
+            summaries=options.summaries,
+        )
         proof = version_proof(self._store, snapshot)
         facts = manifest_facts(snapshot, layout, proof)
         self._check_proof(facts, proof)

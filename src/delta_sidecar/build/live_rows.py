@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.events import Events
     from delta_sidecar.plan import Batches, Executor
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.sidecar.layout import PlannedLayout
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,7 +75,7 @@ class RowMaker:
     @property
     def most_rows(self) -> int:
         """The most rows that are made at once."""
-        return max(1, MOST_CELLS // len(self.schema))
+        return max(1, min(MOST_ROWS, MOST_CELLS // len(self.schema)))
 
     def rows(self, actions: pa.RecordBatch) -> pa.RecordBatch:
         """Makes rows of a batch that `ActionColumns` made."""
@@ -235,7 +235,7 @@ def live_rows(
     columns = ActionColumns(names_of_partitions(snapshot))
     request = ScanRequest(snapshot.table, columns, forward=True, events=events)
     with closing(StateMachineIterator(scan(snapshot, request), executor)) as machine:
-        actions = gathered(machine, min(MOST_ROWS, maker.most_rows))
+        actions = gathered(machine, maker.most_rows)
         with closing(in_threads(maker.rows, actions, threads, "rows")) as made:
             yield from made
 

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.build.write import Pieces
     from delta_sidecar.sidecar.groups import JsonScalar
+    from delta_sidecar.sidecar.layout import PlannedLayout
     from delta_sidecar.store import Store
 
 
@@ -136,14 +136,13 @@ def _is_put(store: Store, name: str, source: Path) -> bool:
     """Puts a file; False where another one is there under its name."""
     path = SIDECAR_FOLDER + name
     # Looking first saves sending a large file for nothing.
-    same = _is_same(store, path, source)
-    if same is None:
-        try:
-            store.put_file(path, str(source))
-            same = True
-        except ObjectExistsError:
-            same = _is_same(store, path, source)
-    return bool(same)
+    if (same := _is_same(store, path, source)) is not None:
+        return same
+    try:
+        store.put_file(path, str(source))
+    except ObjectExistsError:
+        return bool(_is_same(store, path, source))
+    return True
 
 
 def _is_same(store: Store, path: str, source: Path) -> bool | None:

@@ -28,7 +28,6 @@ from delta_sidecar.log.values import ARROW, value_text
 from delta_sidecar.sidecar.groups import LARGEST, RowGroup, RowSummary, StatsFooter, SummaryBounds
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, NO_FILES, Totals
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.order import partition_column
 from delta_sidecar.sidecar.pieces import MAGIC, GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.rows import bound_column, untold_names
 
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from delta_sidecar.build.live_rows import PackedRows, RowMaker
-    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.sidecar.groups import JsonScalar, Key
+    from delta_sidecar.sidecar.layout import PlannedLayout
 
 _COPIED_AT_ONCE = 8 << 20
 
@@ -64,7 +63,7 @@ def write_pieces(
     folder: Path,
     *,
     threads: int = 2,
-    written: Callable[[int], None] | None = None,
+    written: Callable[[int], object] = lambda _: None,
 ) -> Pieces:
     """Writes the pieces of row groups, as `cut` makes them, into a file in a folder.
 
@@ -84,20 +83,19 @@ def write_pieces(
             path.open("xb") as index,
             beside.open("x+b") as statistics,
         ):
-            for made in encoded:
-                index.write(made.index)
-                statistics.write(made.statistics)
+            for index_piece, statistics_piece, group, sums, kept in encoded:
+                index.write(index_piece)
+                statistics.write(statistics_piece)
                 # The statistics pieces stand behind all index pieces, whose length is known in the end.
                 places = {"index": len(found), "byte_offset": index_bytes, "stats_offset": stats_bytes}
-                found.append(replace(made.group, **places))
-                index_footers.append(len(piece_footer(made.index)))
-                index_bytes += len(made.index)
-                stats_bytes += len(made.statistics)
-                num_rows += made.group.num_rows
-                kept_texts += made.kept_texts
-                totals += made.totals
-                if written is not None:
-                    written(num_rows)
+                found.append(replace(group, **places))
+                index_footers.append(len(piece_footer(index_piece)))
+                index_bytes += len(index_piece)
+                stats_bytes += len(statistics_piece)
+                num_rows += group.num_rows
+                kept_texts += kept
+                totals += sums
+                written(num_rows)
             if not found:
                 index.write(MAGIC)
             statistics.seek(0)
@@ -199,16 +197,10 @@ def _copy(source: Path, start: int, length: int, file: BinaryIO) -> None:
             length -= len(block)
 
 
-@dataclass(frozen=True, slots=True)
-class _EncodedGroup:
-    index: bytes
-    statistics: bytes
-    group: RowGroup  # without its places
-    totals: Totals
-    kept_texts: int
-
-
-def _encoded(sorted_rows: pa.RecordBatch, *, maker: RowMaker | PackedRows, layout: PlannedLayout) -> _EncodedGroup:
+def _encoded(
+    sorted_rows: pa.RecordBatch, *, maker: RowMaker | PackedRows, layout: PlannedLayout
+) -> tuple[bytes, bytes, RowGroup, Totals, int]:
+    """The index piece, the statistics piece, the row group without its places, its totals, and texts that are kept."""
     schema = layout.schema
     rows = maker.finished(sorted_rows)
     indexed = rows.select(schema.index.names).cast(schema.index)
@@ -227,7 +219,7 @@ def _encoded(sorted_rows: pa.RecordBatch, *, maker: RowMaker | PackedRows, layou
         **asdict(summary_of(rows, layout)),
     )
     kept = rows.column("stats_json")
-    return _EncodedGroup(index, statistics, group, totals_of(rows), len(kept) - kept.null_count)
+    return index, statistics, group, totals_of(rows), len(kept) - kept.null_count
 
 
 def _skippable(layout: PlannedLayout) -> list[str]:
@@ -346,7 +338,7 @@ def _key(group: pa.RecordBatch, row: int, layout: PlannedLayout) -> Key:
         if value.kind == "lower_bound":
             values.append(json_value(typed))
         else:
-            text = partition_column(group, value, layout.schema)[row].as_py()
+            text = group.column(layout.schema.partition_columns[value.column[0]])[row].as_py()
             values.append(text if typed.is_valid else None)
     path, vector = (group.column(name)[row].as_py() for name in ("path", "#vector"))
     return (group.column("#complete")[row].as_py(), *values, path, vector)

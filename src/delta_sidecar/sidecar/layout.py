@@ -1,4 +1,7 @@
-"""A trusted manifest beside the table's columns at its version: columns, order, and what is read for a predicate."""
+"""A trusted manifest beside the table's columns at its version: columns, order, and what is read for a predicate.
+
+The layout of one that is built comes last.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +15,32 @@ import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
-from delta_sidecar.errors import SidecarError
+from delta_sidecar.errors import OptionError, SidecarError
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import STATS_FORMATS
 from delta_sidecar.predicate import ColumnBounds, KnownBounds, may_match, tree
+from delta_sidecar.sidecar.manifest import SortColumn
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.order import NewestRows, SidecarOrder, partition_name
+from delta_sidecar.sidecar.order import NewestRows, SidecarOrder
 from delta_sidecar.sidecar.rows import INDEX_FIELDS, STATISTICS_FIELDS, VECTOR_COLUMNS
 from delta_sidecar.sidecar.schema import (
     SidecarSchema,
     bounded_type,
+    default_time_column,
     is_time_partition,
     sortable_type,
     stats_columns,
+    type_name,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from delta_sidecar.log.schema import ColumnPath, TableSchema
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.sidecar.groups import JsonScalar, RowGroups, Segments
-    from delta_sidecar.sidecar.manifest import Manifest, SortColumn
+    from delta_sidecar.sidecar.manifest import Manifest, SortKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ class SidecarLayout:
         """The order of the rows of a row group, the newest first."""
         if self.order.sort and self.order.sort[0].kind == "lower_bound":
             return NewestRows((), ())
-        buckets = tuple(partition_name(value, self.schema) for value in self._times)
+        buckets = tuple(self.schema.partition_columns[value.column[0]] for value in self._times)
         upper = () if self.schema.time is None else (f"max.{column_name(self.schema.time)}",)
         return NewestRows(buckets, (*upper, "modification_time"))
 
@@ -253,3 +259,96 @@ def _summary(groups: RowGroups | Segments, path: ColumnPath, kind: pa.DataType) 
 
 def _json(value: JsonScalar) -> str:
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+# The layout of a sidecar that is built: its columns, its order, the summary columns of its row groups.
+
+
+@dataclass(frozen=True)
+class PlannedLayout:
+    """The layout of a sidecar."""
+
+    schema: SidecarSchema
+    order: SidecarOrder
+    sorted_by: str  # the order in words
+
+
+def lay_out(
+    columns: TableSchema,
+    properties: Mapping[str, str],
+    *,
+    bucket: str,
+    sort: str | None = None,
+    summaries: Sequence[str] = (),
+) -> PlannedLayout:
+    """Lays out the sidecar of a table, by logical names of columns as in `build_sidecar`.
+
+    It depends on the table's schema and properties and on the options of the build, never on the files.
+
+    Raises:
+        OptionError: A name is no column of the table, or of one that has no bounds.
+    """
+    partitions = {name: columns.physical_names[(name,)][0] for name in columns.partition_columns}
+    statistics = collected_columns(columns, properties)
+    names = _Names(columns, statistics)
+    time = default_time_column(columns.physical, statistics) if sort is None else names.bounded(sort, "sort")
+    summarized = [*([] if time is None else [time]), *(names.bounded(name, "summaries") for name in summaries)]
+    buckets = [name for name in partitions if name.casefold() == bucket.casefold()][:1]
+    others = tuple(physical for name, physical in partitions.items() if name not in buckets)
+    schema = SidecarSchema(partitions[buckets[0]] if buckets else None, others, time, statistics)
+    values, words = [], "path"
+    if partitions:
+        kind: SortKind = "bucket" if buckets else "partition"
+        for name in buckets or partitions:
+            named = type_name(sortable_type(columns.logical.field(name).type))
+            values.append(SortColumn(kind, (partitions[name],), named))
+        words = f"time bucket {buckets[0]}" if buckets else f"partition values {', '.join(partitions)}"
+    elif time is not None:
+        shown = next(path for path, physical in columns.physical_names.items() if physical == time)
+        values = [SortColumn("lower_bound", time, type_name(statistics[time]))]
+        words = f"lower bound of {tree.written(shown)}"
+    return PlannedLayout(schema, SidecarOrder(tuple(values), {path: statistics[path] for path in summarized}), words)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Finds columns by the names that users give."""
+
+    columns: TableSchema
+    statistics: Mapping[ColumnPath, pa.DataType | None]
+
+    def bounded(self, name: str, option: str) -> ColumnPath:
+        """The physical path of a column that has bounds."""
+        path = self._path(name, option)
+        if path[0] in self.columns.partition_columns:
+            msg = f"{option}: {name!r} is a partition column, which has no statistics; name another column"
+            raise OptionError(msg)
+        physical = self.columns.physical_names[path]
+        if self.statistics.get(physical) is None:
+            msg = f"{option}: {name!r} has no bounds in the statistics; {self._bounded()}"
+            raise OptionError(msg)
+        return physical
+
+    def _path(self, name: str, option: str) -> ColumnPath:
+        known = self.columns.physical_names
+        for named in (tree.read(name), (name,)):
+            if named in known:
+                return named
+            folded = tuple(part.casefold() for part in named)
+            found = [path for path in known if tuple(part.casefold() for part in path) == folded]
+            if len(found) == 1:
+                return found[0]
+        msg = f"{option}: the table has no column {name!r}; {self._bounded()}"
+        raise OptionError(msg)
+
+    def _bounded(self) -> str:
+        paths = self.columns.physical_names.items()
+        names = [tree.written(logical) for logical, physical in paths if self.statistics.get(physical) is not None]
+        if not names:
+            return "no column has"
+        shown = ", ".join(names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"columns with bounds: {shown}{more}"
+
+
+_SHOWN = 8

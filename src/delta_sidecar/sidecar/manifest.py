@@ -359,8 +359,10 @@ def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
     if expected is not None and version != expected:
         refuse(f"is that of version {version}", "other_version")
     files = _files(document, size)
-    for each in document.sort:
-        _check_type(each.type)
+    try:
+        _ = [each.arrow_type for each in document.sort]
+    except ValueError:
+        refuse("is sorted by something of an unknown type")
     _check_actions(document)
     form = _key_form(document.sort)
     segments_file: SidecarFile | None = None
@@ -405,13 +407,6 @@ def _check_name(file: SidecarFile, version: int, *kinds: SidecarFileKind) -> Non
     found = parse_sidecar_name(file.name)
     if found is None or found.kind not in kinds or found.version != version:
         refuse("names a file that is none of its version")
-
-
-def _check_type(name: str) -> None:
-    try:
-        arrow_type(name)
-    except ValueError:
-        refuse("is sorted by something of an unknown type")
 
 
 def _check_actions(document: _Document) -> None:

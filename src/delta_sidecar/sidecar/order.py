@@ -22,7 +22,6 @@ from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.identity import unique_ids
 from delta_sidecar.log.partition_values import PartitionTexts, read_known_values
 from delta_sidecar.log.values import parse_timestamps
-from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.rows import bound_column, row_vectors
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class SidecarOrder:
         values = [
             without_nan(bound_column(rows, "min", value.column))
             if value.kind == "lower_bound"
-            else typed(partition_column(rows, value, schema), value.arrow_type)
+            else typed(rows.column(schema.partition_columns[value.column[0]]), value.arrow_type)
             for value in self.sort
         ]
         complete = np.ones(rows.num_rows, dtype=np.bool_)
@@ -117,17 +116,6 @@ def newest_first(groups: Sequence[G], order: SidecarOrder) -> tuple[G, ...]:
     ]
     upward = int64s(np.arange(len(down), dtype=np.int64)[::-1])
     return tuple(down[at] for at in _downward([*values, upward]).to_pylist())
-
-
-def partition_column(rows: pa.RecordBatch, value: SortColumn, schema: SidecarSchema) -> pa.StringArray:
-    """The raw partition values of rows for a sort value."""
-    return rows.column(partition_name(value, schema))
-
-
-def partition_name(value: SortColumn, schema: SidecarSchema) -> str:
-    """The column that holds the raw partition values for a sort value."""
-    bucket = schema.bucket_column if value.kind == "bucket" else None
-    return f"partition.{column_name(value.column)}" if bucket is None else bucket
 
 
 def _downward(keys: Sequence[pa.Array]) -> pa.UInt64Array:

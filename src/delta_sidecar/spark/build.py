@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from delta_sidecar._arrow import booleans, numbers_of
 from delta_sidecar.build.builder import BuildOptions, BuildPlan, BuildProgress, SidecarBuilder
-from delta_sidecar.build.live_rows import MOST_ROWS, RowMaker, gathered, sampled
+from delta_sidecar.build.live_rows import RowMaker, gathered, sampled
 from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, with_segments
 from delta_sidecar.build.write import (
     Pieces,
@@ -43,13 +43,13 @@ from delta_sidecar.build.write import (
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, ObjectTruncatedError, SidecarError
 from delta_sidecar.events import Events
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import checked, whole_number
 from delta_sidecar.sidecar.groups import RowGroups
 from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
 from delta_sidecar.sidecar.names import part_name
 from delta_sidecar.sidecar.order import comparable, key_scalars, typed, without_nan
+from delta_sidecar.sidecar.rows import read_statistics
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import grant, hadoop_url, without_py4j_log
@@ -312,7 +312,7 @@ class PartWriter:
     def _pieces(self, batches: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
         """The pieces of all files, those of incomplete ones in front."""
         aside = folder / "incomplete"
-        rows = map(self.maker.rows, gathered(map(actions_of, batches), min(MOST_ROWS, self.maker.most_rows)))
+        rows = map(self.maker.rows, gathered(map(actions_of, batches), self.maker.most_rows))
         complete = self._written(_complete(rows, aside), folder / "complete.pieces")
         if not aside.exists():
             return complete
@@ -418,27 +418,19 @@ def _sort_key(value: SortColumn) -> Any:  # noqa: ANN401 - a column, but functio
     text = F.col("stats") if is_bound else F.col("partitionValues")[value.column[0]]
     if pa.types.is_string(value.arrow_type) and not is_bound:
         return F.nullif(text, F.lit(""))
-    read = partial(_lower_bounds if is_bound else _partition_values, value)
 
     def values(texts: pa.Array) -> pa.Array:
-        return _sortable(read(texts.cast(pa.string())))
+        texts = texts.cast(pa.string())
+        if not is_bound:
+            return _sortable(typed(texts, value.arrow_type))
+        found = read_statistics(texts, {value.column: value.arrow_type}).columns[value.column]
+        return _sortable(without_nan(found.lower))
 
     with warnings.catch_warnings():
         # Spark looks whether pandas is there, and finds it too new.
         warnings.simplefilter("ignore", FutureWarning)
         arrow_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
         return arrow_udf(values, from_arrow_type(values(pa.nulls(0, pa.string())).type))(text)
-
-
-def _partition_values(value: SortColumn, texts: pa.Array) -> pa.Array:
-    return typed(texts, value.arrow_type)
-
-
-def _lower_bounds(value: SortColumn, texts: pa.Array) -> pa.Array:
-    lower = None
-    if texts.null_count < len(texts):
-        lower = parse_statistics(texts, {value.column: value.arrow_type}).columns[value.column].lower
-    return pa.nulls(len(texts), value.arrow_type) if lower is None else without_nan(lower)
 
 
 def _sortable(values: pa.Array) -> pa.Array:
