@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from delta_sidecar.build.sort import require_duckdb, sorted_rows
+from delta_sidecar.build.build import require_duckdb, sorted_rows
 from delta_sidecar.errors import OptionError, TemporaryFileError
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Metadata sidecars, made on this machine.
 
-Read in this order: `build` (the call, and the stream from live files to a data file), `builder` (the steps around it),
-`live_rows`, `sort`, `write`, `publish`.
+Read in this order: `build` (the call, the stream from live files to a data file, the sort), `builder` (the steps around
+it), `live_rows`, `write`, `publish`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from delta_sidecar.build.publish import BuiltSidecar, Levels, find_existing, publish, publish_manifest
-from delta_sidecar.build.sort import DEFAULT_MEMORY, LEAST_MEMORY
+from delta_sidecar.build.publish import BuiltSidecar, Levels, find_existing, publish_manifest, put_data, with_segments
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, OptionError, SidecarError
 from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
 from delta_sidecar.execute import open_executor
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store
 
+
+DEFAULT_MEMORY = 1 << 30
+LEAST_MEMORY = 128 << 20
 
 _ROW_GROUPS_AHEAD = 4
 _BUCKET_OPTION = tuple(option for option in SCAN_OPTIONS if option.name == "bucket_column")
@@ -175,8 +177,9 @@ class SidecarBuilder(ABC):
             stats_format=stats_format,
             row_groups=RowGroups(pieces.groups),
         )
-        self._check_unchanged(plan)
-        manifest, size = publish(self._store, pieces, plan.layout, whole, self._options.levels)
+        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
+        body = with_segments(self._store, pieces.path.parent, whole, plan.layout, self._options.levels)
+        manifest, size = publish_manifest(self._store, put_data(self._store, pieces, plan.layout, body))
         return BuiltSidecar(manifest, size, pieces.groups, pieces.kept_texts)
 
     def _build(self, executor: Executor) -> BuildSummary:
@@ -215,15 +218,8 @@ class SidecarBuilder(ABC):
         )
         return run_flow(open_snapshot(opening), executor)
 
-    def _check_unchanged(self, plan: BuildPlan) -> None:
-        """Looks once more before anything is published: the table may have been replaced or restored meanwhile.
-
-        Raises:
-            BuildError: It was.
-        """
-        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
-
     def _check_proof(self, facts: Manifest, proof: VersionProof) -> None:
+        """Checks the facts by the log as it is now: the table may have been replaced or restored since."""
         try:
             proof.check(facts)
         except SidecarError as error:
@@ -235,9 +231,7 @@ class SidecarBuilder(ABC):
             self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
 
         call = {"bucket_column": self._options.bucket_column}
-        values = resolve(_BUCKET_OPTION, call, snapshot.metadata.configuration, ignored)
-        name: str = values["bucket_column"]
-        return name
+        return str(resolve(_BUCKET_OPTION, call, snapshot.metadata.configuration, ignored)["bucket_column"])
 
     def _emit_end(self, summary: BuildSummary | None, failure: BaseException | None) -> None:
         outcome: Literal["complete", "already_there", "stopped", "failed"] = "failed"

@@ -65,17 +65,6 @@ class Levels:
     groups_per_segment: int = SEGMENT_ROW_GROUPS
 
 
-def publish(
-    store: Store, pieces: Pieces, layout: PlannedLayout, manifest: Manifest, levels: Levels
-) -> tuple[Manifest, int]:
-    """Puts a sidecar of one data file into the table; returns its manifest and the size of that.
-
-    `manifest` names the data file as the first build does, without its size.
-    """
-    body = with_segments(store, pieces.path.parent, manifest, layout, levels)
-    return publish_manifest(store, _put_data(store, pieces, layout, body))
-
-
 def publish_manifest(store: Store, manifest: Manifest) -> tuple[Manifest, int]:
     """Puts a manifest into the table whose files are there already; returns it and its size."""
     data = encode_manifest(manifest)
@@ -115,8 +104,11 @@ def with_segments(store: Store, folder: Path, body: Manifest, layout: PlannedLay
     raise StorageError(msg)
 
 
-def _put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifest) -> Manifest:
-    """Puts the data file under the first name that is free, or that holds the same bytes."""
+def put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifest) -> Manifest:
+    """Puts the data file under the first name that is free, or that holds the same bytes.
+
+    Returns the manifest with its name and its size; `body` names it as a first build does.
+    """
     build = _build_name(encode_body_for_footer(body))
     others = (part_name(body.version, build, 0, attempt) for attempt in range(_MOST_ATTEMPTS))
     for name in (body.sidecar_file.name, *others):
@@ -268,7 +260,9 @@ def find_existing(
         manifest = decode_manifest(bytes(fetched.data), version=facts.version)
         is_flat = manifest.segments_file is None
         VersionProof(facts.commit, facts.witness).check(manifest)
-        if not _is_laid_out_as(manifest, facts) or (is_flat and manifest.num_row_groups > levels.most_row_groups):
+        if manifest.totals is None or any(getattr(manifest, name) != getattr(facts, name) for name in _LAYOUT):
+            return None
+        if is_flat and manifest.num_row_groups > levels.most_row_groups:
             return None
         for each in manifest.files:
             if store.head(SIDECAR_FOLDER + each.name).size != each.size:
@@ -283,10 +277,6 @@ def find_existing(
 
 
 _LAYOUT = ("schema_hash", "protocol", "metadata", "bucket_column", "time_column", "sort", "summaries", "statistics")
-
-
-def _is_laid_out_as(manifest: Manifest, facts: Manifest) -> bool:
-    return manifest.totals is not None and all(getattr(manifest, name) == getattr(facts, name) for name in _LAYOUT)
 
 
 def _row_groups(store: Store, manifest: Manifest) -> RowGroups:

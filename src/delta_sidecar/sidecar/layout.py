@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -290,9 +291,9 @@ def lay_out(
     """
     partitions = {name: columns.physical_names[(name,)][0] for name in columns.partition_columns}
     statistics = collected_columns(columns, properties)
-    names = _Names(columns, statistics)
-    time = default_time_column(columns.physical, statistics) if sort is None else names.bounded(sort, "sort")
-    summarized = [*([] if time is None else [time]), *(names.bounded(name, "summaries") for name in summaries)]
+    found = partial(_bounded, columns=columns, statistics=statistics)
+    time = default_time_column(columns.physical, statistics) if sort is None else found(sort, "sort")
+    summarized = [*([] if time is None else [time]), *(found(name, "summaries") for name in summaries)]
     buckets = [name for name in partitions if name.casefold() == bucket.casefold()][:1]
     others = tuple(physical for name, physical in partitions.items() if name not in buckets)
     schema = SidecarSchema(partitions[buckets[0]] if buckets else None, others, time, statistics)
@@ -310,45 +311,33 @@ def lay_out(
     return PlannedLayout(schema, SidecarOrder(tuple(values), {path: statistics[path] for path in summarized}), words)
 
 
-@dataclass(frozen=True)
-class _Names:
-    """Finds columns by the names that users give."""
-
-    columns: TableSchema
-    statistics: Mapping[ColumnPath, pa.DataType | None]
-
-    def bounded(self, name: str, option: str) -> ColumnPath:
-        """The physical path of a column that has bounds."""
-        path = self._path(name, option)
-        if path[0] in self.columns.partition_columns:
-            msg = f"{option}: {name!r} is a partition column, which has no statistics; name another column"
-            raise OptionError(msg)
-        physical = self.columns.physical_names[path]
-        if self.statistics.get(physical) is None:
-            msg = f"{option}: {name!r} has no bounds in the statistics; {self._bounded()}"
-            raise OptionError(msg)
-        return physical
-
-    def _path(self, name: str, option: str) -> ColumnPath:
-        known = self.columns.physical_names
-        for named in (tree.read(name), (name,)):
-            if named in known:
-                return named
-            folded = tuple(part.casefold() for part in named)
-            found = [path for path in known if tuple(part.casefold() for part in path) == folded]
-            if len(found) == 1:
-                return found[0]
-        msg = f"{option}: the table has no column {name!r}; {self._bounded()}"
-        raise OptionError(msg)
-
-    def _bounded(self) -> str:
-        paths = self.columns.physical_names.items()
-        names = [tree.written(logical) for logical, physical in paths if self.statistics.get(physical) is not None]
-        if not names:
-            return "no column has"
-        shown = ", ".join(names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return f"columns with bounds: {shown}{more}"
-
-
 _SHOWN = 8
+
+
+def _bounded(name: str, option: str, columns: TableSchema, statistics: Mapping[ColumnPath, object]) -> ColumnPath:
+    """The physical path of a column that has bounds, by the name that a user gives."""
+    known = columns.physical_names
+    bounded = [tree.written(path) for path, physical in known.items() if statistics.get(physical) is not None]
+    more = f" and {len(bounded) - _SHOWN} more" if len(bounded) > _SHOWN else ""
+    hint = f"columns with bounds: {', '.join(bounded[:_SHOWN])}{more}" if bounded else "no column has"
+    path = _logical_path(name, known)
+    if path is None:
+        msg = f"{option}: the table has no column {name!r}; {hint}"
+    elif path[0] in columns.partition_columns:
+        msg = f"{option}: {name!r} is a partition column, which has no statistics; name another column"
+    elif statistics.get(known[path]) is None:
+        msg = f"{option}: {name!r} has no bounds in the statistics; {hint}"
+    else:
+        return known[path]
+    raise OptionError(msg)
+
+
+def _logical_path(name: str, known: Collection[ColumnPath]) -> ColumnPath | None:
+    for path in (tree.read(name), (name,)):
+        if path in known:
+            return path
+        folded = tuple(part.casefold() for part in path)
+        found = [each for each in known if tuple(part.casefold() for part in each) == folded]
+        if len(found) == 1:
+            return found[0]
+    return None

@@ -131,6 +131,11 @@ class _Members(Struct, frozen=True, kw_only=True):
     statistics: tuple[_Path, ...]
     stats_format: str  # the layout in which texts of statistics are rebuilt
 
+    def key_form(self) -> KeyForm:
+        """The types that the values of its keys may have, place by place."""
+        values = (_sort_values(each) | {type(None)} for each in self.sort)
+        return (frozenset({int}), *values, frozenset({str}), frozenset({str}))
+
 
 class Manifest(_Members, frozen=True, kw_only=True):
     """The content of a manifest."""
@@ -150,10 +155,6 @@ class Manifest(_Members, frozen=True, kw_only=True):
     def sidecar_file(self) -> SidecarFile:
         """The data file; of several the first."""
         return self.files[0]
-
-    def key_form(self) -> KeyForm:
-        """The types that the values of its keys may have, place by place."""
-        return _key_form(self.sort)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -364,7 +365,7 @@ def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
     except ValueError:
         refuse("is sorted by something of an unknown type")
     _check_actions(document)
-    form = _key_form(document.sort)
+    form = document.key_form()
     segments_file: SidecarFile | None = None
     segments: Segments = ()
     row_groups: RowGroups = ()
@@ -418,11 +419,6 @@ def _check_actions(document: _Document) -> None:
 
 
 _TEXTS = frozenset({"string", "date", "timestamp", "timestamp_ntz"})
-
-
-def _key_form(sort: Sequence[SortColumn]) -> KeyForm:
-    values = (_sort_values(each) | {type(None)} for each in sort)
-    return (frozenset({int}), *values, frozenset({str}), frozenset({str}))
 
 
 def _sort_values(sort: SortColumn) -> frozenset[type]:

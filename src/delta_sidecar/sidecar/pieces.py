@@ -271,9 +271,8 @@ def join_footers(
         ValueError: The row groups have other columns, or there are not so many or with so many rows, or the footer
             would be longer than Parquet allows.
     """
-    expected, columns, orders = _template(schema)
     length = 0
-    for block in _thrift(expected, columns, orders, groups, (num_row_groups, num_rows), key_values):
+    for block in _thrift(schema, groups, (num_row_groups, num_rows), key_values):
         length += len(block)
         if length > LARGEST_FOOTER:
             msg = "the footer would be longer than 2 GB: build the metadata sidecar in parts"
@@ -282,31 +281,22 @@ def join_footers(
     yield length.to_bytes(4, "little") + MAGIC
 
 
-def _template(schema: SidecarSchema) -> tuple[tuple[object, object], ThriftList, ThriftList]:
-    """Both schemas, all columns under one root, and their orders, by pieces without rows."""
+def _thrift(
+    schema: SidecarSchema, groups: Iterable[GroupFooters], counts: tuple[int, int], key_values: Mapping[str, str]
+) -> Iterator[bytes]:
+    # Pieces without rows have both schemas, and the orders of their columns.
     trees = []
     for columns in (schema.index, schema.statistics_schema):
         empty = pa.RecordBatch.from_arrays([pa.nulls(0, column.type) for column in columns], schema=columns)
         trees.append(read_footer(piece_footer(encode_piece(empty, chunk_digests=False))))
     elements = [element for tree in trees for element in tree[FILE_SCHEMA].items[1:]]
     orders = [order for tree in trees for order in tree[FILE_ORDERS].items]
-    return (trees[0][FILE_SCHEMA], trees[1][FILE_SCHEMA]), joined_schema(elements), ThriftList(STRUCT, orders)
-
-
-def _thrift(
-    expected: tuple[object, object],
-    columns: ThriftList,
-    orders: ThriftList,
-    groups: Iterable[GroupFooters],
-    counts: tuple[int, int],
-    key_values: Mapping[str, str],
-) -> Iterator[bytes]:
-    start: ThriftStruct = {FILE_VERSION: 2, FILE_SCHEMA: columns, FILE_ROWS: counts[1]}
+    start: ThriftStruct = {FILE_VERSION: 2, FILE_SCHEMA: joined_schema(elements), FILE_ROWS: counts[1]}
     # Without the byte that ends the struct: more fields follow.
     yield write_struct(start)[:-1] + field_head(FILE_GROUPS, FILE_ROWS) + list_head(STRUCT, counts[0])
     seen = rows = 0
     for group in groups:
-        joined, count = _joined(group, expected, seen)
+        joined, count = _joined(group, [tree[FILE_SCHEMA] for tree in trees], seen)
         seen += 1
         rows += count
         yield joined
@@ -314,13 +304,13 @@ def _thrift(
         msg = f"{seen} row groups with {rows} rows were joined where {counts[0]} with {counts[1]} were said"
         raise ValueError(msg)
     pairs: list[ThriftStruct] = [{KEY: key.encode(), VALUE: value.encode()} for key, value in key_values.items()]
-    end: ThriftStruct = {FILE_KEYS: ThriftList(STRUCT, pairs), FILE_WRITER: CREATED_BY, FILE_ORDERS: orders}
+    end = {FILE_KEYS: ThriftList(STRUCT, pairs), FILE_WRITER: CREATED_BY, FILE_ORDERS: ThriftList(STRUCT, orders)}
     yield field_head(FILE_KEYS, FILE_GROUPS) + write_struct(end)[1:]
 
 
-def _joined(group: GroupFooters, expected: tuple[object, object], ordinal: int) -> tuple[bytes, int]:
+def _joined(group: GroupFooters, schemas: list[object], ordinal: int) -> tuple[bytes, int]:
     index, statistics = read_footer(group.index), read_footer(group.statistics)
-    if (index[FILE_SCHEMA], statistics[FILE_SCHEMA]) != expected or index[FILE_ROWS] != statistics[FILE_ROWS]:
+    if [index[FILE_SCHEMA], statistics[FILE_SCHEMA]] != schemas or index[FILE_ROWS] != statistics[FILE_ROWS]:
         msg = f"the pieces of row group {ordinal} have other columns than the file, or not equally many rows"
         raise ValueError(msg)
     chunks = [

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from delta_sidecar._arrow import booleans, numbers_of
-from delta_sidecar.build.builder import BuildOptions, BuildPlan, BuildProgress, SidecarBuilder
+from delta_sidecar.build.builder import BuildOptions, BuildPlan, BuildProgress, SidecarBuilder, version_proof
 from delta_sidecar.build.live_rows import RowMaker, gathered, sampled
 from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, with_segments
 from delta_sidecar.build.write import (
@@ -206,7 +206,7 @@ class _SparkBuilder(SidecarBuilder):
         if not total:
             return self._make_empty(plan)
         self._progress(BuildProgress("publishing", total, total))
-        self._check_unchanged(plan)
+        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             body = with_segments(self._store, Path(folder), whole, plan.layout, self._options.levels)
         manifest, size = publish_manifest(self._store, body)
