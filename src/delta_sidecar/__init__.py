@@ -46,7 +46,7 @@ from delta_sidecar.errors import (
 
 if TYPE_CHECKING:
     from delta_sidecar.build.build import build_sidecar
-    from delta_sidecar.build.summary import BuildSummary
+    from delta_sidecar.build.builder import BuildSummary
     from delta_sidecar.log.deletion_vectors import DeletionVector
     from delta_sidecar.maintain.vacuum import VacuumSummary, vacuum_sidecars
     from delta_sidecar.replay.snapshot import Snapshot
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 else:
     # These bring pyarrow along, so they are imported when they are first asked for: `--help` has no use for it.
     _ON_DEMAND = {
-        "BuildSummary": "delta_sidecar.build.summary",
+        "BuildSummary": "delta_sidecar.build.builder",
         "DeletionVector": "delta_sidecar.log.deletion_vectors",
         "DeltaFile": "delta_sidecar.scan.files",
         "DeltaTable": "delta_sidecar.table.delta_table",

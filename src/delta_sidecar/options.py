@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from delta_sidecar.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,26 @@ class Option:
         Raises:
             OptionError: It is not valid; the message names the source.
         """
+        if not source:
+            return checked(self.name, value, self.read)
         try:
             return self.read(value)
         except ValueError as error:
-            msg = f"{source} must be {error}" if source else f"{self.name} must be {error}, not {value!r}"
+            msg = f"{source} must be {error}"
             raise OptionError(msg) from None
+
+
+def checked(name: str, value: object, read: Callable[[Any], T]) -> T:
+    """Checks a value of a call, or parses a text.
+
+    Raises:
+        OptionError: It is not valid; the message names it and says what is expected.
+    """
+    try:
+        return read(value)
+    except ValueError as error:
+        msg = f"{name} must be {error}, not {value!r}"
+        raise OptionError(msg) from None
 
 
 def resolve(

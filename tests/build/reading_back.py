@@ -14,17 +14,19 @@ from tests.builder.meaning import meaning
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.log.actions import Metadata, Protocol
+from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.schema import read_schema
+from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.manifest import decode_manifest, decode_segment
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.order import SidecarOrder, SortValue
+from delta_sidecar.sidecar.order import SidecarOrder, typed, vector_ids, without_nan
 from delta_sidecar.sidecar.rows import stats_texts
-from delta_sidecar.sidecar.schema import SidecarSchema, arrow_type, stats_columns
+from delta_sidecar.sidecar.schema import SidecarSchema, stats_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from delta_sidecar.log.schema import TableSchema
+    from delta_sidecar.log.schema import ColumnPath, TableSchema
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest
 
@@ -71,8 +73,9 @@ class ReadBack:
 
     @property
     def order(self) -> SidecarOrder:
-        sort = tuple(SortValue(each.kind, each.column, arrow_type(each.type)) for each in self.manifest.sort)
-        return SidecarOrder(sort, {path: self.schema.statistics[path] for path in self.manifest.summaries})
+        return SidecarOrder(
+            self.manifest.sort, {path: self.schema.statistics[path] for path in self.manifest.summaries}
+        )
 
     @property
     def logical(self) -> dict[str, str]:
@@ -82,6 +85,26 @@ class ReadBack:
     def keys(self) -> list[tuple[Any, ...]]:
         """Keys of all rows, as values that Python can compare."""
         return comparable(self.order.of_rows(self.rows, self.schema))
+
+    def keys_of(self, files: pa.RecordBatch) -> list[tuple[Any, ...]]:
+        """Keys of files in the columns of `FILE_SCHEMA`, in the order of the files, without a sidecar's rows."""
+        order, texts = self.order, files.column("stats")
+        found = parse_statistics(texts, dict(order.summaries)).columns
+
+        def bound(path: ColumnPath, side: str) -> pa.Array:
+            column = getattr(found[path], side)
+            return pa.nulls(len(texts), order.summaries[path]) if column is None else without_nan(column)
+
+        values = [
+            bound(value.column, "lower")
+            if value.kind == "lower_bound"
+            else typed(lookup(files.column("partition_values"), self.logical[value.column[0]]).texts, value.arrow_type)
+            for value in order.sort
+        ]
+        bounds = [bound(path, side).is_valid().to_pylist() for path in order.summaries for side in ("lower", "upper")]
+        complete = pa.array([all(each[row] for each in bounds) for row in range(len(texts))], pa.bool_())
+        vectors = vector_ids(files.column("deletion_vector"))
+        return comparable([complete, *values, files.column("raw_path"), vectors])
 
     def files(self) -> dict[tuple[str, Any], dict[str, Any]]:
         """What the rows say of each file, by path and deletion vector; statistics by what they say."""

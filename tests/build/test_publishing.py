@@ -13,8 +13,8 @@ from tests.builder import TableBuilder, add
 from delta_sidecar import LazyDeltaScanner
 from delta_sidecar.build import build as assembling
 from delta_sidecar.build import build_sidecar
+from delta_sidecar.build.build import SortMemoryError
 from delta_sidecar.build.publish import Levels
-from delta_sidecar.build.sort import SortMemoryError
 from delta_sidecar.errors import DeltaSidecarError, StorageError, TemporaryFileError
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore

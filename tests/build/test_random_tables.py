@@ -39,13 +39,9 @@ def test_every_version_can_be_built(history: History, data: st.DataObject) -> No
         if not files:
             return
         assert files[0].schema == FILE_SCHEMA
-        of_files = comparable(found.order.of_files(files[0], found.logical))
+        of_files = found.keys_of(files[0])
         assert sorted(of_files) == keys
-        one_by_one = [
-            key
-            for row in range(files[0].num_rows)
-            for key in comparable(found.order.of_files(files[0].slice(row, 1), found.logical))
-        ]
+        one_by_one = [key for row in range(files[0].num_rows) for key in found.keys_of(files[0].slice(row, 1))]
         assert one_by_one == of_files
 
         # And each of them lies within the row group that holds it, and within no other.

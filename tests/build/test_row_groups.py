@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_sidecar.build.live_rows import gathered
-from delta_sidecar.build.row_groups import cut, json_value
+from delta_sidecar.build.write import cut, json_value
 from delta_sidecar.sidecar.order import bound_scalar
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from delta_sidecar.build.sort import SortSettings, require_duckdb, sorted_rows
+from delta_sidecar.build.build import require_duckdb, sorted_rows
 from delta_sidecar.errors import OptionError, TemporaryFileError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def batches(rows: list[dict[str, Any]], size: int, schema: pa.Schema = SCHEMA) -
 
 
 def sort(source: Batches, keys: list[str], folder: Path, schema: pa.Schema = SCHEMA, **settings: Any) -> list[Any]:  # noqa: ANN401
-    with sorted_rows(schema, source, keys, SortSettings(folder=str(folder), **SETTINGS | settings)) as found:
+    with sorted_rows(schema, source, keys, folder=str(folder), **SETTINGS | settings) as found:
         return [row for batch in found for row in batch.to_pylist()]
 
 
@@ -102,11 +102,11 @@ def test_nothing_is_taken_before_it_is_asked_for(tmp_path: Path) -> None:
             taken.append(batch.num_rows)
             yield batch
 
-    with sorted_rows(SCHEMA, source(), ["key"], SortSettings(folder=str(tmp_path), **SETTINGS)) as found:
+    with sorted_rows(SCHEMA, source(), ["key"], folder=str(tmp_path), **SETTINGS) as found:
         assert taken == []
         next(found)
         assert len(taken) == 10
-    with sorted_rows(SCHEMA, source(), ["key"], SortSettings(folder=str(tmp_path), **SETTINGS)):
+    with sorted_rows(SCHEMA, source(), ["key"], folder=str(tmp_path), **SETTINGS):
         pass
     assert len(taken) == 10
 
@@ -129,10 +129,10 @@ def test_more_rows_than_memory_go_to_disk(tmp_path: Path) -> None:
         spilled.append(sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()))
 
     schema = pa.schema([("key", pa.int64()), ("text", pa.string())])
-    settings = SortSettings(folder=str(tmp_path), memory=256 << 20, threads=1, batch_rows=1_000)
+    settings: dict[str, Any] = {"folder": str(tmp_path), "memory": 256 << 20, "threads": 1, "batch_rows": 1_000}
     expected = 0
     before = pa.total_allocated_bytes()
-    with sorted_rows(schema, large(400, watch), ["key"], settings) as found:
+    with sorted_rows(schema, large(400, watch), ["key"], **settings) as found:
         for batch in found:
             keys = batch.column("key").to_pylist()
             assert keys == list(range(expected, expected + len(keys)))
@@ -145,8 +145,8 @@ def test_more_rows_than_memory_go_to_disk(tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_on_stdout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    settings = SortSettings(folder=str(tmp_path), **SETTINGS)
-    with sorted_rows(SCHEMA, batches([row(1)], 1), ["key"], settings) as found:
+    settings: dict[str, Any] = {"folder": str(tmp_path), **SETTINGS}
+    with sorted_rows(SCHEMA, batches([row(1)], 1), ["key"], **settings) as found:
         list(found)
     assert capfd.readouterr() == ("", "")
 
@@ -185,7 +185,7 @@ def test_who_stops_early_stops_the_source(tmp_path: Path) -> None:
         finally:
             closed.append(True)
 
-    with sorted_rows(SCHEMA, source(), ["key"], SortSettings(folder=str(tmp_path), **SETTINGS)) as found:
+    with sorted_rows(SCHEMA, source(), ["key"], folder=str(tmp_path), **SETTINGS) as found:
         next(found)
     assert closed == [True]
 
@@ -194,9 +194,9 @@ def test_an_interrupt_lets_go_at_once(tmp_path: Path) -> None:
     let_go: list[bool] = []
 
     def interrupted() -> Iterator[None]:
-        settings = SortSettings(folder=str(tmp_path), **SETTINGS)
+        settings: dict[str, Any] = {"folder": str(tmp_path), **SETTINGS}
         source = batches([row(number) for number in range(5_000)], 10)
-        with sorted_rows(SCHEMA, source, ["key"], settings, lambda: let_go.append(True)) as found:
+        with sorted_rows(SCHEMA, source, ["key"], abandon=lambda: let_go.append(True), **settings) as found:
             next(found)
             raise KeyboardInterrupt
         yield
@@ -210,10 +210,10 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     folder = tmp_path / "file"
     folder.write_text("in the way")
     schema = pa.schema([("key", pa.int64()), ("text", pa.string())])
-    settings = SortSettings(folder=str(folder), memory=128 << 20, threads=1)
+    settings: dict[str, Any] = {"folder": str(folder), "memory": 128 << 20, "threads": 1, "batch_rows": 10_000}
 
     def run() -> None:
-        with sorted_rows(schema, large(400, lambda _: None), ["key"], settings) as found:
+        with sorted_rows(schema, large(400, lambda _: None), ["key"], **settings) as found:
             for _ in found:
                 pass
 

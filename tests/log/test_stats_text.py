@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.builder.meaning import meaning
 
 from delta_sidecar.build.live_rows import RowMaker
-from delta_sidecar.build.planned_layout import PlannedLayout
 from delta_sidecar.log.stats import uniform_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, STATS_FORMATS, choose_stats_format, statistics_text
 from delta_sidecar.log.values import ARROW, JAVA, RUST, struct_text, value_text
+from delta_sidecar.sidecar.layout import PlannedLayout
 from delta_sidecar.sidecar.order import SidecarOrder
 from delta_sidecar.sidecar.rows import native_statistics, read_statistics, stats_texts
 from delta_sidecar.sidecar.schema import SidecarSchema

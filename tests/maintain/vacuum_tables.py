@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 from tests.builder import TableBuilder, add, protocol
 
 from delta_sidecar._arrow import xxh3_128

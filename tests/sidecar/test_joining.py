@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sidecar.made import INSTANT, VALUES, DataFile, batches, data_file, schemas
 
-from delta_sidecar.sidecar.footer import (
+from delta_sidecar.sidecar.pieces import (
     CHUNK_COLUMN_INDEX,
     CHUNK_DATA,
     CHUNK_OFFSET,
@@ -22,11 +22,14 @@ from delta_sidecar.sidecar.footer import (
     DATA_PAGE,
     FILE_GROUPS,
     GROUP_COLUMNS,
+    GroupFooters,
+    encode_piece,
+    join_footers,
     joined_group,
     moved,
+    piece_footer,
     read_footer,
 )
-from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.schema import SidecarSchema
 
 if TYPE_CHECKING:

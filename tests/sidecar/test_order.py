@@ -1,4 +1,4 @@
-"""The order of a sidecar's rows: the same values for rows of a sidecar and for files of a log."""
+"""The order of a sidecar's rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from delta_sidecar.log.actions import DELETION_VECTOR
-from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.sidecar.order import SidecarOrder, SortValue, typed, vector_ids
+from delta_sidecar.sidecar.manifest import SortColumn
+from delta_sidecar.sidecar.order import SidecarOrder, typed, vector_ids
+from delta_sidecar.sidecar.schema import SidecarSchema
 
 AT = ("at",)
 TIME = pa.timestamp("us", "UTC")
@@ -40,35 +41,34 @@ def test_partition_values_for_comparing(kind: pa.DataType, texts: list[str | Non
     assert [typed(pa.array([text], pa.string()), kind)[0].as_py() for text in texts] == values
 
 
-def files(**columns: list[Any]) -> pa.RecordBatch:
-    rows = len(next(iter(columns.values())))
-    empty: dict[str, list[Any]] = {name: [None] * rows for name in FILE_SCHEMA.names}
-    empty |= {"raw_path": [f"{number}" for number in range(rows)], "partition_values": [[]] * rows}
-    return pa.RecordBatch.from_pydict(empty | columns, schema=FILE_SCHEMA)
+def rows(**columns: pa.Array) -> pa.RecordBatch:
+    count = len(next(iter(columns.values())))
+    vector = {f"dv.{part.name}": pa.nulls(count, part.type) for part in DELETION_VECTOR}
+    paths = pa.array([f"{number}" for number in range(count)])
+    return pa.RecordBatch.from_pydict({"path": paths} | vector | columns)
 
 
-def test_a_file_is_complete_with_both_bounds_of_every_summary() -> None:
-    order = SidecarOrder((SortValue("lower_bound", AT, TIME),), {AT: TIME, ("v",): pa.float64()})
-    both = '"at":"2026-01-01T00:00:00.000Z"'
-    texts = [
-        f'{{"minValues":{{{both},"v":1}},"maxValues":{{{both},"v":2}}}}',
-        f'{{"minValues":{{{both},"v":1}},"maxValues":{{{both}}}}}',
-        f'{{"minValues":{{{both},"v":"NaN"}},"maxValues":{{{both},"v":2}}}}',
-        f'{{"maxValues":{{{both},"v":2}}}}',
-        "{torn",
-        None,
-    ]
-    complete, lower, paths, vectors = order.of_files(files(stats=texts), {})
-    assert complete.to_pylist() == [1, 0, 0, 0, 0, 0]
-    assert [value is not None for value in lower.to_pylist()] == [True, True, True, False, False, False]
-    assert paths.to_pylist() == [str(number) for number in range(6)]
-    assert vectors.to_pylist() == [""] * 6
+def test_a_row_is_complete_with_both_bounds_of_every_summary() -> None:
+    order = SidecarOrder((SortColumn("lower_bound", AT, "timestamp"),), {AT: TIME, ("v",): pa.float64()})
+    moment = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    bounds = {
+        "min.at": pa.array([moment, moment, moment, None, None], TIME),
+        "max.at": pa.array([moment, moment, moment, moment, None], TIME),
+        "min.v": pa.array([1, 1, float("nan"), 1, None], pa.float64()),
+        "max.v": pa.array([2, None, 2, 2, None], pa.float64()),
+    }
+    schema = SidecarSchema(None, (), AT, {AT: TIME, ("v",): pa.float64()})
+    complete, lower, paths, vectors = order.of_rows(rows(**bounds), schema)
+    assert complete.to_pylist() == [1, 0, 0, 0, 0]
+    assert lower.is_valid().to_pylist() == [True, True, True, False, False]
+    assert paths.to_pylist() == [str(number) for number in range(5)]
+    assert vectors.to_pylist() == [""] * 5
 
 
-def test_without_summaries_every_file_is_complete() -> None:
-    order = SidecarOrder((SortValue("bucket", ("col-h",), pa.int64()),), {})
-    values = [[("hour", "7")], [("hour", None)], [], [("other", "1")]]
-    complete, bucket, *_ = order.of_files(files(partition_values=values), {"col-h": "hour"})
+def test_without_summaries_every_row_is_complete() -> None:
+    order = SidecarOrder((SortColumn("bucket", ("col-h",), "long"),), {})
+    texts = pa.array(["7", None, "x", ""], pa.string())
+    complete, bucket, *_ = order.of_rows(rows(**{"col-h": texts}), SidecarSchema("col-h"))
     assert complete.to_pylist() == [1, 1, 1, 1]
     assert bucket.to_pylist() == [7, None, None, None]
 

@@ -13,12 +13,17 @@ from tests.sidecar.made import VALUES, batches, schemas
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar._thrift import I32, STRUCT, ThriftList, ThriftStruct, field, read_struct, write_struct
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.footer import FILE_GROUPS, FILE_KEYS, key_value, read_footer, sealed
 from delta_sidecar.sidecar.pieces import (
     CHUNKS_KEY,
+    FILE_GROUPS,
+    FILE_KEYS,
+    KEY,
+    VALUE,
     encode_piece,
     piece_footer,
+    read_footer,
     read_piece_footer,
+    sealed,
 )
 
 if TYPE_CHECKING:
@@ -156,7 +161,7 @@ def test_a_damaged_footer_gives_ranges_or_is_refused(data: st.DataObject) -> Non
 @pytest.mark.parametrize("value", [b"", b"abc", b",".join([b"0" * 32] * 3), b",".join([b"0" * 31] * 4), b"\xff" * 131])
 def test_digests_out_of_form_are_refused(value: bytes) -> None:
     tree = read_footer(piece_footer(encode_piece(ROWS, chunk_digests=True)))
-    tree[FILE_KEYS] = ThriftList(STRUCT, [key_value(CHUNKS_KEY, value)])
+    tree[FILE_KEYS] = ThriftList(STRUCT, [{KEY: CHUNKS_KEY, VALUE: value}])
     with pytest.raises(SidecarError, match="out of form"):
         read_piece_footer(sealed(write_struct(tree)))
 

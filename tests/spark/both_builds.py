@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import structs
 from tests.builder.meaning import meaning
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
@@ -186,4 +187,4 @@ def _sorted(value: object) -> object:
 
 def _without_places(manifest: Manifest) -> Manifest:
     """A manifest without what depends on how rows are spread over files."""
-    return replace(manifest, files=(), row_groups=RowGroups(), segments=Segments(), segments_file=None)
+    return structs.replace(manifest, files=(), row_groups=RowGroups(), segments=Segments(), segments_file=None)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.spark.conftest import Lake
 
     from delta_sidecar.sidecar.manifest import Manifest
-    from delta_sidecar.spark.build import PartRecord, Parts
+    from delta_sidecar.spark.build import PartRecord
 
 PARTS = {"rows_per_part": 10, "rows_per_group": 4, "levels": Levels(2, 2)}
 FILES = 20
@@ -128,7 +128,7 @@ def test_a_damaged_sidecar_is_built_again(spark: SparkSession, table: Table) -> 
 def test_the_driver_gets_one_record_a_part(spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[int] = []
 
-    def counted(records: list[PartRecord], facts: Manifest) -> Parts:
+    def counted(records: list[PartRecord], facts: Manifest) -> Manifest:
         collected.append(len(records))
         return joined_records(records, facts)
 

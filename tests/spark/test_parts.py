@@ -15,7 +15,6 @@ from tests.builder import TableBuilder, add
 from delta_sidecar.build import build_sidecar as build_locally
 from delta_sidecar.build.builder import manifest_facts
 from delta_sidecar.build.live_rows import RowMaker
-from delta_sidecar.build.planned_layout import lay_out
 from delta_sidecar.errors import BuildError, StorageError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.actions import ADD_SCHEMA
@@ -24,6 +23,7 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
+from delta_sidecar.sidecar.layout import lay_out
 from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.spark.build import PartWriter, actions_of, joined_records
 from delta_sidecar.spark.spark_errors import build_failure, build_failures
@@ -57,7 +57,7 @@ def written(root: Path, count: int = 10) -> tuple[PartWriter, Manifest, pa.Recor
     store = open_store(root)
     opening = Opening(store.url, None, whole_tail=True, whole_base=True, sidecars=False)
     snapshot = StateMachineIterator(open_snapshot(opening), LocalExecutor(store)).run_to_terminal()
-    layout = lay_out(snapshot, bucket="hour")
+    layout = lay_out(snapshot.columns, snapshot.metadata.configuration, bucket="hour")
     maker = RowMaker(layout, snapshot.columns.instants, "spark")
     rows = [{**each["add"], "partitionValues": list(each["add"]["partitionValues"].items())} for each in actions]
     rows = [{**row, "tags": list(row["tags"].items())} for row in rows]
@@ -76,11 +76,11 @@ def test_a_part_has_the_pieces_that_the_local_build_makes(tmp_path: Path) -> Non
     made = record(writer, batch, 3, 17)
     assert made.file.name == "v0.abc.00003-17.parquet"
     parts = joined_records([made], facts)
-    assert build_locally(tmp_path, rows_per_group=2, bucket_column="hour").files == parts.num_rows == 10
+    assert build_locally(tmp_path, rows_per_group=2, bucket_column="hour").files == parts.num_files == 10
     local = read_back(tmp_path, 0)
-    assert [replace(group, file=0) for group in parts.groups] == local.groups
+    assert [replace(group, file=0) for group in parts.row_groups] == local.groups
     # Both have the same pieces; only what the footer says of the whole differs.
-    end = sum(group.byte_length + group.stats_length for group in parts.groups)
+    end = sum(group.byte_length + group.stats_length for group in parts.row_groups)
     part = (tmp_path / SIDECAR_FOLDER / made.file.name).read_bytes()
     assert part[:end] == (tmp_path / SIDECAR_FOLDER / "v0.parquet").read_bytes()[:end]
 
@@ -91,8 +91,8 @@ def test_files_of_one_kind_only(tmp_path: Path) -> None:
     others = batch.filter(pa.array([not number % 3 for number in range(10)]))
     for number, kind in enumerate((complete, others)):
         parts = joined_records([record(writer, kind, number)], facts)
-        assert {group.first_key[0] for group in parts.groups} == {1 - number}
-        assert parts.num_rows == kind.num_rows
+        assert {group.first_key[0] for group in parts.row_groups} == {1 - number}
+        assert parts.num_files == kind.num_rows
 
 
 def test_a_task_without_files_writes_nothing(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_two_attempts_write_two_files(tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / SIDECAR_FOLDER).iterdir())
     assert names == ["v0.abc.00000-17.parquet", "v0.abc.00000-4.parquet"]
     assert all(parse_sidecar_name(name) for name in names)
-    assert joined_records([first], facts).groups == joined_records([second], facts).groups
+    assert joined_records([first], facts).row_groups == joined_records([second], facts).row_groups
     with pytest.raises(StorageError):
         writer.write([batch], 0, 4)
 
@@ -118,10 +118,10 @@ def test_parts_come_in_any_order_and_incomplete_files_first(tmp_path: Path) -> N
     records = [record(writer, batch.slice(start, 4), start // 4) for start in (0, 4, 8)]
     parts = joined_records(records[::-1], facts)
     assert [each.name for each in parts.files] == [each.file.name for each in records]
-    assert [group.index for group in parts.groups] == list(range(len(parts.groups)))
-    keys = [key for group in parts.groups for key in (group.first_key, group.last_key)]
+    assert [group.index for group in parts.row_groups] == list(range(len(parts.row_groups)))
+    keys = [key for group in parts.row_groups for key in (group.first_key, group.last_key)]
     assert keys == sorted(keys)
-    assert [group.file for group in parts.groups] == [0, 1, 2, 0, 1, 1, 2][: len(parts.groups)]
+    assert [group.file for group in parts.row_groups] == [0, 1, 2, 0, 1, 1, 2][: len(parts.row_groups)]
 
 
 def test_parts_out_of_order_are_refused(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_parts_out_of_order_are_refused(tmp_path: Path) -> None:
 def test_a_writer_travels(tmp_path: Path) -> None:
     writer, facts, batch = written(tmp_path)
     travelled = pickle.loads(pickle.dumps(writer))  # noqa: S301 - our own
-    assert joined_records([record(travelled, batch)], facts).num_rows == 10
+    assert joined_records([record(travelled, batch)], facts).num_files == 10
 
 
 def test_types_that_spark_may_choose(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 from tests.build.reading_back import comparable
 
 from delta_sidecar.log.stats import parse_statistics
-from delta_sidecar.sidecar.order import SidecarOrder, SortValue, typed, without_nan
+from delta_sidecar.sidecar.manifest import SortColumn
+from delta_sidecar.sidecar.order import SidecarOrder, typed, without_nan
+from delta_sidecar.sidecar.schema import type_name
 from delta_sidecar.spark.build import with_keys
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def test_partition_values(spark: SparkSession, name: str) -> None:
         for path in ("é", "z", "Z")
         for vector in VECTORS[: 1 + place % len(VECTORS)]
     ]
-    order = SidecarOrder((SortValue("partition", ("p",), kind),), {})
+    order = SidecarOrder((SortColumn("partition", ("p",), type_name(kind)),), {})
     found = in_order(spark.createDataFrame(rows, FILES), order)
     ids = ["" if vector is None else "".join(map(str, vector[:2])) + _place(vector[2]) for *_, vector in rows]
     values = typed(pa.array([values.get("p") for _, values, *_ in rows], pa.string()), kind)
@@ -71,7 +73,7 @@ def test_lower_bounds(spark: SparkSession) -> None:
     texts = [json.dumps({"numRecords": 1, "minValues": {"a": {"b": moment}}}) for moment in moments]
     rows = [(f"{place}", {}, text, None) for place, text in enumerate([*texts, None, "", "{}", '{"minValues":{}}'])]
     kind = pa.timestamp("us", "UTC")
-    order = SidecarOrder((SortValue("lower_bound", ("a", "b"), kind),), {})
+    order = SidecarOrder((SortColumn("lower_bound", ("a", "b"), type_name(kind)),), {})
     found = in_order(spark.createDataFrame(rows, FILES), order)
     stats = pa.array([row[2] for row in rows], pa.string())
     lower = without_nan(parse_statistics(stats, {("a", "b"): kind}).columns["a", "b"].lower)

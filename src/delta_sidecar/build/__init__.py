@@ -1,12 +1,12 @@
 """Metadata sidecars, made on this machine.
 
-Read in this order: `build` (the call, and the stream from live files to a data file), `builder` (the steps around it),
-`planned_layout`, `live_rows`, `sort`, `row_groups`, `write`, `publish`; `existing` looks for a sidecar that is there.
+Read in this order: `build` (the call, the stream from live files to a data file, the sort), `builder` (the steps around
+it), `live_rows`, `write`, `publish`.
 """
 
 from __future__ import annotations
 
 from delta_sidecar.build.build import build_sidecar
-from delta_sidecar.build.summary import BuildProgress, BuildSummary
+from delta_sidecar.build.builder import BuildProgress, BuildSummary
 
 __all__ = ["BuildProgress", "BuildSummary", "build_sidecar"]

@@ -9,42 +9,115 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from delta_sidecar.build.existing import BuiltSidecar, find_existing
-from delta_sidecar.build.planned_layout import PlannedLayout, lay_out
-from delta_sidecar.build.publish import Levels, publish_manifest
-from delta_sidecar.build.sort import DEFAULT_MEMORY, LEAST_MEMORY
-from delta_sidecar.build.summary import BuildProgress, BuildSummary, ProgressListener
+from msgspec.structs import replace
+
+from delta_sidecar.build.publish import BuiltSidecar, Levels, find_existing, publish_manifest, put_data, with_segments
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, OptionError, SidecarError
 from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
 from delta_sidecar.execute import open_executor
 from delta_sidecar.log.names import checksum_path, read_checksum
-from delta_sidecar.options import SCAN_OPTIONS, resolve, size, whole_number
+from delta_sidecar.options import SCAN_OPTIONS, checked, resolve, size, whole_number
 from delta_sidecar.plan import ReadFiles, run_flow
 from delta_sidecar.predicate.tree import written
 from delta_sidecar.replay.bases.sidecar import ProofFiles, VersionProof, by_path
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.sidecar.manifest import Manifest, SidecarFile, SortColumn
+from delta_sidecar.sidecar.groups import RowGroups
+from delta_sidecar.sidecar.layout import PlannedLayout, lay_out
+from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
 from delta_sidecar.sidecar.names import manifest_name, sidecar_name
-from delta_sidecar.sidecar.schema import type_name
 from delta_sidecar.store import RequestLog
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-    from delta_sidecar.build.existing import PieceCheck
+    from delta_sidecar.build.publish import PieceRange
+    from delta_sidecar.build.write import Pieces
     from delta_sidecar.plan import Executor
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.store import Store
 
 
+DEFAULT_MEMORY = 1 << 30
+LEAST_MEMORY = 128 << 20
+
 _ROW_GROUPS_AHEAD = 4
 _BUCKET_OPTION = tuple(option for option in SCAN_OPTIONS if option.name == "bucket_column")
+
+
+Stage: TypeAlias = Literal["opening", "checking", "reading", "sorting", "writing", "publishing"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildProgress:
+    """The progress of a build.
+
+    Attributes:
+        stage: What it is doing: `opening` the table, `checking` a sidecar that is there already, `reading` the live
+            files, `sorting` them, `writing` the data file, `publishing` it.
+        files: Files that this stage is through with; bytes while `checking`.
+        total: How many there are; None where that is not known.
+    """
+
+    stage: Stage
+    files: int = 0
+    total: int | None = None
+
+
+ProgressListener: TypeAlias = Callable[[BuildProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSummary:
+    """The sidecar that a build made, or found to be there already.
+
+    Attributes:
+        table: The table's address, without secrets.
+        version: The version of the table.
+        file: Name of the data file in `_delta_log/_sidecars/`; of several the first.
+        manifest: Name of the manifest.
+        bytes: Size of the data file, or of all of them.
+        index_bytes: Bytes of the index pieces.
+        stats_bytes: Bytes of the statistics pieces.
+        manifest_bytes: Size of the manifest.
+        files: Live files of the table: the rows.
+        row_groups: Row groups.
+        sorted_by: The order, in words.
+        time_column: Logical name of the time column; None for none.
+        stats_columns: How many columns have statistics.
+        stats_format: The layout that texts of statistics are rebuilt in.
+        kept_texts: Files whose statistics had to be kept as text; None where that was not counted.
+        seconds: How long it took.
+        already_there: Whether a good sidecar was there, so that nothing was built.
+    """
+
+    table: str
+    version: int
+    file: str
+    manifest: str
+    bytes: int
+    index_bytes: int
+    stats_bytes: int
+    manifest_bytes: int
+    files: int
+    row_groups: int
+    sorted_by: str
+    time_column: str | None
+    stats_columns: int
+    stats_format: str
+    kept_texts: int | None
+    seconds: float
+    already_there: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +165,38 @@ class SidecarBuilder(ABC):
         """Makes the sidecar and puts it into the table."""
 
     @abstractmethod
-    def _piece_check(self) -> PieceCheck:
-        """The reader of the pieces of a sidecar that is there."""
+    def _check_pieces(self, pieces: Iterator[PieceRange], total: int) -> None:
+        """Reads all pieces of a sidecar, which have so many bytes in all; raises as `PieceRange.check` does."""
+
+    def _publish(self, plan: BuildPlan, pieces: Pieces, stats_format: str) -> BuiltSidecar:
+        """Puts a sidecar of one data file into the table."""
+        whole = replace(
+            plan.facts,
+            num_files=pieces.num_rows,
+            totals=pieces.totals,
+            stats_format=stats_format,
+            row_groups=RowGroups(pieces.groups),
+        )
+        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
+        body = with_segments(self._store, pieces.path.parent, whole, plan.layout, self._options.levels)
+        manifest, size = publish_manifest(self._store, put_data(self._store, pieces, plan.layout, body))
+        return BuiltSidecar(manifest, size, pieces.groups, pieces.kept_texts)
 
     def _build(self, executor: Executor) -> BuildSummary:
         options = self._options
         snapshot = self._open(executor)
         self._version = snapshot.version
-        layout = lay_out(snapshot, bucket=self._bucket(snapshot), sort=options.sort, summaries=options.summaries)
+        layout = lay_out(
+            snapshot.columns,
+            snapshot.metadata.configuration,
+            bucket=self._bucket(snapshot),
+            sort=options.sort,
+            summaries=options.summaries,
+        )
         proof = version_proof(self._store, snapshot)
         facts = manifest_facts(snapshot, layout, proof)
         self._check_proof(facts, proof)
-        found = find_existing(self._store, facts, options.group_rows(layout), options.levels, self._piece_check())
+        found = find_existing(self._store, facts, options.group_rows(layout), options.levels, self._check_pieces)
         if found is None:
             made = self._make(BuildPlan(snapshot, layout, facts, executor))
             return self._summary(layout, snapshot, made, already_there=False)
@@ -125,15 +218,8 @@ class SidecarBuilder(ABC):
         )
         return run_flow(open_snapshot(opening), executor)
 
-    def _check_unchanged(self, plan: BuildPlan) -> None:
-        """Looks once more before anything is published: the table may have been replaced or restored meanwhile.
-
-        Raises:
-            BuildError: It was.
-        """
-        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
-
     def _check_proof(self, facts: Manifest, proof: VersionProof) -> None:
+        """Checks the facts by the log as it is now: the table may have been replaced or restored since."""
         try:
             proof.check(facts)
         except SidecarError as error:
@@ -145,12 +231,7 @@ class SidecarBuilder(ABC):
             self._events(PropertyIgnored(table=self._store.url, property=name, reason=reason))
 
         call = {"bucket_column": self._options.bucket_column}
-        values = resolve(_BUCKET_OPTION, call, snapshot.metadata.configuration, ignored)
-        name: str = values["bucket_column"]
-        return name
-
-    def _checked(self, done: int, total: int) -> None:
-        self._progress(BuildProgress("checking", done, total))
+        return str(resolve(_BUCKET_OPTION, call, snapshot.metadata.configuration, ignored)["bucket_column"])
 
     def _emit_end(self, summary: BuildSummary | None, failure: BaseException | None) -> None:
         outcome: Literal["complete", "already_there", "stopped", "failed"] = "failed"
@@ -187,8 +268,8 @@ class SidecarBuilder(ABC):
             file=manifest.sidecar_file.name,
             manifest=manifest_name(manifest.version),
             bytes=sum(each.size for each in manifest.files),
-            index_bytes=found.index_bytes,
-            stats_bytes=found.stats_bytes,
+            index_bytes=sum(group.byte_length for group in found.groups),
+            stats_bytes=sum(group.stats_length for group in found.groups),
             manifest_bytes=found.manifest_bytes,
             files=manifest.num_files,
             row_groups=manifest.num_row_groups,
@@ -231,13 +312,8 @@ class BuildOptions:
             "threads": whole_number(1, 256),
         }
         for name, read in checks.items():
-            value = getattr(self, name)
-            try:
-                if value is not None:
-                    read(value)
-            except ValueError as error:
-                msg = f"{name} must be {error}, not {value!r}"
-                raise OptionError(msg) from None
+            if getattr(self, name) is not None:
+                checked(name, getattr(self, name), read)
         if isinstance(self.summaries, str):
             msg = f"summaries must be a list of names, not {self.summaries!r}"
             raise OptionError(msg)
@@ -253,11 +329,7 @@ class BuildOptions:
     @property
     def memory(self) -> int:
         """The memory limit in bytes."""
-        try:
-            return size(1 << 44)(self.memory_limit)
-        except ValueError as error:
-            msg = f"memory_limit must be {error}, not {self.memory_limit!r}"
-            raise OptionError(msg) from None
+        return checked("memory_limit", self.memory_limit, size(1 << 44))
 
 
 _CHECKSUM_BYTES = 4 << 20
@@ -277,7 +349,7 @@ def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProo
         metadata=snapshot.metadata.to_action(),
         bucket_column=schema.bucket,
         time_column=schema.time,
-        sort=tuple(SortColumn(value.kind, value.path, type_name(value.type)) for value in order.sort),
+        sort=order.sort,
         summaries=tuple(order.summaries),
         statistics=tuple(schema.statistics),
         stats_format="",

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,17 +25,17 @@ from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.files import FileColumns, partition_texts
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.snapshot import scan
-from delta_sidecar.sidecar.rows import file_columns, read_statistics, statistics_columns
+from delta_sidecar.sidecar.rows import file_columns, named_statistics, read_statistics, statistics_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
-    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.events import Events
     from delta_sidecar.plan import Batches, Executor
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.sidecar.layout import PlannedLayout
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,7 +75,7 @@ class RowMaker:
     @property
     def most_rows(self) -> int:
         """The most rows that are made at once."""
-        return max(1, MOST_CELLS // len(self.schema))
+        return max(1, min(MOST_ROWS, MOST_CELLS // len(self.schema)))
 
     def rows(self, actions: pa.RecordBatch) -> pa.RecordBatch:
         """Makes rows of a batch that `ActionColumns` made."""
@@ -108,7 +108,7 @@ class RowMaker:
 
 def _key_fields(layout: PlannedLayout) -> list[pa.Field]:
     """Columns that rows have for the order alone."""
-    values = [pa.field(f"#{number}", value.type) for number, value in enumerate(layout.order.sort)]
+    values = [pa.field(f"#{number}", value.arrow_type) for number, value in enumerate(layout.order.sort)]
     return [pa.field("#complete", pa.int8()), *values, pa.field("#vector", pa.string())]
 
 
@@ -127,7 +127,6 @@ class PackedRows:
     """Makes rows in two steps, before and after the sort."""
 
     maker: RowMaker
-    partition_columns: tuple[tuple[str, str], ...]  # (logical, physical) names
     texts: WaitingTexts
     most_rows: int = MOST_ROWS
 
@@ -145,11 +144,10 @@ class PackedRows:
         """Makes rows without their statistics."""
         columns, texts = self.maker.without_statistics(actions)
         columns |= self.texts.put(texts)
-        add = dict(zip(actions.schema.names, actions.columns, strict=True))
-        files = FileColumns(self.partition_columns, self.maker.instants).batch(add, actions.num_rows)
-        logical = {physical: name for name, physical in self.partition_columns}
-        complete, *values, _, vectors = self.maker.layout.order.of_files(files, logical)
-        schema = self.schema
+        layout, schema = self.maker.layout, self.schema
+        keys = columns | named_statistics(read_statistics(texts, layout.order.summaries).columns)
+        keyed = pa.RecordBatch.from_arrays(list(keys.values()), names=list(keys))
+        complete, *values, _, vectors = layout.order.of_rows(keyed, layout.schema)
         plain = [columns[name] for name in schema.names if name in columns]
         return pa.RecordBatch.from_arrays([*plain, complete, *values, vectors], schema=schema)
 
@@ -178,10 +176,8 @@ class WaitingTexts:
         self._lock = threading.Lock()
         self._end = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Closes the file."""
         os.close(self._file)
 
     def put(self, texts: pa.StringArray) -> dict[str, pa.Array]:
@@ -237,7 +233,7 @@ def live_rows(
     columns = ActionColumns(names_of_partitions(snapshot))
     request = ScanRequest(snapshot.table, columns, forward=True, events=events)
     with closing(StateMachineIterator(scan(snapshot, request), executor)) as machine:
-        actions = gathered(machine, min(MOST_ROWS, maker.most_rows))
+        actions = gathered(machine, maker.most_rows)
         with closing(in_threads(maker.rows, actions, threads, "rows")) as made:
             yield from made
 

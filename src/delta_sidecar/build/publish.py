@@ -7,27 +7,38 @@ builds at once give one good sidecar, and the next build finishes what is missin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.write import unwritable, write_footer
-from delta_sidecar.errors import ObjectExistsError, ObjectNotFoundError, StorageError
+from delta_sidecar.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    ObjectTruncatedError,
+    SidecarError,
+    StorageError,
+)
 from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
     LARGEST_DOCUMENT,
     MOST_ROW_GROUPS,
     SEGMENT_ROW_GROUPS,
+    Manifest,
     SidecarFile,
+    decode_manifest,
+    decode_segment,
     encode_body_for_footer,
     encode_manifest,
     encode_segment,
 )
-from delta_sidecar.sidecar.names import column_name, manifest_name, part_name, segments_name, sidecar_name
-from delta_sidecar.sidecar.order import bound_scalar, partition_scalar
+from delta_sidecar.sidecar.names import column_name, manifest_name, part_name, segments_name
+from delta_sidecar.sidecar.order import bound_scalar, comparable, partition_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,9 +46,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.build.planned_layout import PlannedLayout
     from delta_sidecar.build.write import Pieces
-    from delta_sidecar.sidecar.manifest import Manifest
+    from delta_sidecar.sidecar.groups import JsonScalar
+    from delta_sidecar.sidecar.layout import PlannedLayout
     from delta_sidecar.store import Store
 
 
@@ -54,28 +65,6 @@ class Levels:
     groups_per_segment: int = SEGMENT_ROW_GROUPS
 
 
-def publish(
-    store: Store, pieces: Pieces, layout: PlannedLayout, facts: Manifest, levels: Levels
-) -> tuple[Manifest, int]:
-    """Puts a sidecar of one data file into the table; returns its manifest and the size of that.
-
-    `facts` is the manifest without files, row groups and segments.
-    """
-    body = _with_groups(store, pieces.path.parent, pieces.groups, layout, facts, levels)
-    return publish_manifest(store, _put_data(store, pieces, layout, body))
-
-
-def publish_parts(
-    store: Store, folder: Path, groups: Sequence[RowGroup], layout: PlannedLayout, facts: Manifest, levels: Levels
-) -> tuple[Manifest, int]:
-    """Makes a sidecar visible whose parts are in the table already; returns its manifest and the size of that.
-
-    `groups` are those of all parts, in order; `facts` is the manifest without row groups and segments. A temporary file
-    may be put into `folder`.
-    """
-    return publish_manifest(store, _with_groups(store, folder, groups, layout, facts, levels))
-
-
 def publish_manifest(store: Store, manifest: Manifest) -> tuple[Manifest, int]:
     """Puts a manifest into the table whose files are there already; returns it and its size."""
     data = encode_manifest(manifest)
@@ -88,10 +77,12 @@ def publish_manifest(store: Store, manifest: Manifest) -> tuple[Manifest, int]:
     return manifest, len(data)
 
 
-def _with_groups(
-    store: Store, folder: Path, groups: Sequence[RowGroup], layout: PlannedLayout, facts: Manifest, levels: Levels
-) -> Manifest:
-    body = replace(facts, row_groups=RowGroups(groups))
+def with_segments(store: Store, folder: Path, body: Manifest, layout: PlannedLayout, levels: Levels) -> Manifest:
+    """A manifest, with segments in the place of row groups where it is large; their file is put into the table.
+
+    A temporary file may be put into `folder`.
+    """
+    groups = body.row_groups
     if len(groups) <= levels.most_row_groups and len(encode_manifest(body)) <= LARGEST_DOCUMENT:
         return body
     path = folder / "segments.json"
@@ -103,24 +94,24 @@ def _with_groups(
                 found.append(segment)
     except OSError as error:
         raise unwritable(folder, error) from error
-    build = xxh3_128("".join(segment.digest for segment in found).encode())[:_BUILD_LENGTH]
-    builds = (
-        None,
-        build,
-        *(xxh3_128(f"{build} {attempt}".encode())[:_BUILD_LENGTH] for attempt in range(_MOST_ATTEMPTS)),
-    )
-    size = path.stat().st_size
-    for name in (segments_name(body.version, each) for each in builds):
+    build = _build_name("".join(segment.digest for segment in found).encode())
+    others = (_build_name(f"{build} {attempt}".encode()) for attempt in range(_MOST_ATTEMPTS))
+    for name in (segments_name(body.version, each) for each in (None, build, *others)):
         if _is_put(store, name, path):
-            put = SidecarFile(name, size)
+            put = SidecarFile(name, path.stat().st_size)
             return replace(body, row_groups=RowGroups(), segments=Segments(found), segments_file=put)
     msg = f"{store.url} has too many damaged segments of version {body.version}: vacuum them"
     raise StorageError(msg)
 
 
-def _put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifest) -> Manifest:
-    """Puts the data file under the first name that is free, or that holds the same bytes."""
-    for name in _names(body):
+def put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifest) -> Manifest:
+    """Puts the data file under the first name that is free, or that holds the same bytes.
+
+    Returns the manifest with its name and its size; `body` names it as a first build does.
+    """
+    build = _build_name(encode_body_for_footer(body))
+    others = (part_name(body.version, build, 0, attempt) for attempt in range(_MOST_ATTEMPTS))
+    for name in (body.sidecar_file.name, *others):
         named = replace(body, files=(SidecarFile(name, 0),))
         size = write_footer(pieces, layout, encode_body_for_footer(named).decode())
         if _is_put(store, name, pieces.path):
@@ -129,26 +120,21 @@ def _put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifes
     raise StorageError(msg)
 
 
-def _names(body: Manifest) -> Iterator[str]:
-    plain = sidecar_name(body.version)
-    yield plain
-    build = xxh3_128(encode_body_for_footer(replace(body, files=(SidecarFile(plain, 0),))))[:_BUILD_LENGTH]
-    for attempt in range(_MOST_ATTEMPTS):
-        yield part_name(body.version, build, 0, attempt)
+def _build_name(content: bytes) -> str:
+    return xxh3_128(content)[:_BUILD_LENGTH]
 
 
 def _is_put(store: Store, name: str, source: Path) -> bool:
     """Puts a file; False where another one is there under its name."""
     path = SIDECAR_FOLDER + name
     # Looking first saves sending a large file for nothing.
-    same = _is_same(store, path, source)
-    if same is None:
-        try:
-            store.put_file(path, str(source))
-            same = True
-        except ObjectExistsError:
-            same = _is_same(store, path, source)
-    return bool(same)
+    if (same := _is_same(store, path, source)) is not None:
+        return same
+    try:
+        store.put_file(path, str(source))
+    except ObjectExistsError:
+        return bool(_is_same(store, path, source))
+    return True
 
 
 def _is_same(store: Store, path: str, source: Path) -> bool | None:
@@ -202,27 +188,123 @@ def _buckets(run: Sequence[RowGroup], layout: PlannedLayout) -> tuple[str | None
     highs = [group.event_hour_max for group in run if group.event_hour_max is not None]
     if not lows:
         return None, None
-    kind = layout.order.sort[0].type
-    low = _first_by(pc.less, [partition_scalar(text, kind) for text in lows])
-    return lows[low], highs[_first_by(pc.greater, [partition_scalar(text, kind) for text in highs])]
+    kind = layout.order.sort[0].arrow_type
+
+    def ordered(text: str) -> tuple[bool, Any]:
+        return comparable(partition_scalar(text, kind))
+
+    return min(lows, key=ordered), max(highs, key=ordered)
 
 
 def _bounds(run: Sequence[RowGroup], layout: PlannedLayout) -> dict[str, SummaryBounds]:
     found = {}
     for path, kind in layout.order.summaries.items():
-        name = column_name(path)
-        bounds = [group.columns[name] for group in run if name in group.columns]
-        if len(bounds) == len(run):
-            low = _first_by(pc.less, [bound_scalar(each.min, kind) for each in bounds])
-            high = _first_by(pc.greater, [bound_scalar(each.max, kind) for each in bounds])
-            found[name] = SummaryBounds(bounds[low].min, bounds[high].max)
+
+        def ordered(bound: JsonScalar, kind: pa.DataType = kind) -> tuple[bool, Any]:
+            return comparable(bound_scalar(bound, kind))
+
+        bounds = [group.columns.get(column_name(path)) for group in run]
+        if None not in bounds:
+            low = min((each.min for each in bounds if each), key=ordered)
+            found[column_name(path)] = SummaryBounds(low, max((each.max for each in bounds if each), key=ordered))
     return found
 
 
-def _first_by(compare: Callable[[pa.Scalar, pa.Scalar], pa.BooleanScalar], values: Sequence[pa.Scalar]) -> int:
-    """The place of the lowest value, or of the highest."""
-    place = 0
-    for number, value in enumerate(values):
-        if compare(value, values[place]).as_py():
-            place = number
-    return place
+# A sidecar that is there already: is it the one that a build would make, and whole?
+
+
+class BuiltSidecar(NamedTuple):
+    """A sidecar that is in the table."""
+
+    manifest: Manifest
+    manifest_bytes: int
+    groups: Sequence[RowGroup]  # those of segments as well
+    kept_texts: int | None  # files whose statistics had to be kept as text; None where it was there before the build
+
+
+class PieceRange(NamedTuple):
+    """A piece of a sidecar: its range in a file, and the digest that it must have."""
+
+    path: str
+    start: int
+    end: int
+    digest: str
+
+    def check(self, store: Store) -> None:
+        """Reads the piece.
+
+        Raises:
+            SidecarError: It is not what the manifest says.
+            ObjectNotFoundError: Its file is gone.
+        """
+        if xxh3_128(store.get_range(self.path, self.start, self.end)) != self.digest:
+            msg = f"{self.path} is damaged"
+            raise SidecarError(msg)
+
+
+def find_existing(
+    store: Store,
+    facts: Manifest,
+    rows_per_group: int,
+    levels: Levels,
+    check: Callable[[Iterator[PieceRange], int], None],
+) -> BuiltSidecar | None:
+    """Finds a good sidecar of the same version and layout as in `facts`; None where there is none.
+
+    `check` reads all pieces, which have so many bytes in all, and raises as `PieceRange.check` does. That is much
+    cheaper than to build them: after a scan that found a sidecar damaged, a build must not answer that there is nothing
+    to do.
+    """
+    try:
+        fetched = store.get(SIDECAR_FOLDER + manifest_name(facts.version), max_bytes=LARGEST_DOCUMENT + 1)
+        manifest = decode_manifest(bytes(fetched.data), version=facts.version)
+        is_flat = manifest.segments_file is None
+        VersionProof(facts.commit, facts.witness).check(manifest)
+        if manifest.totals is None or any(getattr(manifest, name) != getattr(facts, name) for name in _LAYOUT):
+            return None
+        if is_flat and manifest.num_row_groups > levels.most_row_groups:
+            return None
+        for each in manifest.files:
+            if store.head(SIDECAR_FOLDER + each.name).size != each.size:
+                return None
+        groups = _row_groups(store, manifest)
+        if not _have_rows(groups, rows_per_group):
+            return None
+        check(_pieces(groups, manifest), sum(each.size for each in manifest.files))
+    except (SidecarError, ObjectNotFoundError, ObjectTruncatedError):
+        return None
+    return BuiltSidecar(manifest, fetched.size, groups, None)
+
+
+_LAYOUT = ("schema_hash", "protocol", "metadata", "bucket_column", "time_column", "sort", "summaries", "statistics")
+
+
+def _row_groups(store: Store, manifest: Manifest) -> RowGroups:
+    if manifest.segments_file is None:
+        return manifest.row_groups
+    path = SIDECAR_FOLDER + manifest.segments_file.name
+    return RowGroups(
+        group
+        for segment in manifest.segments
+        for group in decode_segment(
+            bytes(store.get_range(path, segment.byte_offset, segment.byte_offset + segment.byte_length)),
+            segment,
+            manifest,
+        )
+    )
+
+
+def _have_rows(groups: RowGroups, rows_per_group: int) -> bool:
+    """Tells whether row groups have a size. Only the last one of its kind in its file has fewer rows."""
+    return all(group.num_rows <= rows_per_group for group in groups) and all(
+        before.num_rows == rows_per_group
+        for before, group in pairwise(groups)
+        if before.file == group.file and before.last_key[0] == group.first_key[0]
+    )
+
+
+def _pieces(groups: RowGroups, manifest: Manifest) -> Iterator[PieceRange]:
+    for group in groups:
+        path = SIDECAR_FOLDER + manifest.files[group.file].name
+        yield PieceRange(path, group.byte_offset, group.byte_offset + group.byte_length, group.digest)
+        yield PieceRange(path, group.stats_offset, group.stats_offset + group.stats_length, group.stats_digest)

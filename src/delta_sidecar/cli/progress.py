@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from delta_sidecar.build.summary import BuildProgress, ProgressListener
+    from delta_sidecar.build.builder import BuildProgress, ProgressListener
     from delta_sidecar.connect.duckdb import QueryRows
     from delta_sidecar.rows.scan import RowMetrics, RowStream
     from delta_sidecar.scan.scanner import LazyDeltaScanner
@@ -172,7 +172,7 @@ def _transferred(requests: list[RequestCounts]) -> str:
 @contextmanager
 def build_progress() -> Iterator[ProgressListener]:
     """Shows how far a build is by a bar; yields its listener."""
-    from delta_sidecar.build.summary import BuildProgress
+    from delta_sidecar.build.builder import BuildProgress
 
     now, since = BuildProgress("opening"), time.monotonic()
 

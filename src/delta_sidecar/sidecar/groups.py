@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from delta_sidecar._arrow import DIGEST_LENGTH
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.footer import FOOTER_END, MAGIC
+from delta_sidecar.sidecar.pieces import FOOTER_END, MAGIC
 
 LARGEST = 2**63 - 1
 SMALLEST_PIECE = len(MAGIC) + FOOTER_END

@@ -1,10 +1,14 @@
-"""A trusted manifest beside the table's columns at its version: columns, order, and what is read for a predicate."""
+"""A trusted manifest beside the table's columns at its version: columns, order, and what is read for a predicate.
+
+The layout of one that is built comes last.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,30 +16,32 @@ import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
-from delta_sidecar.errors import SidecarError
+from delta_sidecar.errors import OptionError, SidecarError
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import STATS_FORMATS
 from delta_sidecar.predicate import ColumnBounds, KnownBounds, may_match, tree
+from delta_sidecar.sidecar.manifest import SortColumn
 from delta_sidecar.sidecar.names import column_name
-from delta_sidecar.sidecar.order import NewestRows, SidecarOrder, SortValue, partition_name
+from delta_sidecar.sidecar.order import NewestRows, SidecarOrder
 from delta_sidecar.sidecar.rows import INDEX_FIELDS, STATISTICS_FIELDS, VECTOR_COLUMNS
 from delta_sidecar.sidecar.schema import (
     SidecarSchema,
-    arrow_type,
     bounded_type,
+    default_time_column,
     is_time_partition,
     sortable_type,
     stats_columns,
+    type_name,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from delta_sidecar.log.schema import ColumnPath, TableSchema
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.sidecar.groups import JsonScalar, RowGroups, Segments
-    from delta_sidecar.sidecar.manifest import Manifest
+    from delta_sidecar.sidecar.manifest import Manifest, SortKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class SidecarLayout:
         """The order of the rows of a row group, the newest first."""
         if self.order.sort and self.order.sort[0].kind == "lower_bound":
             return NewestRows((), ())
-        buckets = tuple(partition_name(value, self.schema) for value in self._times)
+        buckets = tuple(self.schema.partition_columns[value.column[0]] for value in self._times)
         upper = () if self.schema.time is None else (f"max.{column_name(self.schema.time)}",)
         return NewestRows(buckets, (*upper, "modification_time"))
 
@@ -65,20 +71,22 @@ class SidecarLayout:
             return tree.written(logical.get(path, path))
 
         if self.order.sort and self.order.sort[0].kind == "lower_bound":
-            return (f"lower bound of {name(self.order.sort[0].path)}",)
-        found = tuple(name(value.path) for value in self._times)
+            return (f"lower bound of {name(self.order.sort[0].column)}",)
+        found = tuple(name(value.column) for value in self._times)
         inside = "modification time" if self.schema.time is None else f"upper bound of {name(self.schema.time)}"
         # Row groups of one partition come one after the other: only in each of them are its files in order.
         return (*found, f"{inside} in each row group") if found else ()
 
     @property
-    def _times(self) -> tuple[SortValue, ...]:
+    def _times(self) -> tuple[SortColumn, ...]:
         """The first partition columns of the order, as long as they are times."""
         known = dict(zip(self.table.physical_partition_columns, self.table.partition_columns, strict=True))
 
-        def is_time(value: SortValue) -> bool:
+        def is_time(value: SortColumn) -> bool:
             is_partition = value.kind == "partition"
-            return value.kind == "bucket" or (is_partition and is_time_partition(known[value.path[0]], value.type))
+            return value.kind == "bucket" or (
+                is_partition and is_time_partition(known[value.column[0]], value.arrow_type)
+            )
 
         return tuple(takewhile(is_time, self.order.sort))
 
@@ -98,7 +106,6 @@ class SidecarLayout:
         others = tuple(name for name in partitions if name != manifest.bucket_column)
         try:
             schema = SidecarSchema(manifest.bucket_column, others, manifest.time_column, types)
-            sort = tuple(SortValue(each.kind, each.column, arrow_type(each.type)) for each in manifest.sort)
         except ValueError as error:
             raise SidecarError(str(error)) from error
         if schema.schema_hash != manifest.schema_hash or manifest.stats_format not in STATS_FORMATS:
@@ -109,13 +116,13 @@ class SidecarLayout:
             (physical,): sortable_type(table.logical.field(name).type)
             for physical, name in zip(partitions, table.partition_columns, strict=True)
         }
-        for each in sort:
+        for each in manifest.sort:
             _check_sort(each, manifest, types if each.kind == "lower_bound" else by_partition)
         known = {path: kind for path, kind in summaries.items() if kind is not None}
         if len(known) < len(summaries):
             msg = "it sums up a column that has no bounds"
             raise SidecarError(msg)
-        return cls(manifest, table, schema, SidecarOrder(sort, known))
+        return cls(manifest, table, schema, SidecarOrder(manifest.sort, known))
 
 
 def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> dict[ColumnPath, pa.DataType | None]:
@@ -126,10 +133,10 @@ def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> di
     return stats_columns(columns.physical, properties, partitions, logical=columns.logical)
 
 
-def _check_sort(value: SortValue, manifest: Manifest, kinds: Mapping[ColumnPath, pa.DataType | None]) -> None:
-    is_bucket = value.path == (manifest.bucket_column,)
-    if kinds.get(value.path) != value.type or (value.kind == "bucket" and not is_bucket):
-        msg = f"its rows are sorted by {'.'.join(value.path)!r}, which the table does not have as a {value.kind}"
+def _check_sort(value: SortColumn, manifest: Manifest, kinds: Mapping[ColumnPath, pa.DataType | None]) -> None:
+    is_bucket = value.column == (manifest.bucket_column,)
+    if kinds.get(value.column) != value.arrow_type or (value.kind == "bucket" and not is_bucket):
+        msg = f"its rows are sorted by {'.'.join(value.column)!r}, which the table does not have as a {value.kind}"
         raise SidecarError(msg)
 
 
@@ -208,7 +215,7 @@ def _partition_bounds(
 ) -> dict[ColumnPath, ColumnBounds | None]:
     """The bounds of the partition column that rows are sorted by first; those of other ones are not known."""
     first = layout.order.sort[0] if layout.order.sort else None
-    if first is None or partitions.get(first.path) != first.type:
+    if first is None or partitions.get(first.column) != first.arrow_type:
         return {}
     rows = int64s(np.array([group.num_rows for group in groups], dtype=np.int64))
     # Nulls come first, so that a first value means there are none. With a text among the buckets that is no value
@@ -226,13 +233,13 @@ def _partition_bounds(
     bounds = []
     for texts in (lower, upper):
         chosen = strings(text if is_known else None for text, is_known in zip(texts, known.tolist(), strict=True))
-        column = read_partition_column(chosen, first.type)
+        column = read_partition_column(chosen, first.arrow_type)
         # A time without a zone may lie 16 hours either way.
         if column is None or (column.zoneless is not None and bits_of(column.zoneless).any()):
             return {}
         bounds.append(column.values)
     low, high = bounds
-    return {first.path: ColumnBounds(low, high, nullable_int64s(nulls, known), rows, whole=True)}
+    return {first.column: ColumnBounds(low, high, nullable_int64s(nulls, known), rows, whole=True)}
 
 
 def _summary(groups: RowGroups | Segments, path: ColumnPath, kind: pa.DataType) -> ColumnBounds:
@@ -253,3 +260,84 @@ def _summary(groups: RowGroups | Segments, path: ColumnPath, kind: pa.DataType) 
 
 def _json(value: JsonScalar) -> str:
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+# The layout of a sidecar that is built: its columns, its order, the summary columns of its row groups.
+
+
+@dataclass(frozen=True)
+class PlannedLayout:
+    """The layout of a sidecar."""
+
+    schema: SidecarSchema
+    order: SidecarOrder
+    sorted_by: str  # the order in words
+
+
+def lay_out(
+    columns: TableSchema,
+    properties: Mapping[str, str],
+    *,
+    bucket: str,
+    sort: str | None = None,
+    summaries: Sequence[str] = (),
+) -> PlannedLayout:
+    """Lays out the sidecar of a table, by logical names of columns as in `build_sidecar`.
+
+    It depends on the table's schema and properties and on the options of the build, never on the files.
+
+    Raises:
+        OptionError: A name is no column of the table, or of one that has no bounds.
+    """
+    partitions = {name: columns.physical_names[(name,)][0] for name in columns.partition_columns}
+    statistics = collected_columns(columns, properties)
+    found = partial(_bounded, columns=columns, statistics=statistics)
+    time = default_time_column(columns.physical, statistics) if sort is None else found(sort, "sort")
+    summarized = [*([] if time is None else [time]), *(found(name, "summaries") for name in summaries)]
+    buckets = [name for name in partitions if name.casefold() == bucket.casefold()][:1]
+    others = tuple(physical for name, physical in partitions.items() if name not in buckets)
+    schema = SidecarSchema(partitions[buckets[0]] if buckets else None, others, time, statistics)
+    values, words = [], "path"
+    if partitions:
+        kind: SortKind = "bucket" if buckets else "partition"
+        for name in buckets or partitions:
+            named = type_name(sortable_type(columns.logical.field(name).type))
+            values.append(SortColumn(kind, (partitions[name],), named))
+        words = f"time bucket {buckets[0]}" if buckets else f"partition values {', '.join(partitions)}"
+    elif time is not None:
+        shown = next(path for path, physical in columns.physical_names.items() if physical == time)
+        values = [SortColumn("lower_bound", time, type_name(statistics[time]))]
+        words = f"lower bound of {tree.written(shown)}"
+    return PlannedLayout(schema, SidecarOrder(tuple(values), {path: statistics[path] for path in summarized}), words)
+
+
+_SHOWN = 8
+
+
+def _bounded(name: str, option: str, columns: TableSchema, statistics: Mapping[ColumnPath, object]) -> ColumnPath:
+    """The physical path of a column that has bounds, by the name that a user gives."""
+    known = columns.physical_names
+    bounded = [tree.written(path) for path, physical in known.items() if statistics.get(physical) is not None]
+    more = f" and {len(bounded) - _SHOWN} more" if len(bounded) > _SHOWN else ""
+    hint = f"columns with bounds: {', '.join(bounded[:_SHOWN])}{more}" if bounded else "no column has"
+    path = _logical_path(name, known)
+    if path is None:
+        msg = f"{option}: the table has no column {name!r}; {hint}"
+    elif path[0] in columns.partition_columns:
+        msg = f"{option}: {name!r} is a partition column, which has no statistics; name another column"
+    elif statistics.get(known[path]) is None:
+        msg = f"{option}: {name!r} has no bounds in the statistics; {hint}"
+    else:
+        return known[path]
+    raise OptionError(msg)
+
+
+def _logical_path(name: str, known: Collection[ColumnPath]) -> ColumnPath | None:
+    for path in (tree.read(name), (name,)):
+        if path in known:
+            return path
+        folded = tuple(part.casefold() for part in path)
+        found = [each for each in known if tuple(part.casefold() for part in each) == folded]
+        if len(found) == 1:
+            return found[0]
+    return None

@@ -9,7 +9,6 @@ missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -36,9 +35,9 @@ from delta_sidecar.sidecar.names import SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from delta_sidecar.sidecar.names import ColumnPath
+    import pyarrow as pa
 
 
 MOST_ROW_GROUPS = 20_000
@@ -109,25 +108,39 @@ class SortColumn(Struct, frozen=True):
     column: _Path  # physical names
     type: str  # by the name that Delta's schemas have for it
 
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of the values."""
+        return arrow_type(self.type)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """The content of a manifest. Columns are named by their physical paths."""
 
-    version: int
-    files: tuple[SidecarFile, ...]  # the data files; more than one where it was built in parts
-    num_files: int  # live files of the table: the rows
-    schema_hash: str
-    commit: CommitMark | None  # None where it was gone already
-    protocol: Mapping[str, Any]  # fields of the `protocol` action in force
-    metadata: Mapping[str, Any]  # fields of the `metaData` action in force
-    bucket_column: str | None
-    time_column: ColumnPath | None
-    sort: tuple[SortColumn, ...]  # before path and deletion vector
-    summaries: tuple[ColumnPath, ...]  # columns that row groups have bounds of
-    statistics: tuple[ColumnPath, ...]
-    stats_format: str  # the layout in which texts of statistics are rebuilt
+class _Members(Struct, frozen=True, kw_only=True):
+    """The members that a manifest and its JSON have in the same form. Columns are named by their physical paths."""
+
+    version: WholeNumber
+    num_files: WholeNumber  # live files of the table: the rows
+    schema_hash: Digest
+    commit: CommitMark | None = None  # None where it was gone already
     witness: tuple[Witness, ...] = ()
+    protocol: dict[str, Any]  # fields of the `protocol` action in force
+    metadata: dict[str, Any]  # fields of the `metaData` action in force
+    bucket_column: str | None = None
+    time_column: _Path | None = None
+    sort: tuple[SortColumn, ...]  # before path and deletion vector
+    summaries: tuple[_Path, ...]  # columns that row groups have bounds of
+    statistics: tuple[_Path, ...]
+    stats_format: str  # the layout in which texts of statistics are rebuilt
+
+    def key_form(self) -> KeyForm:
+        """The types that the values of its keys may have, place by place."""
+        values = (_sort_values(each) | {type(None)} for each in self.sort)
+        return (frozenset({int}), *values, frozenset({str}), frozenset({str}))
+
+
+class Manifest(_Members, frozen=True, kw_only=True):
+    """The content of a manifest."""
+
+    files: tuple[SidecarFile, ...]  # the data files; more than one where it was built in parts
     totals: Totals | None = None  # None where they were not counted
     row_groups: RowGroups = ()  # empty where there are segments
     segments_file: SidecarFile | None = None
@@ -142,10 +155,6 @@ class Manifest:
     def sidecar_file(self) -> SidecarFile:
         """The data file; of several the first."""
         return self.files[0]
-
-    def key_form(self) -> KeyForm:
-        """The types that the values of its keys may have, place by place."""
-        return _key_form(self.sort)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -260,31 +269,18 @@ _START = b'{"digest":"'
 _MIDDLE = b'",'
 
 
-class _Document(Struct, kw_only=True):
+class _Document(_Members, frozen=True, kw_only=True):
     """The members of a manifest's JSON; other members are ignored."""
 
     format_version: WholeNumber
-    version: WholeNumber
     sidecar_file: str
     sidecar_size_bytes: WholeNumber | UnsetType = UNSET
     files: tuple[SidecarFile, ...] | UnsetType = UNSET
-    num_files: WholeNumber
     num_row_groups: WholeNumber
-    schema_hash: Digest
-    commit: CommitMark | None = None
-    witness: tuple[Witness, ...] = ()
     totals: Totals | UnsetType = UNSET
-    protocol: dict[str, Any]
-    metadata: dict[str, Any]
-    bucket_column: str | None = None
-    time_column: _Path | None = None
-    sort: tuple[SortColumn, ...]
-    summaries: tuple[_Path, ...]
-    statistics: tuple[_Path, ...]
-    stats_format: str
-    row_groups: tuple[RowGroup, ...] | UnsetType = UNSET
+    row_groups: RowGroups | UnsetType = UNSET
     segments_file: SidecarFile | UnsetType = UNSET
-    segments: tuple[Segment, ...] | UnsetType = UNSET
+    segments: Segments | UnsetType = UNSET
 
 
 class _ProtocolFields(Struct, rename="camel"):
@@ -313,7 +309,7 @@ def _fraction(text: str) -> Decimal:
 _ENCODER = msgspec.json.Encoder(order="sorted", decimal_format="number")
 _ANY = msgspec.json.Decoder(float_hook=_fraction)
 _DOCUMENT = msgspec.json.Decoder(_Document, float_hook=_fraction)
-_GROUPS = msgspec.json.Decoder(tuple[RowGroup, ...], float_hook=_fraction)
+_GROUPS = msgspec.json.Decoder(RowGroups, float_hook=_fraction)
 
 T = TypeVar("T")
 
@@ -350,20 +346,11 @@ def _document(manifest: Manifest, *, sized: bool) -> _Document:
         files=manifest.files if len(manifest.files) > 1 else UNSET,
         num_row_groups=manifest.num_row_groups,
         totals=UNSET if manifest.totals is None else manifest.totals,
-        protocol=dict(manifest.protocol),
-        metadata=dict(manifest.metadata),
         row_groups=manifest.row_groups if file is None else UNSET,
         segments_file=UNSET if file is None else file,
         segments=UNSET if file is None else manifest.segments,
-        **{name: getattr(manifest, name) for name in _AS_THEY_ARE},
+        **{name: getattr(manifest, name) for name in _Members.__struct_fields__},
     )
-
-
-# Members of the document that a manifest has in the same form.
-_AS_THEY_ARE = (
-    *("version", "num_files", "schema_hash", "commit", "witness", "bucket_column", "time_column", "sort"),
-    *("summaries", "statistics", "stats_format"),
-)
 
 
 def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
@@ -373,10 +360,12 @@ def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
     if expected is not None and version != expected:
         refuse(f"is that of version {version}", "other_version")
     files = _files(document, size)
-    for each in document.sort:
-        _check_type(each.type)
+    try:
+        _ = [each.arrow_type for each in document.sort]
+    except ValueError:
+        refuse("is sorted by something of an unknown type")
     _check_actions(document)
-    form = _key_form(document.sort)
+    form = document.key_form()
     segments_file: SidecarFile | None = None
     segments: Segments = ()
     row_groups: RowGroups = ()
@@ -393,13 +382,11 @@ def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
         check_row_groups(row_groups, first_index=0, sizes=[each.size for each in files], form=form)
     manifest = Manifest(
         files=files,
-        protocol=document.protocol,
-        metadata=document.metadata,
         totals=None if document.totals is UNSET else document.totals,
         row_groups=row_groups,
         segments_file=segments_file,
         segments=segments,
-        **{name: getattr(document, name) for name in _AS_THEY_ARE},
+        **{name: getattr(document, name) for name in _Members.__struct_fields__},
     )
     rows = sum(group.num_rows for group in row_groups) + sum(segment.num_rows for segment in segments)
     if (manifest.num_row_groups, rows) != (document.num_row_groups, document.num_files):
@@ -423,13 +410,6 @@ def _check_name(file: SidecarFile, version: int, *kinds: SidecarFileKind) -> Non
         refuse("names a file that is none of its version")
 
 
-def _check_type(name: str) -> None:
-    try:
-        arrow_type(name)
-    except ValueError:
-        refuse("is sorted by something of an unknown type")
-
-
 def _check_actions(document: _Document) -> None:
     try:
         msgspec.convert(document.protocol, _ProtocolFields)
@@ -439,11 +419,6 @@ def _check_actions(document: _Document) -> None:
 
 
 _TEXTS = frozenset({"string", "date", "timestamp", "timestamp_ntz"})
-
-
-def _key_form(sort: Sequence[SortColumn]) -> KeyForm:
-    values = (_sort_values(each) | {type(None)} for each in sort)
-    return (frozenset({int}), *values, frozenset({str}), frozenset({str}))
 
 
 def _sort_values(sort: SortColumn) -> frozenset[type]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-ColumnPath = tuple[str, ...]
+    from delta_sidecar.log.schema import ColumnPath
 
 HIGHEST_VERSION = 2**63 - 1
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,9 @@ import pyarrow.compute as pc
 from delta_sidecar._arrow import bits_of, int64s, scalar, strings, valid_mask
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.identity import unique_ids
-from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
-from delta_sidecar.log.stats import parse_statistics
+from delta_sidecar.log.partition_values import PartitionTexts, read_known_values
 from delta_sidecar.log.values import parse_timestamps
-from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.rows import bound_column, row_vectors
-from delta_sidecar.sidecar.schema import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from delta_sidecar.log.partition_values import PartitionColumn
     from delta_sidecar.log.schema import ColumnPath
     from delta_sidecar.sidecar.groups import Key, RowGroup, Segment
-    from delta_sidecar.sidecar.manifest import SortColumn, SortKind
+    from delta_sidecar.sidecar.manifest import SortColumn
     from delta_sidecar.sidecar.schema import SidecarSchema
 
 
@@ -43,27 +40,18 @@ G = TypeVar("G", "RowGroup", "Segment")
 
 
 @dataclass(frozen=True, slots=True)
-class SortValue:
-    """One column that rows are sorted by: its partition values, or the lower bounds in its statistics."""
-
-    kind: SortKind
-    path: ColumnPath  # physical names
-    type: pa.DataType
-
-
-@dataclass(frozen=True, slots=True)
 class SidecarOrder:
     """The order of a sidecar's rows."""
 
-    sort: tuple[SortValue, ...]  # before path and deletion vector
+    sort: tuple[SortColumn, ...]  # before path and deletion vector
     summaries: Mapping[ColumnPath, pa.DataType]  # summary columns, by physical path
 
     def of_rows(self, rows: pa.RecordBatch, schema: SidecarSchema) -> list[pa.Array]:
         """The values of rows of a sidecar, a column for each place in a key."""
         values = [
-            without_nan(bound_column(rows, "min", value.path))
+            without_nan(bound_column(rows, "min", value.column))
             if value.kind == "lower_bound"
-            else typed(partition_column(rows, value, schema), value.type)
+            else typed(rows.column(schema.partition_columns[value.column[0]]), value.arrow_type)
             for value in self.sort
         ]
         complete = np.ones(rows.num_rows, dtype=np.bool_)
@@ -71,30 +59,6 @@ class SidecarOrder:
             for side in ("min", "max"):
                 complete &= valid_mask(without_nan(bound_column(rows, side, path)))
         return [_flags(complete), *values, rows.column("path"), vector_ids(row_vectors(rows))]
-
-    def of_files(self, files: pa.RecordBatch, logical: Mapping[str, str]) -> list[pa.Array]:
-        """The values of files in the columns of `FILE_SCHEMA`, with their statistics.
-
-        `logical` has the logical names of the partition columns, by physical name.
-        """
-        kinds = {value.path: value.type for value in self.sort if value.kind == "lower_bound"} | dict(self.summaries)
-        found = parse_statistics(files.column("stats"), kinds).columns if kinds else {}
-        rows = files.num_rows
-
-        def bound(path: ColumnPath, side: str) -> pa.Array:
-            column = getattr(found[path], side)
-            return pa.nulls(rows, kinds[path]) if column is None else without_nan(column)
-
-        values = [
-            bound(value.path, "lower")
-            if value.kind == "lower_bound"
-            else typed(lookup(files.column("partition_values"), logical[value.path[0]]).texts, value.type)
-            for value in self.sort
-        ]
-        complete = np.ones(rows, dtype=np.bool_)
-        for path in self.summaries:
-            complete &= valid_mask(bound(path, "lower")) & valid_mask(bound(path, "upper"))
-        return [_flags(complete), *values, files.column("raw_path"), vector_ids(files.column("deletion_vector"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +112,10 @@ def newest_first(groups: Sequence[G], order: SidecarOrder) -> tuple[G, ...]:
     partitions = tuple(takewhile(lambda value: value.kind != "lower_bound", order.sort))
     texts = zip(*(group.last_key[1 : 1 + len(partitions)] for group in down), strict=True)
     values: list[pa.Array] = [
-        typed(strings(map(_text, each)), value.type) for each, value in zip(texts, partitions, strict=True)
+        typed(strings(map(_text, each)), value.arrow_type) for each, value in zip(texts, partitions, strict=True)
     ]
     upward = int64s(np.arange(len(down), dtype=np.int64)[::-1])
     return tuple(down[at] for at in _downward([*values, upward]).to_pylist())
-
-
-def partition_column(rows: pa.RecordBatch, value: SortValue, schema: SidecarSchema) -> pa.StringArray:
-    """The raw partition values of rows for a sort value."""
-    return rows.column(partition_name(value, schema))
-
-
-def partition_name(value: SortValue, schema: SidecarSchema) -> str:
-    """The column that holds the raw partition values for a sort value."""
-    bucket = schema.bucket_column if value.kind == "bucket" else None
-    return f"partition.{column_name(value.path)}" if bucket is None else bucket
 
 
 def _downward(keys: Sequence[pa.Array]) -> pa.UInt64Array:
@@ -181,8 +134,7 @@ def _flags(mask: NDArray[np.bool_]) -> pa.Int8Array:
 
 # Keys of a metadata sidecar's rows: `(complete, sort value..., path, id of the deletion vector)`, and their order.
 #
-# Values are compared place by place, null before everything else, texts by their bytes. A reader that has emitted some
-# row groups and goes on with a checkpoint skips the files that lie `within` those.
+# Values are compared place by place, null before everything else, texts by their bytes.
 
 
 def key_scalars(key: Key, sort: Sequence[SortColumn]) -> tuple[pa.Scalar, ...]:
@@ -194,19 +146,22 @@ def key_scalars(key: Key, sort: Sequence[SortColumn]) -> tuple[pa.Scalar, ...]:
     Raises:
         SidecarError: The key has another length, or a lower bound is no value of its type.
     """
-    complete, *values = key[:-2]
-    path, vector = key[-2:]
+    complete, *values, path, vector = key
     if len(values) != len(sort):
         msg = "a key of the manifest is out of form"
         raise SidecarError(msg)
     typed = [
-        bound_scalar(value, arrow_type(each.type))
-        if each.kind == "lower_bound"
-        else partition_scalar(value, arrow_type(each.type))
+        bound_scalar(value, each.arrow_type) if each.kind == "lower_bound" else partition_scalar(value, each.arrow_type)
         for value, each in zip(values, sort, strict=True)
     ]
     flag = scalar(int(complete or 0), pa.int8())
     return (flag, *typed, scalar(path, pa.string()), scalar(vector, pa.string()))
+
+
+def comparable(value: pa.Scalar) -> tuple[bool, Any]:
+    """A value that Python orders as a sidecar does: null first, texts by their bytes."""
+    # Moments and days that Python cannot hold are numbers here.
+    return value.is_valid, value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 def partition_scalar(text: object, kind: pa.DataType) -> pa.Scalar:
@@ -239,7 +194,7 @@ def bound_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
         if isinstance(value, Decimal | int) and pa.types.is_floating(kind):
             return scalar(float(value), kind)
         text = str(value).lower() if isinstance(value, bool) else _plain(value)
-        return _without_nan(strings([text]).cast(kind)[0])
+        return without_nan(strings([text]).cast(kind))[0]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, OverflowError, InvalidOperation) as error:
         msg = f"a bound of the manifest is no {kind}"
         raise SidecarError(msg) from error
@@ -253,11 +208,6 @@ def _is_text(value: object, kind: pa.DataType) -> bool:
 
 def _plain(value: object) -> str:
     return format(value, "f") if isinstance(value, Decimal) else str(value)
-
-
-def _without_nan(value: pa.Scalar) -> pa.Scalar:
-    odd = pa.types.is_floating(value.type) and value.is_valid and value.as_py() != value.as_py()
-    return scalar(None, value.type) if odd else value
 
 
 def typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:

@@ -21,46 +21,54 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
-from delta_sidecar._thrift import STRUCT, ThriftList, ThriftStruct, field_head, list_head, write_struct
-from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.footer import (
-    CHUNK_DATA,
-    CREATED_BY,
-    DATA_COMPRESSED,
-    DATA_ENCODING_STATS,
-    DATA_PATH,
-    DATA_SIZE_STATS,
-    ELEMENT_NAME,
-    FILE_GROUPS,
-    FILE_KEYS,
-    FILE_ORDERS,
-    FILE_ROWS,
-    FILE_SCHEMA,
-    FILE_VERSION,
-    FILE_WRITER,
-    FOOTER_END,
-    GROUP_COLUMNS,
-    GROUP_ROWS,
-    KEY,
-    MAGIC,
-    VALUE,
-    chunk_start,
-    joined_group,
-    joined_schema,
-    key_value,
-    moved,
-    read_footer,
-    sealed,
+from delta_sidecar._thrift import (
+    BINARY,
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    ThriftList,
+    ThriftStruct,
+    field,
+    field_head,
+    list_head,
+    read_struct,
+    write_struct,
 )
+from delta_sidecar.errors import SidecarError
+from delta_sidecar.sidecar.schema import FORMAT_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from delta_sidecar.sidecar.schema import SidecarSchema
 
+MAGIC = b"PAR1"
+
+CREATED_BY = f"delta-sidecar version {FORMAT_VERSION}".encode()
+"""The writer that footers name: bytes do not depend on the release of the library that made the pages."""
+
+FOOTER_END = 8
+"""Bytes after the Thrift of a footer: its length, and the magic."""
 
 CHUNKS_KEY = b"delta-sidecar.chunks"
 """Key in the footer of a piece: the digests of its columns, in order, with commas between."""
+
+# The fields of the structs of a footer.
+FILE_VERSION, FILE_SCHEMA, FILE_ROWS = field(1, I32), field(2, LIST), field(3, I64)
+FILE_GROUPS, FILE_KEYS, FILE_WRITER, FILE_ORDERS = field(4, LIST), field(5, LIST), field(6, BINARY), field(7, LIST)
+ELEMENT_REPETITION, ELEMENT_NAME, ELEMENT_CHILDREN = field(3, I32), field(4, BINARY), field(5, I32)
+KEY, VALUE = field(1, BINARY), field(2, BINARY)
+GROUP_COLUMNS, GROUP_SIZE, GROUP_ROWS = field(1, LIST), field(2, I64), field(3, I64)
+GROUP_OFFSET, GROUP_COMPRESSED, GROUP_ORDINAL = field(5, I64), field(6, I64), field(7, I16)
+CHUNK_OFFSET, CHUNK_DATA = field(2, I64), field(3, STRUCT)
+CHUNK_OFFSET_INDEX, CHUNK_COLUMN_INDEX = field(4, I64), field(6, I64)
+DATA_PATH, DATA_UNCOMPRESSED, DATA_COMPRESSED = field(3, LIST), field(6, I64), field(7, I64)
+DATA_PAGE, DATA_INDEX_PAGE, DATA_DICTIONARY = field(9, I64), field(10, I64), field(11, I64)
+DATA_ENCODING_STATS, DATA_BLOOM_FILTER, DATA_SIZE_STATS = field(13, LIST), field(14, I64), field(16, STRUCT)
+
+HIGHEST_ORDINAL = 2**15 - 1
 
 
 class ChunkRange(NamedTuple):
@@ -84,7 +92,7 @@ def encode_piece(batch: pa.RecordBatch, *, chunk_digests: bool, skippable: Colle
     # Paths are PLAIN: most of one is random, and DELTA_BYTE_ARRAY is no smaller after ZSTD but slower to decode, as
     # are dictionaries, of which nothing here is in need: ZSTD finds what repeats. DELTA_BINARY_PACKED makes numbers
     # 10-30% smaller and twice as fast to decode. ZSTD's first level is no larger than its third here, and faster.
-    encodings = {field.name: "DELTA_BINARY_PACKED" for field in batch.schema if _is_whole_number(field.type)}
+    encodings = {each.name: "DELTA_BINARY_PACKED" for each in batch.schema if _is_whole_number(each.type)}
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -206,7 +214,7 @@ def _finished(piece: bytes, *, chunk_digests: bool) -> bytes:
     if chunk_digests:
         view = memoryview(piece)
         text = ",".join(xxh3_128(view[found.start : found.end]) for found in read.ranges.values()).encode()
-        tree[FILE_KEYS] = ThriftList(STRUCT, [key_value(CHUNKS_KEY, text)])
+        tree[FILE_KEYS] = ThriftList(STRUCT, [{KEY: CHUNKS_KEY, VALUE: text}])
     return piece[: -len(footer)] + sealed(write_struct(dict(sorted(tree.items()))))
 
 
@@ -263,9 +271,8 @@ def join_footers(
         ValueError: The row groups have other columns, or there are not so many or with so many rows, or the footer
             would be longer than Parquet allows.
     """
-    expected, columns, orders = _template(schema)
     length = 0
-    for block in _thrift(expected, columns, orders, groups, (num_row_groups, num_rows), key_values):
+    for block in _thrift(schema, groups, (num_row_groups, num_rows), key_values):
         length += len(block)
         if length > LARGEST_FOOTER:
             msg = "the footer would be longer than 2 GB: build the metadata sidecar in parts"
@@ -274,53 +281,36 @@ def join_footers(
     yield length.to_bytes(4, "little") + MAGIC
 
 
-def _template(schema: SidecarSchema) -> tuple[tuple[object, object], ThriftList, ThriftList]:
-    """Both schemas, all columns under one root, and their orders, by pieces without rows."""
-    trees = [
-        read_footer(piece_footer(encode_piece(_empty(columns), chunk_digests=False)))
-        for columns in (schema.index, schema.statistics_schema)
-    ]
+def _thrift(
+    schema: SidecarSchema, groups: Iterable[GroupFooters], counts: tuple[int, int], key_values: Mapping[str, str]
+) -> Iterator[bytes]:
+    # Pieces without rows have both schemas, and the orders of their columns.
+    trees = []
+    for columns in (schema.index, schema.statistics_schema):
+        empty = pa.RecordBatch.from_arrays([pa.nulls(0, column.type) for column in columns], schema=columns)
+        trees.append(read_footer(piece_footer(encode_piece(empty, chunk_digests=False))))
     elements = [element for tree in trees for element in tree[FILE_SCHEMA].items[1:]]
     orders = [order for tree in trees for order in tree[FILE_ORDERS].items]
-    return (trees[0][FILE_SCHEMA], trees[1][FILE_SCHEMA]), joined_schema(elements), ThriftList(STRUCT, orders)
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
-
-
-def _thrift(
-    expected: tuple[object, object],
-    columns: ThriftList,
-    orders: ThriftList,
-    groups: Iterable[GroupFooters],
-    counts: tuple[int, int],
-    key_values: Mapping[str, str],
-) -> Iterator[bytes]:
-    start: ThriftStruct = {FILE_VERSION: 2, FILE_SCHEMA: columns, FILE_ROWS: counts[1]}
+    start: ThriftStruct = {FILE_VERSION: 2, FILE_SCHEMA: joined_schema(elements), FILE_ROWS: counts[1]}
     # Without the byte that ends the struct: more fields follow.
     yield write_struct(start)[:-1] + field_head(FILE_GROUPS, FILE_ROWS) + list_head(STRUCT, counts[0])
     seen = rows = 0
     for group in groups:
-        joined, count = _joined(group, expected, seen)
+        joined, count = _joined(group, [tree[FILE_SCHEMA] for tree in trees], seen)
         seen += 1
         rows += count
         yield joined
     if (seen, rows) != counts:
         msg = f"{seen} row groups with {rows} rows were joined where {counts[0]} with {counts[1]} were said"
         raise ValueError(msg)
-    pairs = [key_value(key.encode(), value.encode()) for key, value in key_values.items()]
-    end: ThriftStruct = {
-        FILE_KEYS: ThriftList(STRUCT, pairs),
-        FILE_WRITER: CREATED_BY,
-        FILE_ORDERS: orders,
-    }
+    pairs: list[ThriftStruct] = [{KEY: key.encode(), VALUE: value.encode()} for key, value in key_values.items()]
+    end = {FILE_KEYS: ThriftList(STRUCT, pairs), FILE_WRITER: CREATED_BY, FILE_ORDERS: ThriftList(STRUCT, orders)}
     yield field_head(FILE_KEYS, FILE_GROUPS) + write_struct(end)[1:]
 
 
-def _joined(group: GroupFooters, expected: tuple[object, object], ordinal: int) -> tuple[bytes, int]:
+def _joined(group: GroupFooters, schemas: list[object], ordinal: int) -> tuple[bytes, int]:
     index, statistics = read_footer(group.index), read_footer(group.statistics)
-    if (index[FILE_SCHEMA], statistics[FILE_SCHEMA]) != expected or index[FILE_ROWS] != statistics[FILE_ROWS]:
+    if [index[FILE_SCHEMA], statistics[FILE_SCHEMA]] != schemas or index[FILE_ROWS] != statistics[FILE_ROWS]:
         msg = f"the pieces of row group {ordinal} have other columns than the file, or not equally many rows"
         raise ValueError(msg)
     chunks = [
@@ -330,3 +320,75 @@ def _joined(group: GroupFooters, expected: tuple[object, object], ordinal: int) 
     ]
     num_rows: int = index[FILE_ROWS]
     return write_struct(joined_group(chunks, num_rows, ordinal)), num_rows
+
+
+# Footers as Thrift trees: read, moved to another place, and put together from others.
+
+
+def read_footer(footer: bytes) -> ThriftStruct:
+    """Reads the Thrift of a footer that comes with its length and the magic.
+
+    Raises:
+        SidecarError: It is no footer.
+    """
+    length = int.from_bytes(footer[-FOOTER_END : -len(MAGIC)], "little")
+    if footer[-len(MAGIC) :] != MAGIC or length + FOOTER_END != len(footer):
+        msg = "the footer of a piece has not the length that it tells"
+        raise SidecarError(msg)
+    try:
+        return read_struct(footer[:-FOOTER_END])
+    except ValueError as error:
+        msg = f"the footer of a piece cannot be read: {error}"
+        raise SidecarError(msg) from error
+
+
+def sealed(thrift: bytes) -> bytes:
+    """A footer's Thrift with its length and the magic."""
+    return b"".join((thrift, len(thrift).to_bytes(4, "little"), MAGIC))
+
+
+def moved(chunk: ThriftStruct, by: int) -> ThriftStruct:
+    """A column chunk whose every offset into the file is further on by a number of bytes."""
+    chunk = dict(chunk)
+    for number in (CHUNK_OFFSET, CHUNK_OFFSET_INDEX, CHUNK_COLUMN_INDEX):
+        _move(chunk, number, by)
+    data = dict(chunk[CHUNK_DATA])
+    for number in (DATA_PAGE, DATA_INDEX_PAGE, DATA_DICTIONARY, DATA_BLOOM_FILTER):
+        _move(data, number, by)
+    chunk[CHUNK_DATA] = data
+    return chunk
+
+
+def joined_schema(elements: Sequence[ThriftStruct]) -> ThriftList:
+    """A schema whose top-level columns are these."""
+    root: ThriftStruct = {ELEMENT_REPETITION: 0, ELEMENT_NAME: b"schema", ELEMENT_CHILDREN: len(elements)}
+    return ThriftList(STRUCT, [root, *elements])
+
+
+def joined_group(columns: Sequence[ThriftStruct], num_rows: int, ordinal: int) -> ThriftStruct:
+    """A row group of column chunks."""
+    data = [column[CHUNK_DATA] for column in columns]
+    group: ThriftStruct = {
+        GROUP_COLUMNS: ThriftList(STRUCT, list(columns)),
+        GROUP_SIZE: sum(each[DATA_UNCOMPRESSED] for each in data),
+        GROUP_ROWS: num_rows,
+    }
+    if columns:
+        group[GROUP_OFFSET] = chunk_start(columns[0])
+    group[GROUP_COMPRESSED] = sum(each[DATA_COMPRESSED] for each in data)
+    if ordinal <= HIGHEST_ORDINAL:
+        group[GROUP_ORDINAL] = ordinal
+    return group
+
+
+def chunk_start(chunk: ThriftStruct) -> int:
+    """The place of the first page of a column chunk."""
+    data = chunk[CHUNK_DATA]
+    start: int = data[DATA_PAGE]
+    return min(start, data[DATA_DICTIONARY]) if DATA_DICTIONARY in data else start
+
+
+def _move(struct: ThriftStruct, offset: int, by: int) -> None:
+    # Nothing of a column stands at 0, where the magic is: there it means that the writer leaves it out.
+    if struct.get(offset):
+        struct[offset] += by

@@ -60,13 +60,18 @@ def file_columns(
 def statistics_columns(texts: pa.StringArray, schema: SidecarSchema, stats_format: str) -> dict[str, pa.Array]:
     """The columns of rows that are from the statistics. Arguments as for `native_statistics`."""
     found, kept = native_statistics(texts, schema.statistics, stats_format)
-    columns = {"num_records": found.num_records, "tight_bounds": found.tight}
-    for path, kind in schema.statistics.items():
-        name, column = column_name(path), found.columns[path]
-        if kind is not None:
-            columns[f"min.{name}"], columns[f"max.{name}"] = column.lower, column.upper
-        columns[f"null_count.{name}"] = column.null_count
-    columns["stats_json"] = kept
+    columns = {"num_records": found.num_records, "tight_bounds": found.tight, "stats_json": kept}
+    return columns | named_statistics(found.columns)
+
+
+def named_statistics(statistics: Mapping[ColumnPath, ColumnStatistics]) -> dict[str, pa.Array]:
+    """The statistics of columns, all of them there, by the names of the columns that hold them."""
+    columns = {}
+    for path, found in statistics.items():
+        name = column_name(path)
+        if found.lower is not None:
+            columns[f"min.{name}"], columns[f"max.{name}"] = found.lower, found.upper
+        columns[f"null_count.{name}"] = found.null_count
     return columns
 
 

@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
-from delta_sidecar.sidecar.names import ColumnPath, column_name
+from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+
+    from delta_sidecar.log.schema import ColumnPath
 
 FORMAT_VERSION = 1
 """The version of the format that this package reads and writes."""

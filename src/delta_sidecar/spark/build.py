@@ -12,7 +12,7 @@ import os
 import tempfile
 import warnings
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,27 +22,34 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from delta_sidecar._arrow import booleans, numbers_of
-from delta_sidecar.build.builder import BuildOptions, BuildPlan, SidecarBuilder
-from delta_sidecar.build.existing import BuiltSidecar
-from delta_sidecar.build.live_rows import MOST_ROWS, RowMaker, gathered, sampled
-from delta_sidecar.build.publish import Levels, publish, publish_parts
-from delta_sidecar.build.row_groups import cut
-from delta_sidecar.build.summary import BuildProgress
-from delta_sidecar.build.write import Pieces, joined_pieces, temporary_folder, unwritable, write_footer, write_pieces
-from delta_sidecar.errors import BuildError, ObjectNotFoundError, ObjectTruncatedError, OptionError, SidecarError
+from delta_sidecar.build.builder import BuildOptions, BuildPlan, BuildProgress, SidecarBuilder, version_proof
+from delta_sidecar.build.live_rows import RowMaker, gathered, sampled
+from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, with_segments
+from delta_sidecar.build.write import (
+    Pieces,
+    cut,
+    joined_pieces,
+    temporary_folder,
+    unwritable,
+    write_footer,
+    write_pieces,
+)
+from delta_sidecar.errors import BuildError, ObjectNotFoundError, ObjectTruncatedError, SidecarError
 from delta_sidecar.events import Events
 from delta_sidecar.log.names import SIDECAR_FOLDER
-from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
-from delta_sidecar.options import whole_number
+from delta_sidecar.options import checked, whole_number
+from delta_sidecar.sidecar.groups import RowGroups
 from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
 from delta_sidecar.sidecar.names import part_name
-from delta_sidecar.sidecar.order import key_scalars, typed, without_nan
+from delta_sidecar.sidecar.order import comparable, key_scalars, typed, without_nan
+from delta_sidecar.sidecar.rows import read_statistics
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import grant, hadoop_url, without_py4j_log
@@ -55,12 +62,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from delta_sidecar.build.existing import PieceCheck, PieceRange
-    from delta_sidecar.build.summary import BuildSummary, ProgressListener
+    from delta_sidecar.build.builder import BuildSummary, ProgressListener
+    from delta_sidecar.build.publish import PieceRange
     from delta_sidecar.events import Listener
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest, SortColumn
-    from delta_sidecar.sidecar.order import SidecarOrder, SortValue
+    from delta_sidecar.sidecar.order import SidecarOrder
     from delta_sidecar.store import Store
 
 
@@ -126,11 +133,9 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         bucket_column=bucket_column,
         levels=levels or Levels(),
     )
-    try:
-        files = whole_number(1, 1 << 31)(ROWS_PER_PART if rows_per_part is None else rows_per_part)
-    except ValueError as error:
-        msg = f"rows_per_part must be {error}, not {rows_per_part!r}"
-        raise OptionError(msg) from None
+    files = checked(
+        "rows_per_part", ROWS_PER_PART if rows_per_part is None else rows_per_part, whole_number(1, 1 << 31)
+    )
     check_session(spark)
     if storage_options:
         grant(spark, table_url, storage_options)
@@ -157,11 +162,8 @@ class _SparkBuilder(SidecarBuilder):
         self._travelling_store = store
         self._rows_per_part = rows_per_part
 
-    def _piece_check(self) -> PieceCheck:
-        return self._check_on_executors
-
-    def _check_on_executors(self, pieces: Iterator[PieceRange], total: int) -> None:
-        self._checked(0, total)
+    def _check_pieces(self, pieces: Iterator[PieceRange], total: int) -> None:
+        self._progress(BuildProgress("checking", 0, total))
         # There are as many pieces as row groups, twice.
         ranges = list(pieces)
         tasks = max(1, -(-len(ranges) // _PIECES_AT_ONCE))
@@ -196,36 +198,26 @@ class _SparkBuilder(SidecarBuilder):
         writer = PartWriter(self._travelling_store, maker, plan.snapshot.version, token_hex(8), group_rows)
         self._progress(BuildProgress("writing", 0, total))
         tasks = min(-(-total // self._rows_per_part), _MOST_PARTS)
-        parts = joined_records(_written(state.files(), writer, tasks), plan.facts)
-        if parts.num_rows != total and parts.num_rows != (total := state.num_files()):
-            msg = f"{self._store.url} has {total} files, but the parts have {parts.num_rows}: nothing was published"
+        records = _written(state.files(), writer, tasks)
+        whole = joined_records(records, replace(plan.facts, stats_format=maker.stats_format))
+        if whole.num_files != total and whole.num_files != (total := state.num_files()):
+            msg = f"{self._store.url} has {total} files, but the parts have {whole.num_files}: nothing was published"
             raise BuildError(msg)
         if not total:
             return self._make_empty(plan)
         self._progress(BuildProgress("publishing", total, total))
-        facts = replace(
-            plan.facts,
-            files=parts.files,
-            num_files=total,
-            totals=parts.totals,
-            stats_format=maker.stats_format,
-        )
-        self._check_unchanged(plan)
+        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
-            published = publish_parts(self._store, Path(folder), parts.groups, plan.layout, facts, self._options.levels)
-        index_bytes = sum(group.byte_length for group in parts.groups)
-        stats_bytes = sum(group.stats_length for group in parts.groups)
-        return BuiltSidecar(*published, index_bytes, stats_bytes, parts.kept_texts)
+            body = with_segments(self._store, Path(folder), whole, plan.layout, self._options.levels)
+        manifest, size = publish_manifest(self._store, body)
+        return BuiltSidecar(manifest, size, whole.row_groups, sum(record.kept_texts for record in records))
 
     def _make_empty(self, plan: BuildPlan) -> BuiltSidecar:
         """Makes the sidecar of a table without files: one file, as the local build makes it."""
         maker = RowMaker(plan.layout, plan.snapshot.columns.instants, DEFAULT_STATS_FORMAT)
-        facts = replace(plan.facts, totals=NO_FILES, stats_format=DEFAULT_STATS_FORMAT)
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
             pieces = write_pieces((), maker, plan.layout, Path(folder))
-            self._check_unchanged(plan)
-            published = publish(self._store, pieces, plan.layout, facts, self._options.levels)
-        return BuiltSidecar(*published, 0, 0, 0)
+            return self._publish(plan, pieces, DEFAULT_STATS_FORMAT)
 
 
 def _stats_format(plan: BuildPlan) -> str:
@@ -320,7 +312,7 @@ class PartWriter:
     def _pieces(self, batches: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
         """The pieces of all files, those of incomplete ones in front."""
         aside = folder / "incomplete"
-        rows = map(self.maker.rows, gathered(map(actions_of, batches), min(MOST_ROWS, self.maker.most_rows)))
+        rows = map(self.maker.rows, gathered(map(actions_of, batches), self.maker.most_rows))
         complete = self._written(_complete(rows, aside), folder / "complete.pieces")
         if not aside.exists():
             return complete
@@ -363,44 +355,33 @@ _ASIDE = pa.ipc.IpcWriteOptions(compression="zstd")
 # The driver's side: the records of all tasks become the files and row groups of one manifest, checked.
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """All parts of a sidecar: their files and row groups in order, and sums over them."""
-
-    files: tuple[SidecarFile, ...]
-    groups: list[RowGroup]
-    num_rows: int
-    kept_texts: int
-    totals: Totals
-
-
-def joined_records(records: Iterable[PartRecord], facts: Manifest) -> Parts:
-    """Joins the records of all tasks, in any order.
+def joined_records(records: Iterable[PartRecord], facts: Manifest) -> Manifest:
+    """Joins the records of all tasks, in any order, to a manifest with the rest of `facts`.
 
     Raises:
         BuildError: The row groups do not follow one another in the order of the sidecar.
     """
     ordered = sorted(records, key=lambda record: record.part)
     groups = [
-        msgspec.structs.replace(group, file=number)
+        replace(group, file=number)
         for number, record in enumerate(ordered)
         for group in decode_groups(record.groups, first_index=0, sizes=[record.file.size], form=facts.key_form())
     ]
     # Every part has its incomplete files in front; here all of those come before all others.
     groups.sort(key=lambda group: bool(group.first_key[0]))
     _check_order(groups, facts.sort)
-    return Parts(
-        tuple(record.file for record in ordered),
-        [msgspec.structs.replace(group, index=index) for index, group in enumerate(groups)],
-        sum(group.num_rows for group in groups),
-        sum(record.kept_texts for record in ordered),
-        sum((record.totals for record in ordered), NO_FILES),
+    return replace(
+        facts,
+        files=tuple(record.file for record in ordered),
+        num_files=sum(group.num_rows for group in groups),
+        totals=sum((record.totals for record in ordered), NO_FILES),
+        row_groups=RowGroups(replace(group, index=index) for index, group in enumerate(groups)),
     )
 
 
 def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None:
     keys = [
-        [_comparable(value) for value in key_scalars(key, sort)]
+        [comparable(value) for value in key_scalars(key, sort)]
         for group in groups
         for key in (group.first_key, group.last_key)
     ]
@@ -409,12 +390,6 @@ def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None
         if before > after or (place % 2 and before == after):
             msg = f"the parts of the sidecar are out of order at row group {place // 2}: nothing was published"
             raise BuildError(msg)
-
-
-def _comparable(value: pa.Scalar) -> tuple[bool, Any]:
-    """A value that Python orders as a sidecar does: null first, texts by their bytes."""
-    # Moments and days that Python cannot hold are numbers here.
-    return value.is_valid, value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 # The order of a metadata sidecar in Spark: columns that Spark sorts as the local build does.
@@ -431,37 +406,31 @@ def _comparable(value: pa.Scalar) -> tuple[bool, Any]:
 def with_keys(files: DataFrame, order: SidecarOrder) -> tuple[DataFrame, list[str]]:
     """Adds the columns that files are sorted by, and names all columns to sort by."""
     # A type without an order counts as null in every row.
-    sort = {f"#{at}": _sort_key(value) for at, value in enumerate(order.sort) if not pa.types.is_binary(value.type)}
+    sort = {
+        f"#{at}": _sort_key(value) for at, value in enumerate(order.sort) if not pa.types.is_binary(value.arrow_type)
+    }
     keyed = files.withColumns({**sort, "#vector": delta_log.vector_id(F.col("deletionVector"))})
     return keyed, [*sort, "path", "#vector"]
 
 
-def _sort_key(value: SortValue) -> Any:  # noqa: ANN401 - a column, but functions of Spark's are untyped
+def _sort_key(value: SortColumn) -> Any:  # noqa: ANN401 - a column, but functions of Spark's are untyped
     is_bound = value.kind == "lower_bound"
-    text = F.col("stats") if is_bound else F.col("partitionValues")[value.path[0]]
-    if pa.types.is_string(value.type) and not is_bound:
+    text = F.col("stats") if is_bound else F.col("partitionValues")[value.column[0]]
+    if pa.types.is_string(value.arrow_type) and not is_bound:
         return F.nullif(text, F.lit(""))
-    read = partial(_lower_bounds if is_bound else _partition_values, value)
 
     def values(texts: pa.Array) -> pa.Array:
-        return _sortable(read(texts.cast(pa.string())))
+        texts = texts.cast(pa.string())
+        if not is_bound:
+            return _sortable(typed(texts, value.arrow_type))
+        found = read_statistics(texts, {value.column: value.arrow_type}).columns[value.column]
+        return _sortable(without_nan(found.lower))
 
     with warnings.catch_warnings():
         # Spark looks whether pandas is there, and finds it too new.
         warnings.simplefilter("ignore", FutureWarning)
         arrow_udf: Any = F.arrow_udf  # type: ignore[attr-defined]
         return arrow_udf(values, from_arrow_type(values(pa.nulls(0, pa.string())).type))(text)
-
-
-def _partition_values(value: SortValue, texts: pa.Array) -> pa.Array:
-    return typed(texts, value.type)
-
-
-def _lower_bounds(value: SortValue, texts: pa.Array) -> pa.Array:
-    lower = None
-    if texts.null_count < len(texts):
-        lower = parse_statistics(texts, {value.path: value.type}).columns[value.path].lower
-    return pa.nulls(len(texts), value.type) if lower is None else without_nan(lower)
 
 
 def _sortable(values: pa.Array) -> pa.Array:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from pyspark.sql import types as T  # noqa: N812 - as above
 
 from delta_sidecar.errors import OptionError, SchemaMismatchError, TableMismatchError, TableNotFoundError
-from delta_sidecar.options import flag, one_of, size, whole_number
+from delta_sidecar.options import checked, flag, one_of, size, whole_number
 from delta_sidecar.scan.scanner import LazyDeltaScanner
 from delta_sidecar.spark.ingest.buckets import TimeBucket, TimestampKind
 
@@ -209,11 +209,7 @@ class IngestSettings:
             "sidecars": flag,
         }
         for name, read in reads.items():
-            try:
-                object.__setattr__(self, name, read(getattr(self, name)))
-            except ValueError as error:
-                msg = f"{name} must be {error}, not {getattr(self, name)!r}"
-                raise OptionError(msg) from None
+            object.__setattr__(self, name, checked(name, getattr(self, name), read))
         if not self.target_file_size:
             msg = "target_file_size must be at least one byte"
             raise OptionError(msg)
