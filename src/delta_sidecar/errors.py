@@ -52,7 +52,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class _Error(Exception):
@@ -332,6 +335,16 @@ _deriving = threading.Lock()
 def to_install(extra: str) -> str:
     """The command that brings the packages of an extra, for a message."""
     return f"pip install '.[{extra}]' in a clone of delta-sidecar"
+
+
+@contextlib.contextmanager
+def needed(purpose: str, extra: str) -> Iterator[None]:
+    """Where the import of an extra's package fails, has the ImportError say what it is for and how to get it."""
+    try:
+        yield
+    except ImportError as error:
+        msg = f"{purpose}: {to_install(extra)}"
+        raise ImportError(msg) from error
 
 
 def described(value: object) -> str:

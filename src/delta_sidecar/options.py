@@ -21,23 +21,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option.
+    """One option."""
 
-    Attributes:
-        name: Its name in a call.
-        key: Its dotted name, which the other names are made of.
-        default: Its value where it is not set.
-        read: Checks a value or parses a text; raises ValueError with what is expected.
-        meaning: Its effect, for the documentation.
-        shown: The default, in words; empty where the value speaks for itself.
-    """
-
-    name: str
-    key: str
+    name: str  # in a call
+    key: str  # its dotted name, which the other names are made of
     default: Any
-    read: Callable[[Any], Any]
-    meaning: str
-    shown: str = ""
+    read: Callable[[Any], Any]  # checks a value or parses a text; raises ValueError with what is expected
+    meaning: str  # for the documentation
+    shown: str = ""  # the default, in words; empty where the value speaks for itself
 
     @property
     def table_property(self) -> str:

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import scalar
 from delta_sidecar.connect.tables import open_handle
-from delta_sidecar.errors import DeltaSidecarError, OptionError, PredicateError
+from delta_sidecar.errors import DeltaSidecarError, OptionError, PredicateError, needed
 from delta_sidecar.log.schema import type_at
 from delta_sidecar.predicate.approximate import arrow_tree
 from delta_sidecar.predicate.approximate.arrow_tree import Call, Field, Literal
@@ -45,14 +45,8 @@ if TYPE_CHECKING:
     from delta_sidecar.rows.columns import Columns
     from delta_sidecar.rows.dataset import DatasetScanner
 
-
-try:
+with needed("reading with DataFusion needs the package datafusion", "datafusion"):
     import datafusion
-except ImportError as error:
-    from delta_sidecar.errors import to_install
-
-    msg = f"reading with DataFusion needs the package datafusion: {to_install('datafusion')}"
-    raise ImportError(msg) from error
 
 
 _ROUND_ROBIN = "datafusion.optimizer.enable_round_robin_repartition"

@@ -26,16 +26,12 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-try:
-    import duckdb
-except ImportError as error:
-    from delta_sidecar.errors import to_install
+from delta_sidecar.errors import DeltaSidecarError, OptionError, needed
 
-    msg = f"reading with DuckDB needs the package duckdb: {to_install('duckdb')}"
-    raise ImportError(msg) from error
+with needed("reading with DuckDB needs the package duckdb", "duckdb"):
+    import duckdb
 
 from delta_sidecar.connect.tables import open_handle
-from delta_sidecar.errors import DeltaSidecarError, OptionError
 from delta_sidecar.rows.dataset import LazyDataset
 from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.store.redaction import Scrubber

@@ -19,18 +19,14 @@ import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-try:
+from delta_sidecar.errors import OptionError, needed
+
+with needed("reading with Polars needs the package polars", "polars"):
     import polars as pl
     from polars.io.plugins import register_io_source
-except ImportError as error:
-    from delta_sidecar.errors import to_install
-
-    msg = f"reading with Polars needs the package polars: {to_install('polars')}"
-    raise ImportError(msg) from error
 
 from delta_sidecar.connect.polars_predicates import prunable
 from delta_sidecar.connect.tables import open_handle
-from delta_sidecar.errors import OptionError
 from delta_sidecar.predicate import FALSE
 from delta_sidecar.rows.columns import row_schema
 from delta_sidecar.rows.query import RowQuery

@@ -43,24 +43,16 @@ class Work:
 
     Requests that a round trip has no thread left for are part of the next trip. All calls but `count` come from the
     consumer's thread.
-
-    Attributes:
-        store: The table's store, bound to the account of the scan.
-        file_parallelism: How many small files are fetched at once.
-        clock: The consumer's clock of dependent round trips.
-        counts: What the plans came to so far.
-        place: Where the last batch comes from; None where it is not from a file.
-        dry: Batches in a row of which a filter left nothing.
     """
 
     def __init__(self, store: Store, file_parallelism: int, other_requests: int = 4) -> None:
-        self.store = store
+        self.store = store  # the table's, bound to the account of the scan
         # Besides the commits, a listing, a checksum file, a manifest and a head are asked for at the same time.
         self._other_requests = other_requests
-        self.clock = TripClock()
+        self.clock = TripClock()  # the consumer's, of dependent round trips
         self.counts = ExecutionCounts()
-        self.place: Place | None = None
-        self.dry = 0
+        self.place: Place | None = None  # of the last batch; None where that is not from a file
+        self.dry = 0  # batches in a row of which a filter left nothing
         self._lock = threading.Lock()
         self._pools: list[ThreadPoolExecutor] = []
         self.resize(file_parallelism)

@@ -186,12 +186,10 @@ def _primitive(name: str) -> pa.DataType | None:
     return None
 
 
-_PRIMITIVES = {
+NAMED_TYPES = {
     "string": pa.string(),
     "long": pa.int64(),
-    "bigint": pa.int64(),
     "integer": pa.int32(),
-    "int": pa.int32(),
     "short": pa.int16(),
     "byte": pa.int8(),
     "float": pa.float32(),
@@ -201,6 +199,12 @@ _PRIMITIVES = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+}
+"""The types of columns by their names in a schema, but for decimals and those that have no bounds."""
+
+_PRIMITIVES = NAMED_TYPES | {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
     "void": pa.null(),
     "null": pa.null(),
     "decimal": pa.decimal128(10, 0),

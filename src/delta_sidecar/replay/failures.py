@@ -67,12 +67,8 @@ def naming_sidecars(table: str) -> Iterator[None]:
 def raise_unreachable(subject: str, error: Exception) -> None:
     """Says that a file is out of reach, where that is the failure: not that it is absent or cut short.
 
-    Args:
-        subject: What cannot be read without it.
-        error: The failure.
-
     Raises:
-        StorageError: It is.
+        StorageError: It is; the message names the subject that cannot be read without it.
     """
     cause = error.__cause__
     if not isinstance(error, UnreadableFileError) or not isinstance(cause, StorageError):

@@ -23,7 +23,7 @@ from delta_sidecar.errors import (
     MissingProtocolError,
 )
 from delta_sidecar.log.actions import TABLE_SCHEMA, Metadata, Protocol, line_action
-from delta_sidecar.log.names import Checksum, checksum_path, commit_path, read_checksum
+from delta_sidecar.log.names import checksum_path, commit_path, read_checksum
 from delta_sidecar.log.schema import TableSchema, check_readable, read_schema
 from delta_sidecar.plan import FILE_LABEL, LINE, Ahead, Consume, ReadFiles, ScanJson, StateMachinePhase
 from delta_sidecar.predicate import parse
@@ -324,19 +324,14 @@ def _in_checksum(opening: Opening, choice: BaseChoice, version: int, known: _Kno
     for batch in (yield Consume(plan, _ahead(opening, choice, _next_commits(opening, choice, version)))):
         content = batch.column("data")[0].as_py()
         checksum = read_checksum(content) if content is not None else None
-        columns = _columns(checksum, opening.table) if checksum is not None else None
-        if checksum is not None and columns is not None:
-            known.protocol, known.metadata, known.columns = checksum.protocol, checksum.metadata, columns
+        if checksum is None:
+            continue
+        with suppress(InvalidMetadataError):
+            known.columns = read_schema(checksum.metadata, checksum.protocol, opening.table)
+            known.protocol, known.metadata = checksum.protocol, checksum.metadata
             known.counted = None if checksum.num_files is None else (version, checksum.num_files)
             return True
     return False
-
-
-def _columns(checksum: Checksum, table: str) -> TableSchema | None:
-    try:
-        return read_schema(checksum.metadata, checksum.protocol, table)
-    except InvalidMetadataError:
-        return None
 
 
 def _in_commits(

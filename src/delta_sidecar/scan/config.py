@@ -132,7 +132,7 @@ class LazyScanConfig:
         given = {option.name: getattr(self, option.name) for option in SCAN_OPTIONS}
         if isinstance(self.strategy, ScanStrategy):
             given["strategy"] = self.strategy.value
-        values = resolve(SCAN_OPTIONS, given, properties or {}, ignored or _ignore)
+        values = resolve(SCAN_OPTIONS, given, properties or {}, ignored or (lambda *_: None))
         values["strategy"] = ScanStrategy(values["strategy"])
         return ScanOptions(**values)
 
@@ -195,7 +195,3 @@ def _moment(value: object) -> dt.datetime:
         return value
     msg = f"timestamp must be a datetime with a zone or ISO 8601 text, not {described(value)}"
     raise OptionError(msg) if isinstance(value, dt.datetime) else OptionTypeError(msg)
-
-
-def _ignore(_name: str, _reason: str) -> None:
-    return

@@ -60,21 +60,8 @@ class _Begun:
 class ScanRun:
     """One run of a scan, taken by one consumer.
 
-    Attributes:
-        config: What is asked for.
-        events: Listeners.
-        requests: The account of its requests, and the way to stop them.
-        progress: Where its replay is.
-        snapshot: The table, once it is known.
-        decision: How the scan goes about it, once that is decided.
-
-    Args:
-        store: Where the table is.
-        config: What is asked for.
-        listeners: Get the events.
-        snapshot: The table, where it is open already; the configuration then names its version.
-        segment: Its log, where that is listed already; likewise.
-        recent_if_cheap: Whether the newest files are wanted first, where the base has them in order of time.
+    A snapshot or a segment is the table, or its log, as it was opened or listed earlier; the configuration then names
+    its version. With `recent_if_cheap` the newest files come first where the base has them in order of time.
     """
 
     def __init__(
@@ -90,7 +77,7 @@ class ScanRun:
         self.config = config
         self._recent_if_cheap = recent_if_cheap
         self.events = Events([self._count, *listeners])
-        self.requests = RequestLog()
+        self.requests = RequestLog()  # counts them, and stops them
         self.progress = ReplayProgress()
         self.snapshot: Snapshot | None = None
         self.decision: Decision | None = None

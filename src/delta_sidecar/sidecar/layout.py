@@ -18,6 +18,7 @@ import pyarrow as pa
 from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
 from delta_sidecar.errors import OptionError, SidecarError
 from delta_sidecar.log.partition_values import read_partition_column
+from delta_sidecar.log.schema import type_at
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import STATS_FORMATS
 from delta_sidecar.predicate import ColumnBounds, KnownBounds, may_match, tree
@@ -101,7 +102,11 @@ class SidecarLayout:
         if manifest.bucket_column is not None and manifest.bucket_column not in partitions:
             msg = f"its bucket column {manifest.bucket_column!r} is no partition column"
             raise SidecarError(msg)
-        types = {path: bounded_type(_type_at(table.physical, path)) for path in manifest.statistics}
+        try:
+            types = {path: bounded_type(type_at(table.physical, path)) for path in manifest.statistics}
+        except (AttributeError, LookupError, TypeError) as error:
+            msg = f"it has statistics of a column that the table does not have: {error}"
+            raise SidecarError(msg) from error
         summaries = {path: types.get(path) for path in manifest.summaries}
         others = tuple(name for name in partitions if name != manifest.bucket_column)
         try:
@@ -138,18 +143,6 @@ def _check_sort(value: SortColumn, manifest: Manifest, kinds: Mapping[ColumnPath
     if kinds.get(value.column) != value.arrow_type or (value.kind == "bucket" and not is_bucket):
         msg = f"its rows are sorted by {'.'.join(value.column)!r}, which the table does not have as a {value.kind}"
         raise SidecarError(msg)
-
-
-def _type_at(schema: pa.Schema, path: ColumnPath) -> pa.DataType:
-    fields: pa.Schema | pa.StructType = schema
-    kind: pa.DataType | None = None
-    for name in path:
-        index = fields.get_field_index(name) if kind is None or pa.types.is_struct(kind) else -1
-        if index < 0:
-            msg = f"it has statistics of {'.'.join(path)!r}, and there is no such column"
-            raise SidecarError(msg)
-        kind = fields = fields.field(index).type
-    return kind
 
 
 # What is read of it: the row groups that may hold a file that matches, and the columns of those.

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
+from delta_sidecar.log.schema import NAMED_TYPES
 from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def arrow_type(name: str) -> pa.DataType:
     Raises:
         ValueError: It is the name of no type.
     """
-    kind = _TYPES.get(name)
+    kind = NAMED_TYPES.get(name)
     match = None if kind is not None else _DECIMAL.fullmatch(name)
     if match is not None and 1 <= int(match[1]) <= MAX_PRECISION and int(match[2]) <= int(match[1]):
         kind = pa.decimal128(int(match[1]), int(match[2]))
@@ -225,21 +226,7 @@ def arrow_type(name: str) -> pa.DataType:
 
 MAX_PRECISION = 38
 
-_TYPES = {
-    "boolean": pa.bool_(),
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
-_NAMES = {kind: name for name, kind in _TYPES.items()}
+_NAMES = {kind: name for name, kind in NAMED_TYPES.items()}
 _DECIMAL = re.compile(r"decimal\(([0-9]{1,2}),([0-9]{1,2})\)")
 _VARIANT = [("metadata", pa.binary()), ("value", pa.binary())]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.compute as pc
 
-from delta_sidecar.errors import OptionError, to_install
+from delta_sidecar.errors import OptionError, needed
 from delta_sidecar.log.names import LogFileKind, parse_log_name
 from delta_sidecar.predicate import all_of
 from delta_sidecar.rows.columns import as_declared
@@ -434,11 +434,8 @@ class DeltaTable(Writing):
         Raises:
             ImportError: pandas is not installed.
         """
-        try:
+        with needed("a DataFrame needs the package pandas", "pandas"):
             import pandas  # noqa: F401, ICN001 - pyarrow would miss it after all rows were read
-        except ImportError as error:
-            msg = f"a DataFrame needs the package pandas: {to_install('pandas')}"
-            raise ImportError(msg) from error
         return self.to_pyarrow_table(partitions, columns, filesystem, filters).to_pandas(types_mapper=types_mapper)
 
     def _pinned(self) -> Any:  # noqa: ANN401 - a Snapshot

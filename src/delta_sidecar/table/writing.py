@@ -10,7 +10,7 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
-from delta_sidecar.errors import to_install
+from delta_sidecar.errors import needed
 
 if TYPE_CHECKING:
     import os
@@ -46,11 +46,8 @@ def deltalake_module() -> Any:  # noqa: ANN401 - a module that may not be there
     Raises:
         ImportError: It is not installed.
     """
-    try:
+    with needed("writing and maintenance need the package deltalake", "deltalake"):
         import deltalake
-    except ImportError as error:
-        msg = f"writing and maintenance need the package deltalake: {to_install('deltalake')}"
-        raise ImportError(msg) from error
     return deltalake
 
 

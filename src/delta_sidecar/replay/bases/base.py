@@ -27,12 +27,7 @@ CHECKPOINT_TIER = 3
 
 
 class Torn(Exception):  # noqa: N818 - it never reaches a user
-    """A base proved unusable: the next one is to be tried.
-
-    Attributes:
-        reason: Why.
-        emitted: What of it was emitted before; None where nothing was.
-    """
+    """A base proved unusable: the next one is to be tried. `emitted` is what of it was emitted before."""
 
     def __init__(self, reason: Exception, emitted: Emitted | None = None) -> None:
         super().__init__(str(reason))
