@@ -51,6 +51,21 @@ def test_files_and_commit_information_pass(tmp_path: Path, strategy: str) -> Non
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+def test_removes_before_what_trips_do_not_hide_adds_of_their_own_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    # The remove is in a block before the one that trips, and the add of the same file in that one.
+    monkeypatch.setattr(json_lines, "PARSED_BYTES", 50_000)
+    table = TableBuilder(tmp_path)
+    table.commit([add("a.parquet"), add("b.parquet")])
+    table.checkpoint()
+    others = [f"{n:03}.parquet" for n in range(600)]
+    table.commit([remove("a.parquet"), *map(add, others), add("a.parquet"), OTHERS["txn"]])
+    found = scan(table, strict=True, enable_fallback=True, strategy=strategy)
+    assert sorted(file.path for file in found) == sorted(["a.parquet", "b.parquet", *others])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", OTHERS)
 def test_anything_else_is_an_error_by_name(tmp_path: Path, name: str, strategy: str) -> None:
     table = table_with(tmp_path, OTHERS[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,7 +11,6 @@ from delta_sidecar.table.delta_table import DeltaTable
 from delta_sidecar.table.pinned import TableHandle
 
 if TYPE_CHECKING:
-    import datetime as dt
     import os
     from collections.abc import Mapping
 
@@ -50,8 +50,9 @@ def open_handle(
         # The table itself stays at its version.
         handle = copy(handle)
     else:
-        handle = TableHandle(table, version if isinstance(version, int) else None, **named)
-        if version is None or isinstance(version, int):
+        number = None if isinstance(version, str | dt.datetime) else version
+        handle = TableHandle(table, number, **named)
+        if number is version:
             # Opened in one go: a version that is pinned first takes one trip more.
             handle.snapshot()
             return handle

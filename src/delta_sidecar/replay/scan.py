@@ -109,18 +109,19 @@ class _Replay:
             commits = commits.up_to(reach)
         yield from self._replay_window(commits)
 
-    def _replay_window(self, commits: Tail) -> Flow[None]:
+    def _replay_window(self, commits: Tail, live: LiveAdds | None = None) -> Flow[None]:
         request = self._request
-        live = LiveAdds(self._seen, request.columns, request.pruning, self._progress)
+        live = live or LiveAdds(self._seen, request.columns, request.pruning, self._progress)
         for window in commits.windows():
             plan = live_adds_plan(window, request.columns, request.files_at_once)
             try:
                 with naming_commits(request.table):
                     yield PartialResult(FilterOrdered(watched(plan) if self._is_strict else plan, live))
             except StrictModeError as error:
-                # It is read again, unwatched. What was emitted before is remembered, and does not come again.
+                # It is read again, unwatched. What was emitted before is remembered, and does not come again; and the
+                # removes of that commit are held back until its end, as before.
                 self._relax(error)
-                yield from self._replay_window(commits.up_to(error.version))
+                yield from self._replay_window(commits.up_to(error.version), live)
                 return
             live.flush()
 

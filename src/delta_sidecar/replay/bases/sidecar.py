@@ -403,6 +403,8 @@ def _decoded(size: int, content: bytes | None) -> Manifest:
 
 def _size_of_parts(listed: Mapping[str, ListedFile], version: int) -> int:
     """Bytes of the parts of a version, with those that a manifest may not name: about what is to be read."""
+    if (whole := listed.get(sidecar_name(version))) is not None:
+        return whole.size
     own = f"v{version}."
     return sum(file.size for name, file in listed.items() if name.startswith(own) and name.endswith(".parquet"))
 
