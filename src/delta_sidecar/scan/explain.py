@@ -31,38 +31,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BaseExplanation:
-    """The base that a scan ends on.
+    """The base that a scan ends on."""
 
-    Attributes:
-        name: Its file name; empty for the start of the log.
-        version: Its version; -1 for the start of the log.
-        tier: 1 for a metadata sidecar with its manifest, 2 for one without, 3 for a checkpoint or the start of the log.
-        files: Files that it is made of.
-        bytes: Their size by the listing.
-        rows: Rows in them.
-        row_groups: Row groups in them.
-        row_groups_without_files: Those of them that hold no file entry and are not read.
-        row_groups_pruned: Those of them that a manifest says cannot hold a file that matches; they are not read either.
-        index_bytes: Of a metadata sidecar, size of the index of the others; None where that is not known yet.
-        statistics_bytes: Of a metadata sidecar, size of their statistics, 0 where those are not read; None where that
-            is not known yet.
-        segments: Parts of a large manifest that are read before the row groups are known.
-        newest_by: What its files are in order of time by, in words, so that the newest can come first; empty where they
-            are in no order of time.
-    """
-
-    name: str = ""
-    version: int = -1
+    name: str = ""  # its file name; empty for the start of the log
+    version: int = -1  # its version; -1 for the start of the log
+    # 1 for a metadata sidecar with its manifest, 2 for one without, 3 for a checkpoint or the start of the log.
     tier: int = 3
-    files: int = 0
-    bytes: int = 0
-    rows: int = 0
-    row_groups: int = 0
-    row_groups_without_files: int = 0
+    files: int = 0  # files that it is made of
+    bytes: int = 0  # their size by the listing
+    rows: int = 0  # rows in them
+    row_groups: int = 0  # row groups in them
+    row_groups_without_files: int = 0  # those of them that hold no file entry and are not read
+    # Those of them that a manifest says cannot hold a file that matches; they are not read either.
     row_groups_pruned: int = 0
+    # Of a metadata sidecar, size of the index of the others; None where that is not known yet.
     index_bytes: int | None = None
+    # Of a metadata sidecar, size of their statistics, 0 where those are not read; None where that is not known
+    # yet.
     statistics_bytes: int | None = None
-    segments: int = 0
+    segments: int = 0  # parts of a large manifest that are read before the row groups are known
+    # What its files are in order of time by, in words, so that the newest can come first; empty where they are in
+    # no order of time.
     newest_by: tuple[str, ...] = ()
 
     @classmethod
@@ -199,19 +188,12 @@ def look_at_base(snapshot: Snapshot, request: ScanRequest, events: Events) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a scan comes to, opening the table included, as far as that is known before a file entry is read.
+    """What a scan comes to, opening the table included, as far as that is known before a file entry is read."""
 
-    Attributes:
-        row_groups_at_most: Row groups of the base that are read.
-        bytes_at_most: Bytes that are moved.
-        requests_about: Requests to the store, if it comes to its end; an estimate, which may be off either way.
-        trips_about: Round trips, one after another, in the same way.
-    """
-
-    row_groups_at_most: int
-    bytes_at_most: int
-    requests_about: int
-    trips_about: int
+    row_groups_at_most: int  # row groups of the base that are read
+    bytes_at_most: int  # bytes that are moved
+    requests_about: int  # requests to the store, if it comes to its end; an estimate, which may be off either way
+    trips_about: int  # round trips, one after another, in the same way
 
 
 def expect(

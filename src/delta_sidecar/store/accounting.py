@@ -27,25 +27,16 @@ class ScanCancelledError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """The requests of a scan so far.
+    """The requests of a scan so far."""
 
-    Attributes:
-        gets: Reads of objects or ranges of them.
-        lists: Pages of listings.
-        heads: Requests for an object's size and time alone.
-        puts: Writes.
-        deletes: Deletions.
-        bytes: Bytes of objects moved, either way.
-        trips: The longest chain of requests that had to wait for another's answer, or for its thread; other scans
-            do not count.
-    """
-
-    gets: int = 0
-    lists: int = 0
-    heads: int = 0
-    puts: int = 0
-    deletes: int = 0
-    bytes: int = 0
+    gets: int = 0  # reads of objects or ranges of them
+    lists: int = 0  # pages of listings
+    heads: int = 0  # requests for an object's size and time alone
+    puts: int = 0  # writes
+    deletes: int = 0  # deletions
+    bytes: int = 0  # bytes of objects moved, either way
+    # The longest chain of requests that had to wait for another's answer, or for its thread; other scans do not
+    # count.
     trips: int = 0
 
     @property

@@ -35,23 +35,14 @@ class ProtocolVersions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """Identity, partitioning and properties of a table.
+    """Identity, partitioning and properties of a table."""
 
-    Attributes:
-        id: The table's identifier.
-        name: The name that its users gave it.
-        description: Likewise.
-        partition_columns: Names of its partition columns.
-        created_time: When this metadata was made, in milliseconds since the epoch.
-        configuration: The table's properties.
-    """
-
-    id: str
-    name: str | None
-    description: str | None
-    partition_columns: list[str]
-    created_time: int | None
-    configuration: Mapping[str, str]
+    id: str  # the table's identifier
+    name: str | None  # the name that its users gave it
+    description: str | None  # likewise
+    partition_columns: list[str]  # names of its partition columns
+    created_time: int | None  # when this metadata was made, in milliseconds since the epoch
+    configuration: Mapping[str, str]  # the table's properties
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> TableMetadata:

@@ -125,11 +125,10 @@ def _columns(summary: TableSummary) -> Iterator[str]:
     names = list(rows[0]) if any(column.files_without for column in summary.columns) else list(rows[0])[:-1]
     width = terminal_width()
     widths = _widths(names, rows, width)
-    if width is None or widths is not None:
-        yield from _table(widths or {}, rows)
+    if width is None or sum(widths.values()) + len(GAP) * (len(widths) - 1) <= width:
+        yield from _table(widths, rows)
         return
-    names = [name for name in names if name not in {"min", "max"}]
-    head, ruler, *lines = _table(_widths(names, rows, width) or _widths(names, rows, None) or {}, rows)
+    head, ruler, *lines = _table(_widths([name for name in names if name not in {"min", "max"}], rows, width), rows)
     yield from (head, ruler)
     for line, row in zip(lines, rows, strict=True):
         yield line
@@ -158,19 +157,16 @@ def _cells(column: ColumnSummary, summary: TableSummary) -> dict[str, _Cell]:
     }
 
 
-def _widths(names: list[str], rows: list[dict[str, _Cell]], width: int | None) -> dict[str, int] | None:
-    """The widths of columns: texts give way as far as it takes; None where that is not enough for a line."""
+def _widths(names: list[str], rows: list[dict[str, _Cell]], width: int | None) -> dict[str, int]:
+    """The widths of columns: texts give way as far as a line needs it, and stay whole where that is not enough."""
     sizes = {
         name: [(cells(name), True), *((cells(row[name].text), row[name].is_whole) for row in rows)] for name in names
     }
     for most in range(_WIDEST_TEXT, _NARROWEST_TEXT - 1, -1):
-        found = {
-            name: max(size if is_whole or width is None else min(size, most) for size, is_whole in column)
-            for name, column in sizes.items()
-        }
-        if width is None or sum(found.values()) + len(GAP) * (len(found) - 1) <= width:
+        found = {name: max(size if whole else min(size, most) for size, whole in sizes[name]) for name in names}
+        if width is not None and sum(found.values()) + len(GAP) * (len(found) - 1) <= width:
             return found
-    return None
+    return {name: max(size for size, _ in sizes[name]) for name in names}
 
 
 def _table(widths: dict[str, int], rows: list[dict[str, _Cell]]) -> Iterator[str]:
