@@ -180,7 +180,7 @@ class LazyDeltaScanner:
         """
         schema = FILE_SCHEMA if columns is None else _chosen_schema(columns)
         stream, run = self._stream(schema, by_file=True)
-        return AsyncStream(stream, lambda batch: (batch,), lambda batch: run.take(batch.num_rows))
+        return AsyncStream(stream, _whole, lambda batch: run.take(batch.num_rows))
 
     def _stream(self, schema: pa.Schema = FILE_SCHEMA, *, by_file: bool = False) -> tuple[BatchStream, ScanRun]:
         run = self._new_run()
@@ -205,6 +205,10 @@ def _files(stream: BatchStream, run: ScanRun) -> Generator[DeltaFile, None, None
             for file in delta_files(batch):
                 run.take()
                 yield file
+
+
+def _whole(batch: pa.RecordBatch) -> tuple[pa.RecordBatch]:
+    return (batch,)
 
 
 def _chosen_schema(columns: Sequence[str]) -> pa.Schema:
