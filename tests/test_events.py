@@ -72,7 +72,7 @@ def parsed(lines: io.StringIO) -> list[dict[str, Any]]:
 
 def test_listeners_are_told_one_after_another() -> None:
     told: list[tuple[int, Event]] = []
-    tell = Events(iter([lambda event: told.append((1, event)), lambda event: told.append((2, event))]))
+    tell = Events((lambda event: told.append((1, event)), lambda event: told.append((2, event))))
     tell(FIRST)
     tell(PASSED_OVER)
     assert told == [(1, FIRST), (2, FIRST), (1, PASSED_OVER), (2, PASSED_OVER)]
@@ -84,7 +84,7 @@ def test_a_listener_that_fails_is_logged_and_harmless(lines: io.StringIO) -> Non
     def fail(_: Event) -> None:
         raise LookupError(MARK)
 
-    Events([fail, told.append])(FIRST)
+    Events((fail, told.append))(FIRST)
     assert told == [FIRST]
     event, failure = parsed(lines)
     assert event["event"] == "first_file_found"
@@ -106,7 +106,7 @@ def test_an_interrupt_in_a_listener_is_not_swallowed() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Events([interrupt])(FIRST)
+        Events((interrupt,))(FIRST)
 
 
 def test_a_line_has_the_time_the_level_and_what_the_event_tells(lines: io.StringIO) -> None:
@@ -174,7 +174,7 @@ def test_nothing_is_printed_by_default(table: TableBuilder) -> None:
         "from delta_sidecar.events import BasePassedOver, Events\n"
         "def fail(event):\n"
         "    raise LookupError\n"
-        "Events([fail])(BasePassedOver(table='t', base='b', version=1, reason='cut off'))\n"
+        "Events((fail,))(BasePassedOver(table='t', base='b', version=1, reason='cut off'))\n"
         "print(len(list(LazyDeltaScanner(sys.argv[1], listeners=[fail]).scan_files())))\n"
     )
     done = subprocess.run([sys.executable, "-c", program, table.root], check=True, capture_output=True, text=True)
@@ -183,7 +183,7 @@ def test_nothing_is_printed_by_default(table: TableBuilder) -> None:
 
 def test_listeners_stay_in_their_process() -> None:
     told: list[Event] = []
-    copy = pickle.loads(pickle.dumps(Events([lambda _: told.append(FIRST)])))  # noqa: S301 - our own
+    copy = pickle.loads(pickle.dumps(Events((lambda _: told.append(FIRST),))))  # noqa: S301 - our own
     copy(FIRST)
     assert isinstance(copy, Events)
     assert told == []

@@ -96,7 +96,7 @@ def ended(outcome: Any = "complete", number: int = 1) -> ScanEnded:  # noqa: ANN
 
 
 def test_every_instrument_has_its_name_kind_and_unit(measured: Measured) -> None:
-    tell = Events([OpenTelemetryListener(measured.provider)])
+    tell = Events((OpenTelemetryListener(measured.provider),))
     tell(ended())
     tell(FirstFileFound(table=TABLE, milliseconds=12.5, trips=2))
     tell(FallbackTriggered(table=TABLE, action="txn", version=3))
@@ -114,7 +114,7 @@ def test_every_instrument_has_its_name_kind_and_unit(measured: Measured) -> None
 
 
 def test_scans_add_up_by_outcome(measured: Measured) -> None:
-    tell = Events([OpenTelemetryListener(measured.provider)])
+    tell = Events((OpenTelemetryListener(measured.provider),))
     for event in (ended(), ended(number=10), ended("failed", 100)):
         tell(event)
     complete, failed = (("outcome", "complete"),), (("outcome", "failed"),)
@@ -140,7 +140,7 @@ def test_scans_are_counted_by_the_tier_of_their_base_and_by_why_it_is_not_the_be
 
 
 def test_first_files_and_fallbacks_are_measured_when_they_happen(measured: Measured) -> None:
-    tell = Events([OpenTelemetryListener(measured.provider)])
+    tell = Events((OpenTelemetryListener(measured.provider),))
     tell(FirstFileFound(table=TABLE, milliseconds=12.5, trips=2))
     tell(FallbackTriggered(table=TABLE, action="txn", version=3))
     tell(FallbackTriggered(table=TABLE, action="cdc", version=4))
@@ -156,7 +156,7 @@ def test_other_events_measure_nothing(measured: Measured) -> None:
 
 
 def test_the_table_is_an_attribute_only_where_it_is_asked_for(measured: Measured) -> None:
-    tell = Events([OpenTelemetryListener(measured.provider, with_table=True)])
+    tell = Events((OpenTelemetryListener(measured.provider, with_table=True),))
     tell(ended())
     tell(FirstFileFound(table=TABLE, milliseconds=12.5, trips=2))
     tell(FallbackTriggered(table=TABLE, action="txn", version=3))

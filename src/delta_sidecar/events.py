@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -422,17 +422,17 @@ class CheckpointTriggered(Event):
 Listener: TypeAlias = Callable[[Event], None]
 
 
+@dataclass(frozen=True, slots=True)
 class Events:
     """Passes events on to listeners, and to the log. It pickles without its listeners: they belong to a process."""
 
-    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
-        self._listeners = tuple(listeners)
+    listeners: tuple[Listener, ...] = ()
 
     def __call__(self, event: Event) -> None:
         """Logs an event and calls the listeners with it."""
         if logger.isEnabledFor(event.level):
             logger.log(event.level, "%s", event.message(), extra={_FIELDS: event})
-        for listener in self._listeners:
+        for listener in self.listeners:
             try:
                 listener(event)
             except Exception:  # a failing listener does no harm to the scan

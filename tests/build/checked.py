@@ -9,7 +9,7 @@ from tests.build.reading_back import read_back, scanned_files
 from tests.builder import TableBuilder, add
 
 from delta_sidecar.build import BuildSummary, build_sidecar
-from delta_sidecar.sidecar.names import column_name
+from delta_sidecar.sidecar.schema import column_name
 
 if TYPE_CHECKING:
     from pathlib import Path

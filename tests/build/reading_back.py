@@ -18,10 +18,9 @@ from delta_sidecar.log.partition_values import lookup
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.sidecar.manifest import decode_manifest, decode_segment
-from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.order import SidecarOrder, typed, vector_ids, without_nan
 from delta_sidecar.sidecar.rows import stats_texts
-from delta_sidecar.sidecar.schema import SidecarSchema, stats_columns
+from delta_sidecar.sidecar.schema import SidecarSchema, column_name, stats_columns
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,8 +28,8 @@ from tests.scan.sidecar_tables import (
 from delta_sidecar.build.publish import Levels
 from delta_sidecar.health import TableReport, inspect_table
 from delta_sidecar.health import findings as sidecar_findings
+from delta_sidecar.log import segment as listed_sidecars
 from delta_sidecar.replay.estimate import Range
-from delta_sidecar.sidecar import names as listed_sidecars
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import RecordingStore
 

@@ -20,13 +20,12 @@ from tests.replay.plain_base import PlainBase, plain_answer, row_groups
 
 from delta_sidecar.errors import CorruptCheckpointError, PageTokenExpiredError, UnreadableFileError
 from delta_sidecar.log.identity import file_keys
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import SIDECAR_FOLDER, manifest_name, sidecar_name
 from delta_sidecar.plan import Consume, ReadFiles, ScanParquet, StateMachineIterator, StateMachinePhase, Terminus
 from delta_sidecar.replay import scan as replays
 from delta_sidecar.replay.bases.choice import BaseChoice, bases_of
 from delta_sidecar.replay.request import ReplayProgress, ScanRequest
 from delta_sidecar.replay.snapshot import scan
-from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -16,10 +16,10 @@ from delta_sidecar.log.names import (
     checksum_path,
     commit_path,
     listing_start,
+    manifest_name,
 )
 from delta_sidecar.plan import NOTHING_AHEAD, Consume, FileRef, ListFiles, ReadFiles, StateMachinePhase, Terminus
 from delta_sidecar.replay.open import NO_HINT, Opening, last_checkpoint, list_log, pin_version
-from delta_sidecar.sidecar.names import manifest_name
 
 if TYPE_CHECKING:
     from delta_sidecar.log.segment import LogSegment

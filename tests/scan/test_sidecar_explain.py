@@ -11,7 +11,7 @@ from tests.scan.sidecar_layouts import LAYOUTS, laid_out
 from tests.scan.sidecar_tables import BASE, NEWEST, hourly, manifest_of, manifest_path, spoil, with_sidecar
 
 from delta_sidecar.build.publish import Levels
-from delta_sidecar.sidecar import names as listed_sidecars
+from delta_sidecar.log import segment as listed_sidecars
 from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tests.scan.sidecar_tables import heard, manifest_of, sidecar_path, with_sid
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build.publish import Levels
-from delta_sidecar.sidecar.names import column_name
+from delta_sidecar.sidecar.schema import column_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,7 +27,7 @@ from tests.scan.sidecar_tables import (
 )
 
 from delta_sidecar import DeltaSidecarError, LazyDeltaScanner, LazyScanConfig, MissingCommitError
-from delta_sidecar.sidecar import names as listed_sidecars
+from delta_sidecar.log import segment as listed_sidecars
 
 if TYPE_CHECKING:
     from pathlib import Path

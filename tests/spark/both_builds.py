@@ -15,10 +15,9 @@ from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar import build_sidecar as build_locally
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.events import Event, ScanEnded
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import SIDECAR_FOLDER, manifest_name, parse_sidecar_name
 from delta_sidecar.sidecar.groups import RowGroups, Segments
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, decode_manifest, decode_segment
-from delta_sidecar.sidecar.names import manifest_name, parse_sidecar_name
 from delta_sidecar.spark.build import build_sidecar
 from delta_sidecar.store import open_store
 

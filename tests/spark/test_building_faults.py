@@ -17,9 +17,8 @@ from tests.spark.test_building import hours
 
 from delta_sidecar.build.publish import Levels
 from delta_sidecar.errors import StorageError
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import SIDECAR_FOLDER, SidecarFileKind, manifest_name, parse_sidecar_name
 from delta_sidecar.maintain import vacuum_sidecars
-from delta_sidecar.sidecar.names import SidecarFileKind, manifest_name, parse_sidecar_name
 from delta_sidecar.spark import build as driver
 from delta_sidecar.spark.build import build_sidecar, joined_records
 

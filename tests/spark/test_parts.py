@@ -18,13 +18,12 @@ from delta_sidecar.build.live_rows import RowMaker
 from delta_sidecar.errors import BuildError, StorageError
 from delta_sidecar.execute import LocalExecutor
 from delta_sidecar.log.actions import ADD_SCHEMA
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import SIDECAR_FOLDER, parse_sidecar_name
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.sidecar.layout import lay_out
-from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.spark.build import PartWriter, actions_of, joined_records
 from delta_sidecar.spark.spark_errors import build_failure, build_failures
 from delta_sidecar.store import open_store

@@ -111,7 +111,7 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
     )
     require_duckdb()
     used = store or open_store(table_url, storage_options, credential=credential)
-    return _LocalBuilder(used, options, progress, Events(listeners)).run()
+    return _LocalBuilder(used, options, progress, Events(tuple(listeners))).run()
 
 
 class _LocalBuilder(SidecarBuilder):

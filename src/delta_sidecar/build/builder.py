@@ -20,7 +20,7 @@ from delta_sidecar.build.publish import BuiltSidecar, Levels, find_existing, pub
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, OptionError, SidecarError
 from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
 from delta_sidecar.execute import open_executor
-from delta_sidecar.log.names import checksum_path, read_checksum
+from delta_sidecar.log.names import checksum_path, manifest_name, read_checksum, sidecar_name
 from delta_sidecar.options import SCAN_OPTIONS, checked, resolve, size, whole_number
 from delta_sidecar.plan import ReadFiles, run_flow
 from delta_sidecar.predicate.tree import written
@@ -30,7 +30,6 @@ from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.sidecar.groups import RowGroups
 from delta_sidecar.sidecar.layout import PlannedLayout, lay_out
 from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
-from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 from delta_sidecar.store import RequestLog
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from delta_sidecar.errors import (
     SidecarError,
     StorageError,
 )
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import SIDECAR_FOLDER, manifest_name, part_name, segments_name
 from delta_sidecar.replay.bases.sidecar import VersionProof
 from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
@@ -37,8 +37,8 @@ from delta_sidecar.sidecar.manifest import (
     encode_manifest,
     encode_segment,
 )
-from delta_sidecar.sidecar.names import column_name, manifest_name, part_name, segments_name
 from delta_sidecar.sidecar.order import bound_scalar, comparable, partition_scalar
+from delta_sidecar.sidecar.schema import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

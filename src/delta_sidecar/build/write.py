@@ -27,9 +27,9 @@ from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.log.values import ARROW, value_text
 from delta_sidecar.sidecar.groups import LARGEST, RowGroup, RowSummary, StatsFooter, SummaryBounds
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, NO_FILES, Totals
-from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.pieces import MAGIC, GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.rows import bound_column, untold_names
+from delta_sidecar.sidecar.schema import column_name
 
 if TYPE_CHECKING:
     import os

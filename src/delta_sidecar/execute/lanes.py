@@ -14,13 +14,13 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
 
-from delta_sidecar.store import ScanCancelledError, run_in
+from delta_sidecar.store import ScanCancelledError, TripClock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from delta_sidecar.store import RequestLog, TripClock
+    from delta_sidecar.store import RequestLog
 
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ def in_lanes(
     try:
         while True:
             while len(waiting) < max(1, ahead()) and (maker := next(remaining, None)) is not None:
-                waiting.append(Lane(maker, crew, clock.fork()))
+                waiting.append(Lane(maker, crew, TripClock(clock.depth)))
                 crew.put(waiting[-1])
             if not waiting:
                 return
@@ -134,7 +134,7 @@ class Lane(Generic[T]):
         self.clock = clock
         self._maker = maker
         self._crew = crew
-        self._items: deque[tuple[T, int, TripClock]] = deque()
+        self._items: deque[tuple[T, int, int]] = deque()
         self._first = False
         self._done = False
         self._error: BaseException | None = None
@@ -153,12 +153,12 @@ class Lane(Generic[T]):
                 item, weight, made_at = self._items.popleft()
                 self._crew.held -= weight
                 self._crew.changed.notify_all()
-            clock.join(made_at)
+            clock.depth = max(clock.depth, made_at)
             yield item
             del item
         if self._error is not None:
             raise self._error
-        clock.join(self.clock)
+        clock.depth = max(clock.depth, self.clock.depth)
 
     def produce(self) -> None:
         """Runs the stream, in a thread of its own, until it ends or nobody takes any more."""
@@ -180,7 +180,7 @@ class Lane(Generic[T]):
             self._crew.changed.notify_all()
 
     def _offer(self, item: T) -> bool:
-        crew, weight, made_at = self._crew, self._crew.weigh(item), self.clock.fork()
+        crew, weight, made_at = self._crew, self._crew.weigh(item), self.clock.depth
         with crew.changed:
             crew.changed.wait_for(lambda: crew.stopped or self._has_room(weight))
             if crew.stopped:
@@ -226,7 +226,7 @@ def in_fed_lanes(
         weigh: How much an item counts.
     """
     crew = Crew(workers, budget, weigh)
-    feed = _Feed(makers, crew, clock.fork(), ahead)
+    feed = _Feed(makers, crew, TripClock(clock.depth), ahead)
     try:
         log.watch(feed.give_up)
         crew.run(feed.run, "delta-sidecar-discovery")
@@ -262,7 +262,7 @@ class _Feed(Generic[T]):
         try:
             with self._makers as makers:
                 while self._has_room() and (maker := next(makers, None)) is not None:
-                    self._add(Lane(maker, self._crew, self._start.fork()))
+                    self._add(Lane(maker, self._crew, TripClock(self._start.depth)))
         except BaseException as error:  # noqa: BLE001 - handed to the consumer
             self._error = error
         finally:

@@ -161,7 +161,8 @@ class _GroupTask:
         first = _first_read(self.plan, piece, names)
         asked = self.asked.pop(first)
         found = asked.future.result()
-        current_clock().join(asked.clock)
+        clock = current_clock()
+        clock.depth = max(clock.depth, asked.clock.depth)
         data = found[first]
         _check(data, first.digest, "the row group" if first is piece else "the footer of the statistics")
         content = memoryview(data if first is piece else self._excerpt(piece, data, names or ()))

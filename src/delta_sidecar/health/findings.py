@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from delta_sidecar.health.report import SEVERITIES, Finding
-from delta_sidecar.sidecar.names import MOST_TAIL
+from delta_sidecar.log.segment import MOST_TAIL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

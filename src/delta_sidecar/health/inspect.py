@@ -34,7 +34,14 @@ from delta_sidecar.health.report import (
     UnusableSidecar,
 )
 from delta_sidecar.log.commit_times import enablement
-from delta_sidecar.log.names import LogFileKind, parse_log_name
+from delta_sidecar.log.names import (
+    TEMPORARY_NAME,
+    LogFileKind,
+    SidecarFileKind,
+    manifest_name,
+    parse_log_name,
+    parse_sidecar_name,
+)
 from delta_sidecar.log.schema import check_readable
 from delta_sidecar.plan import Consume, ReadFooters, run_flow
 from delta_sidecar.predicate.tree import written
@@ -49,7 +56,6 @@ from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.estimate import ScanEstimate
 from delta_sidecar.scan.request import pinned
 from delta_sidecar.sidecar.layout import collected_columns
-from delta_sidecar.sidecar.names import TEMPORARY_NAME, SidecarFileKind, manifest_name, parse_sidecar_name
 from delta_sidecar.store import RequestLog, open_store
 
 if TYPE_CHECKING:
@@ -120,7 +126,7 @@ class _Inspection:
 
     def __init__(self, table: str, config: LazyScanConfig, executor: Executor, listeners: Iterable[Listener]) -> None:
         self.table, self.config, self.executor = table, config, executor
-        self.events = Events([self._listen, *listeners])
+        self.events = Events((self._listen, *listeners))
         # Bases that cannot be used and properties that do not count, each with the reason.
         self.torn: dict[str, str] = {}
         self.unusable: list[UnusableSidecar] = []

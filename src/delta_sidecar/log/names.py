@@ -6,8 +6,12 @@
     00000000000000000010.checkpoint.0000000001.0000000002.parquet one part of a multi-part checkpoint
     00000000000000000010.checkpoint.{uuid}.json|parquet           the top file of a V2 checkpoint
     00000000000000000003.00000000000000000009.compacted.json      a compacted commit: shown, never replayed
-    _sidecars/{name}.parquet                                      a V2-checkpoint sidecar, or a metadata sidecar
     _last_checkpoint                                              a hint
+    _sidecars/{name}.parquet                                      a V2-checkpoint sidecar
+    _sidecars/v12.parquet                                         the metadata sidecar of version 12
+    _sidecars/v12.manifest.json                                   what is where in it
+    _sidecars/v12.{build}.00003-0.parquet                         part 3 of a rebuild or a build in parts, first attempt
+    _sidecars/v12[.{build}].segments.json                         the second level of a large manifest
 
 Everything else (`.*.crc` side files, directory markers, staged commits, temporary files) is no part of the log.
 """
@@ -26,6 +30,8 @@ from delta_sidecar.log.actions import Metadata, Protocol
 LOG_FOLDER = "_delta_log/"
 SIDECAR_FOLDER = "_delta_log/_sidecars/"
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+
+HIGHEST_VERSION = 2**63 - 1
 
 
 class LogFileKind(Enum):
@@ -66,7 +72,7 @@ def listing_start(version: int) -> str:
 
 def parse_log_name(path: str) -> LogFileName | None:
     """Parses a path relative to the table; None if it is no file that a replay looks at."""
-    match = _NAME.fullmatch(path)
+    match = _LOG_NAME.fullmatch(path)
     if match is None or match.lastgroup is None:
         return None
     numbers = (int(match[group] or 0) for group in ("version", "part", "parts"))
@@ -74,7 +80,7 @@ def parse_log_name(path: str) -> LogFileName | None:
 
 
 # The last group to end, and so `lastgroup`, is the one around the whole of a kind.
-_NAME = re.compile(
+_LOG_NAME = re.compile(
     rf"""{LOG_FOLDER}(?P<version>\d{{20}})\.(?:
         (?P<COMMIT>json)
       | (?P<CHECKSUM>crc)
@@ -85,6 +91,102 @@ _NAME = re.compile(
     )""",
     re.ASCII | re.VERBOSE,
 )
+
+
+# Metadata sidecars, in `_delta_log/_sidecars/`; names there are given without the folder.
+
+
+TEMPORARY_NAME = re.compile(r"(?P<target>v(?P<version>0|[1-9][0-9]{0,18})\.[a-z0-9.-]+)\.tmp-[0-9a-f]{1,64}")
+"""A draft of a file, which some stores write first."""
+
+
+class SidecarFileKind(Enum):
+    """The kinds of files of a metadata sidecar."""
+
+    DATA = "data"
+    PART = "part"
+    MANIFEST = "manifest"
+    SEGMENTS = "segments"
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarName:
+    """A file name of ours, taken apart. Part and attempt are 0 for other kinds than parts."""
+
+    kind: SidecarFileKind
+    version: int  # of the table
+    build: str | None = None  # None for the first one, which needs no name
+    part: int = 0
+    attempt: int = 0
+
+
+def sidecar_name(version: int) -> str:
+    """The name of the metadata sidecar of a version."""
+    return f"v{_checked(version)}.parquet"
+
+
+def manifest_name(version: int) -> str:
+    """The name of the manifest of a version."""
+    return f"v{_checked(version)}.manifest.json"
+
+
+def part_name(version: int, build: str, part: int, attempt: int) -> str:
+    """The name of one data file of a build that has a name.
+
+    Raises:
+        ValueError: The build's name is not 1 to 32 small letters and digits, or a number is out of range.
+    """
+    return _own(f"v{_checked(version)}.{build}.{part:05}-{attempt}.parquet")
+
+
+def segments_name(version: int, build: str | None = None) -> str:
+    """The name of the second level of a manifest.
+
+    Raises:
+        ValueError: The build's name is not 1 to 32 small letters and digits.
+    """
+    middle = "" if build is None else f"{build}."
+    return _own(f"v{_checked(version)}.{middle}segments.json")
+
+
+def parse_sidecar_name(name: str) -> SidecarName | None:
+    """Takes a file name (without its folder) apart; None where it is none of ours."""
+    match = _SIDECAR_NAME.fullmatch(name)
+    if match is None or int(match["version"]) > HIGHEST_VERSION:
+        return None
+    version = int(match["version"])
+    if match["part"] is not None:
+        return SidecarName(
+            SidecarFileKind.PART, version, match["part_build"], int(match["part"]), int(match["attempt"])
+        )
+    if match["segments"] is not None:
+        return SidecarName(SidecarFileKind.SEGMENTS, version, match["segments_build"])
+    return SidecarName(SidecarFileKind.MANIFEST if match["manifest"] else SidecarFileKind.DATA, version)
+
+
+_BUILD = "[a-z0-9]{1,32}"
+_SIDECAR_NAME = re.compile(
+    rf"""v(?P<version>0|[1-9][0-9]{{0,18}})\.(?:
+        (?P<part_build>{_BUILD})\.(?P<part>[0-9]{{5}}|[1-9][0-9]{{5,8}})-(?P<attempt>0|[1-9][0-9]{{0,8}})\.parquet
+        |(?:(?P<segments_build>{_BUILD})\.)?(?P<segments>segments)\.json
+        |(?P<manifest>manifest)\.json
+        |parquet)""",
+    re.VERBOSE,
+)
+
+
+def _checked(version: int) -> int:
+    if not 0 <= version <= HIGHEST_VERSION:
+        msg = f"not a version: {version}"
+        raise ValueError(msg)
+    return version
+
+
+def _own(name: str) -> str:
+    if parse_sidecar_name(name) is None:
+        msg = f"not the name of a metadata sidecar: {name!r}"
+        raise ValueError(msg)
+    return name
 
 
 # `_last_checkpoint` and version checksums: small JSON files beside the commits, hints both; bad ones are ignored.
@@ -124,10 +226,7 @@ def read_checksum(data: bytes) -> Checksum | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST else None
-
-
-_MOST = 2**63 - 1
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= HIGHEST_VERSION else None
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delta_sidecar.log.names import SIDECAR_FOLDER, LogFileKind, commit_path, parse_log_name
+from delta_sidecar.log.names import (
+    HIGHEST_VERSION,
+    SIDECAR_FOLDER,
+    LogFileKind,
+    SidecarFileKind,
+    commit_path,
+    parse_log_name,
+    parse_sidecar_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -28,8 +36,6 @@ WINDOW = 1_000
 
 Commit = tuple[int, str, int]
 """Version, path and size."""
-
-_HIGHEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ class ListedCommits:
         """The first versions above a base and up to a version that were not listed."""
         listed = self.versions[(self.versions > base) & (self.versions <= version)]
         # As many numbers as these have to hold `most` that are not listed.
-        last = min(version, base + len(listed) + most, _HIGHEST - 1)
+        last = min(version, base + len(listed) + most, HIGHEST_VERSION - 1)
         numbers = np.arange(min(base, last) + 1, last + 1, dtype=np.int64)
         absent: list[int] = np.setdiff1d(numbers, listed, assume_unique=True)[:most].tolist()
         return absent
@@ -242,7 +248,7 @@ class LogListing:
             self.sidecars[file.path[len(SIDECAR_FOLDER) :]] = file
             return
         name = parse_log_name(file.path)
-        if name is None or name.version > _HIGHEST:
+        if name is None or name.version > HIGHEST_VERSION:
             return
         if name.kind is LogFileKind.COMMIT:
             self.commits.add(name.version, file.size, file.last_modified)
@@ -329,3 +335,25 @@ class LogListing:
         listed = listed[listed <= version]
         of_bases = (at for at in listed[:-WINDOW].tolist() if at in checkpoints)
         return frozenset(chain(listed[-WINDOW:].tolist(), of_bases))
+
+
+MOST_TAIL = 1_000
+"""A metadata sidecar with more commits after it is no base: a checkpoint is closer."""
+
+_MOST_TRIED = 4
+
+
+def listed_sidecars(names: Iterable[str], version: int, excluded: Collection[str] = ()) -> list[tuple[int, int]]:
+    """The metadata sidecars that can be a base of a version, as versions and tiers; the newest few, newest first.
+
+    Tier 1 has a manifest; tier 2 is one file that is read by its footer.
+    """
+    tiers = {SidecarFileKind.MANIFEST: 1, SidecarFileKind.DATA: 2}
+    found = set()
+    for name in names:
+        parsed = parse_sidecar_name(name)
+        if parsed is not None and parsed.kind in tiers and name not in excluded:
+            found.add((-parsed.version, tiers[parsed.kind]))
+    near = [(-negative, tier) for negative, tier in sorted(found) if version - MOST_TAIL <= -negative <= version]
+    newest = sorted({at for at, _ in near}, reverse=True)[:_MOST_TRIED]
+    return [each for each in near if each[0] in newest]

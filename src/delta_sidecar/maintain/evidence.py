@@ -21,7 +21,7 @@ from delta_sidecar.errors import (
     UnreadableFileError,
 )
 from delta_sidecar.execute.parquet.footer import read_footer_within
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import HIGHEST_VERSION, SIDECAR_FOLDER, TEMPORARY_NAME, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.plan import FILE_LABEL, FileRef, ScanJson, ScanParquet
 from delta_sidecar.replay.bases.checkpoint import is_torn
 from delta_sidecar.replay.bases.choice import distrust
@@ -29,7 +29,6 @@ from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, LARGEST_DOCUMENT, decode_manifest
-from delta_sidecar.sidecar.names import HIGHEST_VERSION, TEMPORARY_NAME, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.store import TripClock, run_in
 
@@ -113,12 +112,12 @@ class Evidence:
         """Asks for each item, in order. After a failure nothing more is asked for, and nothing is under way."""
 
         def timed(item: T) -> tuple[TripClock, R]:
-            clock = self.clock.fork()
+            clock = TripClock(self.clock.depth)
             return clock, run_in(clock, partial(ask, item))
 
         with closing(in_threads(timed, items, AT_ONCE, "vacuum")) as answers:
             for clock, answer in answers:
-                self.clock.join(clock)
+                self.clock.depth = max(self.clock.depth, clock.depth)
                 yield answer
 
     def distrust(self, version: int, *, by_footer: bool = False) -> str | None:

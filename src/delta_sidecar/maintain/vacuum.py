@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.errors import OptionError
 from delta_sidecar.events import Events, VacuumEnded
 from delta_sidecar.execute import open_executor
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import SIDECAR_FOLDER, SidecarFileKind, segments_name, sidecar_name
 from delta_sidecar.log.segment import LogListing
 from delta_sidecar.maintain.evidence import Evidence, References, of_kind, our_files, read_references
 from delta_sidecar.plan import ListFiles, run_flow
 from delta_sidecar.replay.open import NO_HINT, Opening, cut, read_listing
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.sidecar.names import SidecarFileKind, segments_name, sidecar_name
 from delta_sidecar.store import RequestLog, open_store
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def vacuum_sidecars(
     """
     _check(keep, retention)
     store = store if store is not None else open_store(table_url, storage_options, credential=credential)
-    return _Vacuum(store, Events(listeners), keep, retention, dry_run=dry_run).run()
+    return _Vacuum(store, Events(tuple(listeners)), keep, retention, dry_run=dry_run).run()
 
 
 class _Vacuum:

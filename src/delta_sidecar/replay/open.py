@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
 from delta_sidecar.events import Events
 from delta_sidecar.log.names import (
+    HIGHEST_VERSION,
     LAST_CHECKPOINT,
     LOG_FOLDER,
     SIDECAR_FOLDER,
@@ -21,10 +22,10 @@ from delta_sidecar.log.names import (
     commit_path,
     last_checkpoint_version,
     listing_start,
+    manifest_name,
 )
-from delta_sidecar.log.segment import ListedFile, LogListing, LogSegment
+from delta_sidecar.log.segment import ListedFile, LogListing, LogSegment, listed_sidecars
 from delta_sidecar.plan import NOTHING_AHEAD, Ahead, Consume, FileRef, ListFiles, ReadFiles
-from delta_sidecar.sidecar.names import HIGHEST_VERSION, listed_sidecars, manifest_name
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Flow

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import PageTokenExpiredError, StrictModeError
 from delta_sidecar.events import BaseChosen, FallbackTriggered
+from delta_sidecar.log.names import manifest_name, sidecar_name
 from delta_sidecar.plan import Consume, FilterOrdered, PartialResult
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.choice import passed_over
@@ -24,7 +25,6 @@ from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import naming_commits
 from delta_sidecar.replay.seen.seen import SeenSet
 from delta_sidecar.replay.tail import LiveAdds, TailKeys, live_adds_plan, tail_keys_plan, watched
-from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 
 if TYPE_CHECKING:
     from delta_sidecar.log.segment import Tail

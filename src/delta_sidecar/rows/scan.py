@@ -77,7 +77,7 @@ class RowScan:
         self._query = query
         self._options = options
         self._progress = progress
-        self._events = Events(listeners)
+        self._events = Events(tuple(listeners))
         self._selection = select_rows(query, None if snapshot is None else snapshot.schema)
         # Without an order of its own, a limit takes what comes soonest, and the newest where that is as soon.
         is_prompt = query.limit is not None and not config.strategy and not config.order

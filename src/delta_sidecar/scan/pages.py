@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
+from delta_sidecar.log.names import HIGHEST_VERSION
 from delta_sidecar.plan import Place
 from delta_sidecar.replay.request import Emitted
 from delta_sidecar.scan.stream import Position
-from delta_sidecar.sidecar.names import HIGHEST_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

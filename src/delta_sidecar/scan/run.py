@@ -19,6 +19,7 @@ from delta_sidecar.events import (
     StrategyChosen,
 )
 from delta_sidecar.execute import open_executor
+from delta_sidecar.log.names import parse_sidecar_name
 from delta_sidecar.plan import ExecutionCounts, StateMachineIterator, run_flow
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER
 from delta_sidecar.replay.estimate import files_in_base
@@ -31,7 +32,6 @@ from delta_sidecar.scan.files import ScanMetrics
 from delta_sidecar.scan.pages import PageToken, query_digest
 from delta_sidecar.scan.request import Decision, TableOpener, bind_request, decide
 from delta_sidecar.scan.stream import Cursor, EarlierFiles
-from delta_sidecar.sidecar.names import parse_sidecar_name
 from delta_sidecar.store import RequestLog
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class ScanRun:
     ) -> None:
         self.config = config
         self._recent_if_cheap = recent_if_cheap
-        self.events = Events([self._count, *listeners])
+        self.events = Events((self._count, *listeners))
         self.requests = RequestLog()  # counts them, and stops them
         self.progress = ReplayProgress()
         self.snapshot: Snapshot | None = None

@@ -23,12 +23,12 @@ from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import STATS_FORMATS
 from delta_sidecar.predicate import ColumnBounds, KnownBounds, may_match, tree
 from delta_sidecar.sidecar.manifest import SortColumn
-from delta_sidecar.sidecar.names import column_name
 from delta_sidecar.sidecar.order import NewestRows, SidecarOrder
 from delta_sidecar.sidecar.rows import INDEX_FIELDS, STATISTICS_FIELDS, VECTOR_COLUMNS
 from delta_sidecar.sidecar.schema import (
     SidecarSchema,
     bounded_type,
+    column_name,
     default_time_column,
     is_time_partition,
     sortable_type,

@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
 from delta_sidecar.errors import SidecarError
+from delta_sidecar.log.names import SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.groups import (
     LARGEST,
     Digest,
@@ -31,7 +32,6 @@ from delta_sidecar.sidecar.groups import (
     check_values,
     refuse,
 )
-from delta_sidecar.sidecar.names import SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, sca
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics, uniform_statistics
 from delta_sidecar.log.stats_text import say_the_same, statistics_text
-from delta_sidecar.sidecar.names import column_name
+from delta_sidecar.sidecar.schema import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

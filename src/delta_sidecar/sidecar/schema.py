@@ -2,6 +2,9 @@
 
 The index is what every scan needs: where a file is, its bucket, its partition values and the bounds of the time column.
 The statistics are what a predicate on other columns needs, and what it takes to rebuild the `add` action whole.
+
+A column of the table is named by its *physical* path, the parts joined by dots. A part that is empty or has a dot or a
+back-quote in it stands in back-quotes, with the back-quotes inside doubled: `a.b`, `` a.`b.c` ``.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ import pyarrow as pa
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.schema import NAMED_TYPES
-from delta_sidecar.sidecar.names import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -125,6 +127,21 @@ class SidecarSchema:
 
     def _time_fields(self) -> list[pa.Field]:
         return [] if self.time is None else _fields(self.time, self.statistics[self.time])
+
+
+def column_name(path: ColumnPath) -> str:
+    """The name of a column of the table, from the physical names on the way to it.
+
+    Raises:
+        ValueError: The path is empty.
+    """
+    if not path:
+        msg = "a column has at least one name"
+        raise ValueError(msg)
+    return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in path)
+
+
+_PLAIN = re.compile(r"[^.`]+")
 
 
 def stats_columns(

@@ -42,12 +42,11 @@ from delta_sidecar.build.write import (
 )
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, ObjectTruncatedError, SidecarError
 from delta_sidecar.events import Events
-from delta_sidecar.log.names import SIDECAR_FOLDER
+from delta_sidecar.log.names import SIDECAR_FOLDER, part_name
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import checked, whole_number
 from delta_sidecar.sidecar.groups import RowGroups
 from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
-from delta_sidecar.sidecar.names import part_name
 from delta_sidecar.sidecar.order import comparable, key_scalars, typed, without_nan
 from delta_sidecar.sidecar.rows import read_statistics
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
@@ -141,7 +140,7 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         grant(spark, table_url, storage_options)
     used = store or open_store(table_url, storage_options)
     url = hadoop_url(table_url, storage_options)
-    return _SparkBuilder(spark, url, used, files, options, progress, Events(listeners)).run()
+    return _SparkBuilder(spark, url, used, files, options, progress, Events(tuple(listeners))).run()
 
 
 class _SparkBuilder(SidecarBuilder):

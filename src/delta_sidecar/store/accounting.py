@@ -110,9 +110,9 @@ class RequestLog:
 # Trips: the depth of the chain of dependent requests, which is what a user far from the store waits for.
 #
 # Requests that run side by side cost one round trip together; a request that needs another's answer costs one
-# more, and so does one that has to wait until a thread is free. A clock goes along with the work: `fork` it where
-# parallel work is handed out, `run_in` it there, and `join` it where the result is taken. The depth
-# then depends on what waits for what, as if all requests took the same time, and never on how threads happen to run.
+# more, and so does one that has to wait until a thread is free. A clock goes along with the work (`run_in`): what is
+# done in parallel has one of its own that begins at the same depth, and who takes the result is as deep as the deeper
+# of the two. The depth depends on what waits for what, as if all requests took the same time, not on threads.
 
 
 @dataclass(slots=True)
@@ -120,14 +120,6 @@ class TripClock:
     """The depth of one line of work: the number of trips, one after another, that lie behind it."""
 
     depth: int = 0
-
-    def fork(self) -> TripClock:
-        """Returns a clock for work that starts from here."""
-        return TripClock(self.depth)
-
-    def join(self, other: TripClock) -> None:
-        """Moves on to the depth of other work whose result is used from here on."""
-        self.depth = max(self.depth, other.depth)
 
 
 _current: contextvars.ContextVar[TripClock | None] = contextvars.ContextVar("trip_clock", default=None)

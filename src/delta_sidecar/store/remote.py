@@ -20,7 +20,7 @@ from delta_sidecar.errors import (
     ObjectTruncatedError,
     StorageError,
 )
-from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, TripClock, current_clock, gate_for
+from delta_sidecar.store.accounting import RequestLog, ScanCancelledError, current_clock, gate_for
 from delta_sidecar.store.client import ClientSpec, client_for, explain, is_interrupt
 from delta_sidecar.store.interface import (
     PAGE_SIZE,
@@ -211,7 +211,8 @@ class RemoteStore:
             return list(pool.map(self._read_exactly, [path] * len(ranges), ranges, trips))
         finally:
             pool.shutdown(cancel_futures=True)
-            current_clock().join(TripClock(trips[-1]))
+            clock = current_clock()
+            clock.depth = max(clock.depth, trips[-1])
 
     def _read_exactly(self, path: str, bounds: tuple[int, int], trip: int) -> Buffer:
         start, end = bounds

@@ -19,7 +19,7 @@ from delta_sidecar.log.schema import type_at
 from delta_sidecar.log.stats import ColumnStatistics, parse_statistics
 from delta_sidecar.predicate import tree
 from delta_sidecar.scan.config import LazyScanConfig
-from delta_sidecar.sidecar.names import column_name
+from delta_sidecar.sidecar.schema import column_name
 from delta_sidecar.table.filters import typed_partition_values
 
 if TYPE_CHECKING:

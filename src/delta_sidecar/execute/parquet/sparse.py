@@ -58,7 +58,7 @@ class SparseFile:
     def hand_over(self) -> None:
         """Counts what is read later among the trips of the work that is running now."""
         clock = current_clock()
-        clock.join(self._clock)
+        clock.depth = max(clock.depth, self._clock.depth)
         self._clock = clock
 
     def load(self, ranges: Sequence[Range], windows: Sequence[Window] = ()) -> None:
@@ -174,7 +174,8 @@ class _Window:
             if ahead is not None and ahead[0] <= position < ahead[0] + self._width:
                 start, clock, future = ahead
                 self._at, self._data = start, future.result()
-                current_clock().join(clock)
+                now = current_clock()
+                now.depth = max(now.depth, clock.depth)
             else:
                 self._at, self._data = position, fetch(position, min(position + self._width, self.end))
         return self._at, self._data

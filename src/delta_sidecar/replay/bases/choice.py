@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.events import BasePassedOver
-from delta_sidecar.log.segment import Tail
+from delta_sidecar.log.segment import Tail, listed_sidecars
 from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Base, Torn
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase
@@ -19,7 +19,6 @@ from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.failures import no_base_left
 from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.request import BaseMark
-from delta_sidecar.sidecar.names import listed_sidecars
 
 if TYPE_CHECKING:
     from delta_sidecar.events import Events

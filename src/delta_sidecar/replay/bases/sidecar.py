@@ -25,7 +25,7 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.identity import file_keys, key_paths
-from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
+from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path, manifest_name, sidecar_name
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.plan import (
     NOTHING_AHEAD,
@@ -59,7 +59,6 @@ from delta_sidecar.sidecar.manifest import (
     decode_manifest,
     decode_segment,
 )
-from delta_sidecar.sidecar.names import manifest_name, sidecar_name
 from delta_sidecar.sidecar.order import newest_first
 from delta_sidecar.sidecar.pieces import read_piece_footer
 from delta_sidecar.sidecar.rows import VECTOR_COLUMNS, row_keys
