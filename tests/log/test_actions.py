@@ -7,9 +7,10 @@ import pytest
 
 from delta_sidecar import DeltaFile
 from delta_sidecar.errors import InvalidMetadataError, UnsupportedFeatureError, UnsupportedProtocolVersionError
-from delta_sidecar.log.actions import ADD_FIELDS, Metadata, Protocol, commit_schema, line_action
+from delta_sidecar.log.actions import ADD_FIELDS, Metadata, Protocol, line_action
 from delta_sidecar.log.names import last_checkpoint_version, read_checksum
 from delta_sidecar.log.schema import READER_FEATURES, check_readable
+from delta_sidecar.replay.tail import commit_schema
 
 
 def test_a_protocol_of_json_or_arrow() -> None:

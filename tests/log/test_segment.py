@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from delta_sidecar.log.names import LOG_FOLDER, checksum_path, commit_path
 from delta_sidecar.log.segment import ListedFile, LogListing
+from delta_sidecar.plan import FileRef
+from delta_sidecar.replay.tail import Tail
 
 PATIENTLY = settings(deadline=None)
 
@@ -98,18 +100,18 @@ def test_a_base_with_a_gap_after_it_is_none() -> None:
     segment = built(*commits(0, 1, 3, 4, 5), classic(1), classic(4), classic(2)).segment(5)
     assert [checkpoint.version for checkpoint in segment.checkpoints] == [4, 2]
     assert not segment.from_start
-    assert next(segment.tail(4).windows()) == ((5, commit_path(5), len(commit_path(5))),)
+    assert next(Tail.of(segment, 4).windows()) == (FileRef(commit_path(5), len(commit_path(5)), 5),)
 
 
 def test_the_log_without_a_checkpoint_starts_at_zero() -> None:
     segment = built(*commits(0, 1, 2), checksum_path(1), checksum_path(9)).segment(1)
     assert (segment.version, segment.checkpoints, segment.from_start, segment.checksums) == (1, (), True, {1})
-    assert [version for version, _, _ in next(segment.tail(-1).windows())] == [1, 0]
+    assert [ref.label for ref in next(Tail.of(segment, -1).windows())] == [1, 0]
 
 
 def test_a_checkpoint_may_stand_alone() -> None:
     segment = built(classic(7)).segment(7)
-    assert (segment.version, segment.from_start, tuple(segment.tail(7).windows())) == (7, False, ())
+    assert (segment.version, segment.from_start, tuple(Tail.of(segment, 7).windows())) == (7, False, ())
     assert [checkpoint.version for checkpoint in segment.checkpoints] == [7]
 
 
@@ -176,6 +178,6 @@ def test_the_order_of_a_listing_does_not_matter(names: set[str], random: object,
 def test_every_base_has_every_commit_after_it(names: set[str], version: int) -> None:
     segment = built(*names).segment(version)
     for base in [checkpoint.version for checkpoint in segment.checkpoints] + [-1] * segment.from_start:
-        (commits,) = list(segment.tail(base).windows()) or [()]
-        assert [at for at, _, _ in commits] == list(range(version, base, -1))
-        assert {path for _, path, _ in commits} <= names
+        (commits,) = list(Tail.of(segment, base).windows()) or [()]
+        assert [ref.label for ref in commits] == list(range(version, base, -1))
+        assert {ref.path for ref in commits} <= names

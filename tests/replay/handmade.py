@@ -11,7 +11,7 @@ import pytest
 from tests.builder import add, metadata, protocol, remove
 
 from delta_sidecar.errors import UnreadableFileError
-from delta_sidecar.log.actions import Metadata, Protocol, commit_schema
+from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.names import LOG_FOLDER, commit_path
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.log.segment import ListedFile, LogListing, LogSegment
@@ -20,6 +20,7 @@ from delta_sidecar.replay.bases.choice import BaseChoice
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.snapshot import Snapshot, scan
+from delta_sidecar.replay.tail import commit_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -195,13 +195,13 @@ def test_a_log_offers_its_checkpoints_newest_first() -> None:
 def test_a_choice_counts_the_tail_from_its_first_base() -> None:
     offered = BaseChoice.of(segment_of([*commits(0, 6), (checkpoint_path(4), 9), (checkpoint_path(2), 7)], 6))
     newest, older = offered.bases
-    assert (offered.base_version, [version for version, _, _ in next(offered.tail().windows())]) == (4, [6, 5])
+    assert (offered.base_version, [ref.label for ref in next(offered.tail().windows())]) == (4, [6, 5])
     left = offered.without(newest)
     assert (left.bases, left.base_version, left.unusable) == ((older,), 2, {newest.name})
-    assert [version for version, _, _ in next(left.tail(up_to=4).windows())] == [4, 3]
+    assert [ref.label for ref in next(left.tail(up_to=4).windows())] == [4, 3]
     none = left.without(older)
     assert (none.bases, none.base_version, none.is_open) == ((), -1, True)
-    assert [version for version, _, _ in next(none.tail(up_to=1).windows())] == [1, 0]
+    assert [ref.label for ref in next(none.tail(up_to=1).windows())] == [1, 0]
 
 
 def test_a_choice_is_closed_without_a_base_and_without_the_start() -> None:

@@ -20,6 +20,7 @@ from delta_sidecar.log.names import (
 )
 from delta_sidecar.plan import NOTHING_AHEAD, Consume, FileRef, ListFiles, ReadFiles, StateMachinePhase, Terminus
 from delta_sidecar.replay.open import NO_HINT, Opening, last_checkpoint, list_log, pin_version
+from delta_sidecar.replay.tail import Tail
 
 if TYPE_CHECKING:
     from delta_sidecar.log.segment import LogSegment
@@ -136,8 +137,8 @@ def test_the_newest_version_is_pinned() -> None:
     entries = [*commits(7, 9), (checkpoint_path(7), 9), (checksum_path(8), 1)]
     segment = ended(listed(hint=7).next(iter(listing(entries))))
     assert (segment.version, segment.checkpoints[0].version, segment.complete) == (9, 7, False)
-    assert next(segment.tail(7).windows()) == tuple(
-        (version, commit_path(version), 100 + version) for version in (9, 8)
+    assert next(Tail.of(segment, 7).windows()) == tuple(
+        FileRef(commit_path(version), 100 + version, version) for version in (9, 8)
     )
     assert segment.checksums == {8}
 

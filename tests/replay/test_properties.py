@@ -16,13 +16,13 @@ from tests.builder import add, dv_id, file_key, live_files, remove
 from tests.builder.model import canonical_path
 from tests.scan.effort import examples
 
-from delta_sidecar.log.actions import KEYS_SCHEMA, commit_schema
+from delta_sidecar.log.actions import KEYS_SCHEMA
 from delta_sidecar.plan import FILE_LABEL, LINE
 from delta_sidecar.replay.bases.checkpoint import BaseRows
 from delta_sidecar.replay.files import FileColumns
 from delta_sidecar.replay.seen.runs import KeyHashes
 from delta_sidecar.replay.seen.seen import SeenSet
-from delta_sidecar.replay.tail import LiveAdds, TailKeys
+from delta_sidecar.replay.tail import LiveAdds, TailKeys, commit_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,7 +29,6 @@ from delta_sidecar.errors import (
     PageTokenExpiredError,
     StrictModeError,
 )
-from delta_sidecar.log import segment
 from delta_sidecar.log.actions import KEYS_SCHEMA
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import commit_path
@@ -45,6 +44,7 @@ from delta_sidecar.plan import (
     StateMachinePhase,
 )
 from delta_sidecar.predicate import parse
+from delta_sidecar.replay import tail
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.snapshot import scan
 
@@ -222,7 +222,7 @@ def test_a_request_says_how_much_is_read_at_once(*, forward: bool) -> None:
 
 @DIRECTIONS
 def test_a_long_tail_is_read_in_windows(*, forward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "WINDOW", 2)
+    monkeypatch.setattr(tail, "WINDOW", 2)
     history = {version: [add("same", size=version), add(f"v{version}")] for version in range(5)}
     executor = CannedExecutor(answers(history, []))
     batches, end = follow(live(snapshot_of(range(5)), forward=forward), executor)

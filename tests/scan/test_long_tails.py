@@ -12,10 +12,11 @@ from tests.builder import TableBuilder, add, remove
 from tests.scan.reading import STRATEGIES, scan, scanner
 
 from delta_sidecar.execute import LocalExecutor
-from delta_sidecar.log import segment as tail
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.log.segment import ListedFile, LogListing
-from delta_sidecar.plan import NOTHING_AHEAD, Ahead, Filter, FilterOrdered, Plan, ScanJson
+from delta_sidecar.plan import NOTHING_AHEAD, Ahead, FileRef, Filter, FilterOrdered, Plan, ScanJson
+from delta_sidecar.replay import tail
+from delta_sidecar.replay.tail import Tail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,9 +114,9 @@ def test_listed_commits_are_numbers() -> None:
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used < 200_000 * 100, "less than a hundred bytes for each"
-    commits = segment.tail(-1)
+    commits = Tail.of(segment, -1)
     assert len(commits) == 200_000
     newest, following = islice(commits.windows(), 2)
-    assert newest[0] == (199_999, commit_path(199_999), 199_999)
+    assert newest[0] == FileRef(commit_path(199_999), 199_999, 199_999)
     assert len(newest) == 1_000
-    assert following[0][0] == 198_999
+    assert following[0].label == 198_999

@@ -55,7 +55,8 @@ a batch of files has the path as the log writes it, in `raw_path`.
 ADD_SCHEMA = pa.schema([pa.field(each.name, _TEXTS if each.name == "tags" else each.type) for each in ADD_FIELDS])
 """The fields of `add` as Delta's own checkpoints have them."""
 
-_KEY = pa.struct([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
+KEY = pa.struct([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
+"""The fields of `add` and `remove` that make up the key of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +143,7 @@ class Metadata:
         return _present(fields)
 
 
-def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:
-    """The schema that a replay reads the lines of a commit with; `partition_columns` are physical names."""
-    # JSON has objects, not maps: one with the known columns, and one whose content is read from the text of the line.
-    values = pa.struct([(name, pa.string()) for name in partition_columns])
-    types = {each.name: each.type for each in ADD_FIELDS} | {"partitionValues": values, "tags": pa.struct([])}
-    if not partition_columns:
-        del types["partitionValues"]
-    return pa.schema({"add": pa.struct(types), "remove": _KEY})
-
-
-KEYS_SCHEMA = pa.schema({"add": _KEY, "remove": _KEY})
+KEYS_SCHEMA = pa.schema({"add": KEY, "remove": KEY})
 """The fields of a commit that make up the keys of its actions."""
 
 TABLE_SCHEMA = pa.schema(

@@ -43,6 +43,7 @@ class TableSchema:
     # were rounded as the old type).
     incomparable: frozenset[ColumnPath]
     physical_partition_columns: tuple[str, ...]  # names of the partition columns as the log has them
+    types: Mapping[ColumnPath, pa.DataType]  # of those struct fields, by physical path
     # Arrow type of every column that may have comparable bounds in the log, by its physical path.
     bounded_types: Mapping[ColumnPath, pa.DataType]
     # Physical paths of the columns of type `timestamp`, which are in UTC (`timestamp_ntz` is not).
@@ -84,6 +85,7 @@ def read_schema(metadata: Metadata, protocol: Protocol, table: str) -> TableSche
         column_mapping=mode,
         incomparable=frozenset(walk.incomparable),
         physical_partition_columns=tuple(names[(name,)][0] for name in partition_columns),
+        types=types,
         bounded_types={
             path: kind for path, kind in types.items() if path not in incomparable and not pa.types.is_nested(kind)
         },

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -25,17 +25,13 @@ from delta_sidecar.log.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
 
-WINDOW = 1_000
-"""Versions in a window of a tail: names and requests are made for one window at a time, newest first."""
-
-Commit = tuple[int, str, int]
-"""Version, path and size."""
+_NEWEST_CHECKSUMS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,39 +55,6 @@ class CommitRange:
     def time(self, version: int) -> int:
         """The time at which the store wrote a commit."""
         return self.times[version - self.first]
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """The commits after a base, newest first."""
-
-    commits: CommitRange  # all that are listed
-    newest: int
-    base: int  # version of the base; the first of the tail is the next one
-
-    def __len__(self) -> int:
-        return max(0, self.newest - self.base)
-
-    @property
-    def nbytes(self) -> int:
-        """Total size of the commits."""
-        first = self.commits.first
-        return sum(self.commits.sizes[self.base + 1 - first : self.newest + 1 - first]) if self else 0
-
-    def windows(self) -> Iterator[tuple[Commit, ...]]:
-        """The commits, at most `WINDOW` at a time."""
-        first, sizes = self.commits.first, self.commits.sizes
-        for newest in range(self.newest, self.base, -WINDOW):
-            versions = range(newest, max(self.base, newest - WINDOW), -1)
-            yield tuple((version, commit_path(version), sizes[version - first]) for version in versions)
-
-    def up_to(self, version: int) -> Tail:
-        """The tail up to a version."""
-        return replace(self, newest=min(self.newest, version))
-
-    def above(self, version: int) -> Tail:
-        """The tail above a version."""
-        return replace(self, base=max(self.base, version))
 
 
 class ListedCommits:
@@ -196,10 +159,6 @@ class LogSegment:
         own, others = self._own_files(), other._own_files()
         common = own.keys() & others.keys()
         return bool(common) and all(own[path] == others[path] for path in common)
-
-    def tail(self, base_version: int) -> Tail:
-        """The commits after a base, newest first."""
-        return Tail(self.commits, self.version, base_version)
 
     def _own_files(self) -> dict[str, str]:
         """Identities of the contents of the version's own commit and checkpoints, by path."""
@@ -333,8 +292,8 @@ class LogListing:
     def _useful_checksums(self, version: int, checkpoints: set[int]) -> frozenset[int]:
         listed = self.checksums
         listed = listed[listed <= version]
-        of_bases = (at for at in listed[:-WINDOW].tolist() if at in checkpoints)
-        return frozenset(chain(listed[-WINDOW:].tolist(), of_bases))
+        of_bases = (at for at in listed[:-_NEWEST_CHECKSUMS].tolist() if at in checkpoints)
+        return frozenset(chain(listed[-_NEWEST_CHECKSUMS:].tolist(), of_bases))
 
 
 MOST_TAIL = 1_000

@@ -23,10 +23,10 @@ from delta_sidecar.errors import (
 from delta_sidecar.execute.parquet.footer import read_footer_within
 from delta_sidecar.log.names import HIGHEST_VERSION, SIDECAR_FOLDER, TEMPORARY_NAME, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.plan import FILE_LABEL, FileRef, ScanJson, ScanParquet
+from delta_sidecar.replay.bases.base import raise_unreachable
 from delta_sidecar.replay.bases.checkpoint import is_torn
 from delta_sidecar.replay.bases.choice import distrust
 from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.failures import raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, LARGEST_DOCUMENT, decode_manifest
 from delta_sidecar.sidecar.schema import FORMAT_VERSION

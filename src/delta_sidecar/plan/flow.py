@@ -200,7 +200,7 @@ class StateMachinePhase(Generic[T]):
 
     def run_to_terminal(self, executor: Executor) -> T:
         """Runs the flow to its end, passing over its batches, and gives its value."""
-        return StateMachineIterator(self, executor).run_to_terminal()
+        return run_flow(self, executor)
 
     def close(self) -> None:
         """Gives the flow up: it cannot go on any more."""
@@ -230,9 +230,14 @@ def _advance(resume: Callable[[Any], Any], value: object) -> Consume | PartialRe
         return Terminus(end.value)
 
 
-def run_flow(flow: Flow[T], executor: Executor) -> T:
+def run_flow(start: Flow[T] | StateMachinePhase[T], executor: Executor) -> T:
     """Runs a flow to its end, passing over its batches, and gives its value."""
-    return StateMachineIterator(flow, executor).run_to_terminal()
+    with closing(_run(start, executor)) as batches:
+        while True:
+            try:
+                next(batches)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
 
 
 class StateMachineIterator(Generic[T]):
@@ -242,9 +247,8 @@ class StateMachineIterator(Generic[T]):
     """
 
     def __init__(self, start: Flow[T] | StateMachinePhase[T], executor: Executor) -> None:
-        self._executor = executor
         self._end: Terminus[T] | None = None
-        self._batches = self._run(start)
+        self._batches = self._until_end(_run(start, executor))
 
     def __iter__(self) -> Batches:
         return self._batches
@@ -274,29 +278,34 @@ class StateMachineIterator(Generic[T]):
                 pass
         return self.into_terminal()
 
-    def _run(self, start: Flow[T] | StateMachinePhase[T]) -> Batches:
-        step: Consume | PartialResult | Terminus[T]
-        if isinstance(start, StateMachinePhase):
-            step, flow = start.step, start._take_flow()  # noqa: SLF001 - the phase is handed over
-        else:
-            step, flow = _advance(start.send, None), start
-        try:
-            while not isinstance(step, Terminus):
-                try:
-                    if isinstance(step, Consume):
-                        batches = self._executor.execute(step.plan, step.ahead)
-                    else:
-                        run = self._executor.execute_parallel if step.parallel else self._executor.execute
-                        with closing(run(step.plan)) as batches:
-                            yield from batches
-                except Exception as error:  # noqa: BLE001 - raised in the flow, which knows what it means
-                    step = _advance(flow.throw, error)
-                    continue
+    def _until_end(self, run: Generator[pa.RecordBatch, None, T]) -> Batches:
+        self._end = Terminus((yield from run))
+
+
+def _run(start: Flow[T] | StateMachinePhase[T], executor: Executor) -> Generator[pa.RecordBatch, None, T]:
+    step: Consume | PartialResult | Terminus[T]
+    if isinstance(start, StateMachinePhase):
+        step, flow = start.step, start._take_flow()  # noqa: SLF001 - the phase is handed over
+    else:
+        step, flow = _advance(start.send, None), start
+    try:
+        while not isinstance(step, Terminus):
+            try:
                 if isinstance(step, Consume):
-                    with closing(batches):
-                        step = _advance(flow.send, batches)
+                    batches = executor.execute(step.plan, step.ahead)
                 else:
-                    step = _advance(flow.send, None)
-            self._end = step
-        finally:
-            flow.close()
+                    with closing(
+                        (executor.execute_parallel if step.parallel else executor.execute)(step.plan)
+                    ) as batches:
+                        yield from batches
+            except Exception as error:  # noqa: BLE001 - raised in the flow, which knows what it means
+                step = _advance(flow.throw, error)
+                continue
+            if isinstance(step, Consume):
+                with closing(batches):
+                    step = _advance(flow.send, batches)
+            else:
+                step = _advance(flow.send, None)
+        return step.value
+    finally:
+        flow.close()

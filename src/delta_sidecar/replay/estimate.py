@@ -16,24 +16,22 @@ import numpy as np
 
 from delta_sidecar._arrow import numbers_of, valid_mask
 from delta_sidecar.errors import UnreadableFileError
-from delta_sidecar.log.actions import commit_schema
 from delta_sidecar.log.names import checksum_path, read_checksum
 from delta_sidecar.log.stats import parse_num_records
 from delta_sidecar.plan import FILE_LABEL, Consume, FileSummary, ReadFiles, ReadFooters, ScanJson
+from delta_sidecar.replay.bases.base import raise_unreachable
 from delta_sidecar.replay.bases.checkpoint import BaseRows, CheckpointBase, CheckpointContent, is_torn
 from delta_sidecar.replay.bases.sidecar import SidecarBase, matching_groups
-from delta_sidecar.replay.failures import naming_commits, raise_unreachable
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.seen.seen import SeenSet
 from delta_sidecar.replay.snapshot import CHECKSUM_BYTES
-from delta_sidecar.replay.tail import LiveAdds, live_adds_plan
+from delta_sidecar.replay.tail import LiveAdds, Tail, commit_schema, live_adds_plan, naming_commits
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from delta_sidecar.log.segment import Tail
     from delta_sidecar.plan import FileRef, Flow
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.replay.snapshot import Snapshot
@@ -138,7 +136,7 @@ def estimate(snapshot: Snapshot, predicate: Predicate | None = None) -> Flow[Est
     version = max((at for at in choice.segment.checksums if at >= choice.base_version), default=None)
     state = None if version is None else (yield from _in_checksum(version))
     if version is not None and state is not None:
-        rest = yield from tail.count(choice.segment.tail(version))
+        rest = yield from tail.count(Tail.of(choice.segment, version))
         if not rest:
             found, sources = tail.over(state), (f"checksum file {version:020}.crc", *tail.words())
     if found.is_exact and request.pruning is None:
@@ -326,7 +324,7 @@ def _cost(base: object) -> int | None:
 
 
 def _is_small(commits: Tail) -> bool:
-    return all(size <= _ONE_REQUEST for _, _, size in next(commits.windows(), ()))
+    return all((ref.size or 0) <= _ONE_REQUEST for ref in next(commits.windows(), ()))
 
 
 def _counts_of(files: pa.RecordBatch) -> Counts:

@@ -22,16 +22,15 @@ from delta_sidecar.plan import Consume, FilterOrdered, PartialResult
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.choice import passed_over
 from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.failures import naming_commits
 from delta_sidecar.replay.seen.seen import SeenSet
-from delta_sidecar.replay.tail import LiveAdds, TailKeys, live_adds_plan, tail_keys_plan, watched
+from delta_sidecar.replay.tail import LiveAdds, TailKeys, live_adds_plan, naming_commits, tail_keys_plan, watched
 
 if TYPE_CHECKING:
-    from delta_sidecar.log.segment import Tail
     from delta_sidecar.plan import Flow
     from delta_sidecar.replay.bases.base import Base
     from delta_sidecar.replay.bases.choice import BaseChoice
     from delta_sidecar.replay.request import Emitted, ScanRequest
+    from delta_sidecar.replay.tail import Tail
 
 
 def emit_files(choice: BaseChoice, request: ScanRequest) -> Flow[BaseChoice]:

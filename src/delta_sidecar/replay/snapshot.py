@@ -29,19 +29,17 @@ from delta_sidecar.plan import FILE_LABEL, LINE, Ahead, Consume, ReadFiles, Scan
 from delta_sidecar.predicate import parse
 from delta_sidecar.replay.bases.base import Torn
 from delta_sidecar.replay.bases.choice import BaseChoice, passed_over
-from delta_sidecar.replay.failures import naming_commits
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.open import Opening, last_checkpoint, list_log
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.scan import emit_files
-from delta_sidecar.replay.tail import files_of
+from delta_sidecar.replay.tail import Tail, naming_commits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from delta_sidecar.log.segment import Tail
     from delta_sidecar.plan import FileRef, Flow
     from delta_sidecar.predicate import Predicate
 
@@ -228,7 +226,7 @@ def _protocol_and_metadata(opening: Opening, choice: BaseChoice) -> Flow[Snapsho
             choice = choice.learned(base)
     reach, checksum = choice.segment.version, _best_checksum(opening, choice)
     if checksum is not None and (yield from _in_checksum(opening, choice, checksum, known)):
-        yield from _in_commits(opening, choice, choice.segment.tail(checksum), known, frozenset(TABLE_SCHEMA.names))
+        yield from _in_commits(opening, choice, Tail.of(choice.segment, checksum), known, frozenset(TABLE_SCHEMA.names))
     while known.missing:
         yield from _in_commits(opening, choice, choice.tail(reach), known, known.missing)
         if not known.missing or not choice.bases:
@@ -301,8 +299,8 @@ def _next_commits(opening: Opening, choice: BaseChoice, up_to: int | None = None
     begun = choice.base_version
     if not opening.whole_tail:
         begun = max(begun, choice.segment.version - opening.speculation)
-    commits = choice.segment.tail(begun if up_to is None else min(up_to, begun))
-    return files_of(next(commits.windows(), ()))
+    commits = Tail.of(choice.segment, begun if up_to is None else min(up_to, begun))
+    return next(commits.windows(), ())
 
 
 def _ahead(opening: Opening, choice: BaseChoice, files: tuple[FileRef, ...] = ()) -> Ahead:
@@ -340,7 +338,7 @@ def _in_commits(
     """Looks for the newest actions of some names in commits, newest first; they override what is known."""
     for window in commits.windows():
         plan = ScanJson(
-            files_of(window),
+            window,
             TABLE_SCHEMA,
             lines_with=(b"",),
             # A scan reads all of them again, and finds out whether they are whole.

@@ -1,7 +1,8 @@
-"""Replay of the tail: its live adds, and its keys."""
+"""The tail: the commits after a base, their live adds and their keys."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import booleans, valid_mask
-from delta_sidecar.errors import StrictModeError, UnreadableFileError
-from delta_sidecar.log.actions import KEYS_SCHEMA, commit_schema
+from delta_sidecar.errors import (
+    AuthenticationError,
+    CorruptCommitError,
+    MissingCommitError,
+    ObjectNotFoundError,
+    ObjectTruncatedError,
+    StorageError,
+    StrictModeError,
+    UnreadableFileError,
+)
+from delta_sidecar.log.actions import ADD_FIELDS, KEY, KEYS_SCHEMA
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import FILE_LABEL, LINE, FileRef, Filter, ScanJson
@@ -19,14 +29,17 @@ from delta_sidecar.replay.files import struct_fields, tags_in_lines
 from delta_sidecar.replay.request import ReplayProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from delta_sidecar.log.segment import Commit
+    from delta_sidecar.log.segment import CommitRange, LogSegment
     from delta_sidecar.plan import Plan
     from delta_sidecar.replay.files import FileColumns, Pruning
     from delta_sidecar.replay.seen.seen import SeenSet
+
+WINDOW = 1_000
+"""Commits in a window of a tail: names and requests are made for one window at a time, newest first."""
 
 
 @dataclass(slots=True)
@@ -93,20 +106,63 @@ class TailKeys:
                     self.seen.insert(keys)
 
 
-def live_adds_plan(commits: Sequence[Commit], columns: FileColumns, at_once: int | None = None) -> ScanJson:
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The commits after a base, newest first."""
+
+    commits: CommitRange  # all that are listed
+    newest: int
+    base: int  # version of the base; the first of the tail is the next one
+
+    @classmethod
+    def of(cls, segment: LogSegment, base: int) -> Tail:
+        """The commits of a listed log after a version."""
+        return cls(segment.commits, segment.version, base)
+
+    def __len__(self) -> int:
+        return max(0, self.newest - self.base)
+
+    @property
+    def nbytes(self) -> int:
+        """Total size of the commits."""
+        first = self.commits.first
+        return sum(self.commits.sizes[self.base + 1 - first : self.newest + 1 - first]) if self else 0
+
+    def windows(self) -> Iterator[tuple[FileRef, ...]]:
+        """The commits, at most `WINDOW` at a time; labels are versions."""
+        first, sizes = self.commits.first, self.commits.sizes
+        for newest in range(self.newest, self.base, -WINDOW):
+            versions = range(newest, max(self.base, newest - WINDOW), -1)
+            yield tuple([FileRef(commit_path(version), sizes[version - first], version) for version in versions])
+
+    def up_to(self, version: int) -> Tail:
+        """The tail up to a version."""
+        return replace(self, newest=min(self.newest, version))
+
+    def above(self, version: int) -> Tail:
+        """The tail above a version."""
+        return replace(self, base=max(self.base, version))
+
+
+def live_adds_plan(commits: tuple[FileRef, ...], columns: FileColumns, at_once: int | None = None) -> ScanJson:
     """Reads the actions of commits."""
     physical = tuple(name for _, name in columns.partition_columns)
-    return ScanJson(files_of(commits), commit_schema(physical), lines_with=(b'"tags"',), at_once=at_once)
+    return ScanJson(commits, commit_schema(physical), lines_with=(b'"tags"',), at_once=at_once)
 
 
-def tail_keys_plan(commits: Sequence[Commit], at_once: int | None = None) -> ScanJson:
+def tail_keys_plan(commits: tuple[FileRef, ...], at_once: int | None = None) -> ScanJson:
     """Reads what keys are made of in commits; a replay reads them again."""
-    return ScanJson(files_of(commits), KEYS_SCHEMA, keep=True, all_needed=True, at_once=at_once)
+    return ScanJson(commits, KEYS_SCHEMA, keep=True, all_needed=True, at_once=at_once)
 
 
-def files_of(commits: Iterable[Commit]) -> tuple[FileRef, ...]:
-    """The files of commits."""
-    return tuple(FileRef(path, size, version) for version, path, size in commits)
+def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:
+    """The schema that a replay reads the lines of a commit with; `partition_columns` are physical names."""
+    # JSON has objects, not maps: one with the known columns, and one whose content is read from the text of the line.
+    values = pa.struct([(name, pa.string()) for name in partition_columns])
+    types = {each.name: each.type for each in ADD_FIELDS} | {"partitionValues": values, "tags": pa.struct([])}
+    if not partition_columns:
+        del types["partitionValues"]
+    return pa.schema({"add": pa.struct(types), "remove": KEY})
 
 
 def select(
@@ -191,3 +247,36 @@ def watched(plan: ScanJson) -> Plan:
 def _present(batch: pa.RecordBatch, names: tuple[str, ...]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = np.logical_or.reduce([valid_mask(batch.column(name)) for name in names])
     return found
+
+
+# What a failure to read a commit means for the table.
+
+
+@contextmanager
+def naming_commits(table: str) -> Iterator[None]:
+    """Where a commit cannot be read, has the error say which, and what it means for the table."""
+    try:
+        yield
+    except UnreadableFileError as error:
+        explained = _commit_failure(table, error)
+        if explained is not None:
+            raise explained from error
+        raise
+
+
+def _commit_failure(table: str, error: UnreadableFileError) -> Exception | None:
+    cause, version = error.__cause__, error.label
+    if isinstance(cause, ObjectNotFoundError):
+        msg = f"{table} cannot be read: commit {version} ({error.path}) was listed and is gone. Try again."
+        return MissingCommitError(msg, version)
+    if isinstance(cause, AuthenticationError):
+        return AuthenticationError(f"{table} cannot be read: commit {version}: {cause}")
+    if isinstance(cause, pa.ArrowException | ObjectTruncatedError):
+        msg = (
+            f"{table} cannot be read: commit {version} ({error.path}) is torn or not in Delta's format: {cause}. "
+            f"Restore the file, or read a version before it."
+        )
+        return CorruptCommitError(msg, version)
+    if isinstance(cause, StorageError):
+        return StorageError(f"{table} cannot be read: commit {version} ({error.path}): {cause}")
+    return None

@@ -26,9 +26,9 @@ from delta_sidecar.errors import (
 from delta_sidecar.log.commit_times import COMMIT_INFO_SCHEMA, enablement, timestamp_in
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.plan import Consume, FileRef, ReadFiles, ScanJson
-from delta_sidecar.replay.failures import naming_commits
 from delta_sidecar.replay.open import NO_HINT
 from delta_sidecar.replay.snapshot import Snapshot, open_snapshot
+from delta_sidecar.replay.tail import naming_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

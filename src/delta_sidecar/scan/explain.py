@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.predicate import tree
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, START_OF_LOG, BaseSummary
 from delta_sidecar.replay.bases.choice import trusted_choice
+from delta_sidecar.replay.tail import Tail
 from delta_sidecar.store.interface import CLOSE, merge
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def explained(
         tuple(sorted(tree.written(logical.get(path, path)) for path in paths))
         for paths in (() if pruning is None else pruning.partitions, () if pruning is None else pruning.statistics)
     )
-    commits = snapshot.choice.segment.tail(base.version)
+    commits = Tail.of(snapshot.choice.segment, base.version)
     return Explanation(
         table=snapshot.table,
         version=snapshot.version,

@@ -11,6 +11,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from delta_sidecar.errors import (
+    AuthenticationError,
+    ObjectNotFoundError,
+    ObjectTruncatedError,
+    StorageError,
+    UnreadableFileError,
+)
 from delta_sidecar.plan import NOTHING_AHEAD
 
 if TYPE_CHECKING:
@@ -154,3 +161,18 @@ class BaseSummary:
 
 START_OF_LOG = BaseSummary()
 """What there is before version 0."""
+
+
+def raise_unreachable(subject: str, error: Exception) -> None:
+    """Says that a file is out of reach, where that is the failure: not that it is absent or cut short.
+
+    Raises:
+        StorageError: It is; the message names the subject that cannot be read without it.
+    """
+    cause = error.__cause__
+    if not isinstance(error, UnreadableFileError) or not isinstance(cause, StorageError):
+        return
+    if not isinstance(cause, ObjectNotFoundError | ObjectTruncatedError):
+        kind = AuthenticationError if isinstance(cause, AuthenticationError) else StorageError
+        msg = f"{subject} cannot be read: {error.path}: {cause}"
+        raise kind(msg) from error

@@ -9,6 +9,7 @@ and metadata. Before the first row is used the footers of all files must parse, 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import booleans, valid_mask
 from delta_sidecar.errors import (
+    CorruptCheckpointError,
     ObjectNotFoundError,
     ObjectTruncatedError,
     PageTokenExpiredError,
@@ -25,7 +27,7 @@ from delta_sidecar.errors import (
     StorageError,
     UnreadableFileError,
 )
-from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, commit_schema, line_action
+from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, LogFileKind, parse_log_name
 from delta_sidecar.plan import (
@@ -41,14 +43,13 @@ from delta_sidecar.plan import (
     ScanParquet,
     Substitute,
 )
-from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn
-from delta_sidecar.replay.failures import naming_base_files, raise_unreachable
+from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn, raise_unreachable
 from delta_sidecar.replay.files import struct_fields, tags_in_lines
 from delta_sidecar.replay.request import ReplayProgress
-from delta_sidecar.replay.tail import select
+from delta_sidecar.replay.tail import commit_schema, select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -128,7 +129,7 @@ class CheckpointBase(Base):
             parts, first = _from(parts, request.start), request.start.part
         rows = BaseRows(seen, request.columns, request.pruning, progress=request.progress)
         for files in parts:
-            with naming_base_files(request.table):
+            with _naming_files(request.table):
                 yield PartialResult(base_plan(files, rows, first, request), parallel=True)
             first = 0
 
@@ -138,7 +139,7 @@ class CheckpointBase(Base):
         rows = groups = without = 0
         plan = ReadFooters(tuple(leaf for leaf in leaves if not leaf.path.endswith(".json")), (_FILES,))
         # A checkpoint without them was replaced meanwhile.
-        with naming_base_files(request.table):
+        with _naming_files(request.table):
             for batch in (yield Consume(plan)):
                 columns = batch.column("column").to_pylist()
                 values = batch.column("values").to_pylist()
@@ -248,6 +249,20 @@ def raise_if_torn(subject: str, error: Exception) -> None:
     if isinstance(error, SidecarError) or is_torn(error):
         raise Torn(error) from error
     raise_unreachable(subject, error)
+
+
+@contextmanager
+def _naming_files(table: str) -> Iterator[None]:
+    """Where a file of a base fails after rows of it may have been used, has the error say so."""
+    try:
+        yield
+    except UnreadableFileError as error:
+        raise_unreachable(table, error)
+        msg = (
+            f"{table} cannot be read: {error.path} is torn: {error.__cause__}. Files of it were already given out, so "
+            f"the scan ends here; write a new checkpoint and scan again."
+        )
+        raise CorruptCheckpointError(msg) from error
 
 
 def _from(parts: tuple[tuple[FileRef, ...], ...], start: Place) -> tuple[tuple[FileRef, ...], ...]:

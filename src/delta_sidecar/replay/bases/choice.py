@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import SidecarError
+from delta_sidecar.errors import CorruptCheckpointError, SidecarError
 from delta_sidecar.events import BasePassedOver
-from delta_sidecar.log.segment import Tail, listed_sidecars
+from delta_sidecar.log.segment import listed_sidecars
 from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Base, Torn
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase
 from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.failures import no_base_left
 from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.request import BaseMark
+from delta_sidecar.replay.tail import Tail
 
 if TYPE_CHECKING:
     from delta_sidecar.events import Events
@@ -138,7 +138,11 @@ def passed_over(table: str, choice: BaseChoice, error: Exception, events: Events
     left = choice.without(base)
     if left.is_open:
         return left
-    failure = no_base_left(table, base.name, error)
+    msg = (
+        f"{table} cannot be read: {base.name} cannot be used ({error}), and the log before it has been "
+        f"cleaned up. Restore the file, or write a new checkpoint with the table's writer."
+    )
+    failure = CorruptCheckpointError(msg)
     # Commits that a listing skipped were not asked for by name where a metadata sidecar seemed to make up for them.
     if left.segment.complete and base.tier == CHECKPOINT_TIER:
         raise failure from error

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, overload
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, overload
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import (
     DeltaSidecarError,
+    LogCorruptionError,
+    ObjectNotFoundError,
     PageTokenExpiredError,
     SidecarError,
     UnreadableFileError,
@@ -43,10 +46,9 @@ from delta_sidecar.plan import (
     ReadRanges,
     ScanPieces,
 )
-from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn
+from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn, raise_unreachable
 from delta_sidecar.replay.bases.checkpoint import raise_if_torn
 from delta_sidecar.replay.bases.sidecar_rows import SidecarRows
-from delta_sidecar.replay.failures import naming_sidecars
 from delta_sidecar.replay.request import Emitted
 from delta_sidecar.sidecar.layout import PieceColumns, SidecarLayout, matching, read_columns
 from delta_sidecar.sidecar.manifest import (
@@ -64,7 +66,7 @@ from delta_sidecar.sidecar.pieces import read_piece_footer
 from delta_sidecar.sidecar.rows import VECTOR_COLUMNS, row_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -199,7 +201,7 @@ class SidecarBase(Base):
         """Reads the keys of the row groups before the one that failed."""
         manifest = self.trusted_layout.manifest
         # Without them it cannot be known any more which files were emitted: the scan fails.
-        with naming_sidecars(request.table):
+        with _naming_pieces(request.table):
             if not manifest.segments:
                 yield from self._read_keys(manifest.row_groups, emitted, request, seen)
             for segment in _in_order(self, manifest.segments, request):
@@ -387,6 +389,20 @@ def _enough(groups: Sequence[RowGroup], files: int) -> int:
     """How many row groups hold as many files, if all of them are wanted."""
     held = list(accumulate(group.num_rows for group in groups))
     return min(len(groups), bisect_left(held, files) + 1)
+
+
+@contextmanager
+def _naming_pieces(table: str) -> Iterator[None]:
+    """Where a metadata sidecar cannot be read again after files of it were emitted, has the error say so."""
+    try:
+        yield
+    except (SidecarError, UnreadableFileError) as error:
+        raise_unreachable(table, error)
+        advice = "so the scan ends here; build it again, or scan with sidecar_enabled=False"
+        if isinstance(error.__cause__, ObjectNotFoundError):
+            advice = "and it was removed while it was read: scan again"
+        msg = f"{table} cannot be read: {error}. Files of this metadata sidecar were already given out, {advice}."
+        raise LogCorruptionError(msg) from error
 
 
 def _holds(segment: Segment, index: int) -> bool:
