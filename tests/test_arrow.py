@@ -14,17 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_sidecar._arrow import (
-    binaries,
-    bits_of,
-    booleans,
-    int64s,
-    numbers_of,
-    scalar,
-    strings,
-    valid_mask,
-    values_of,
-)
+from delta_sidecar._arrow import binaries, from_numpy, scalar, strings, to_numpy, values_of
 
 PATIENTLY = settings(deadline=None)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -52,20 +42,20 @@ def test_binaries(values: list[bytes | None]) -> None:
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.integers(1, 3))
 def test_int64s(values: list[int], step: int) -> None:
     numbers = np.array(values, dtype=np.int64)
-    assert int64s(numbers).to_pylist() == values
-    assert int64s(numbers[::step]).to_pylist() == values[::step]
-    assert numbers_of(int64s(numbers)).tolist() == values
+    assert from_numpy(numbers).to_pylist() == values
+    assert from_numpy(numbers[::step]).to_pylist() == values[::step]
+    assert to_numpy(from_numpy(numbers)).tolist() == values
 
 
 @PATIENTLY
 @given(st.lists(st.booleans()), st.data())
 def test_booleans_and_back(values: list[bool], data: st.DataObject) -> None:
-    array = booleans(np.array(values, dtype=np.bool_))
+    array = from_numpy(np.array(values, dtype=np.bool_))
     array.validate(full=True)
     assert array.to_pylist() == values
     start = data.draw(st.integers(0, len(values)))
     length = data.draw(st.integers(0, len(values) - start))
-    assert bits_of(array.slice(start, length)).tolist() == values[start : start + length]
+    assert to_numpy(array.slice(start, length)).tolist() == values[start : start + length]
 
 
 @PATIENTLY
@@ -73,9 +63,9 @@ def test_booleans_and_back(values: list[bool], data: st.DataObject) -> None:
 def test_null_bits_are_false(values: list[bool | None], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(values)))
     array = pa.array(values, pa.bool_()).slice(start)
-    assert bits_of(array).tolist() == [value is True for value in values[start:]]
-    assert bits_of(pa.chunked_array([array, array])).tolist() == [value is True for value in values[start:]] * 2
-    assert valid_mask(array).tolist() == [value is not None for value in values[start:]]
+    assert to_numpy(array).tolist() == [value is True for value in values[start:]]
+    assert to_numpy(pa.chunked_array([array, array])).tolist() == [value is True for value in values[start:]] * 2
+    assert to_numpy(array.is_valid()).tolist() == [value is not None for value in values[start:]]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +73,9 @@ def test_null_bits_are_false(values: list[bool | None], data: st.DataObject) -> 
 )
 def test_numbers_of_every_width(kind: pa.DataType) -> None:
     array = pa.array([1, 2, None, 4, 5], kind)
-    assert numbers_of(array)[[0, 1, 3, 4]].tolist() == [1, 2, 4, 5]
-    assert numbers_of(array.slice(3)).tolist() == [4, 5]
-    assert len(numbers_of(pa.nulls(3, kind))) == 3
+    assert to_numpy(array)[[0, 1, 3, 4]].tolist() == [1, 2, 4, 5]
+    assert to_numpy(array.slice(3)).tolist() == [4, 5]
+    assert len(to_numpy(pa.nulls(3, kind))) == 3
 
 
 @pytest.mark.parametrize(
@@ -160,8 +150,8 @@ def test_values_need_no_pandas() -> None:
     code = """
 import sys
 import numpy as np, pyarrow as pa
-from delta_sidecar._arrow import int64s, values_of
-moments = int64s(np.array([5])).view(pa.timestamp("us", "UTC"))
+from delta_sidecar._arrow import from_numpy, values_of
+moments = from_numpy(np.array([5])).view(pa.timestamp("us", "UTC"))
 print(values_of(moments)[0].isoformat(), "pandas" in sys.modules)
 moments.to_pylist()
 print("pandas" in sys.modules)

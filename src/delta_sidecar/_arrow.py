@@ -38,52 +38,31 @@ def binaries(values: Sequence[bytes | None]) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), len(values), [bits, pa.py_buffer(offsets), content])
 
 
-def int64s(values: NDArray[np.int64]) -> pa.Int64Array:
-    """Makes an int64 array without nulls over the memory of a numpy array."""
-    values = np.ascontiguousarray(values, dtype=np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+def from_numpy(values: NDArray[np.int64] | NDArray[np.bool_], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Makes an array of a numpy array, over the memory of its numbers; null where `valid` is false."""
+    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    if values.dtype == np.bool_:
+        data = pa.py_buffer(np.packbits(values, bitorder="little"))
+        return pa.Array.from_buffers(pa.bool_(), len(values), [bits, data])
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(values), [bits, data])
 
 
-def nullable_int64s(values: NDArray[np.int64], valid: NDArray[np.bool_]) -> pa.Int64Array:
-    """Makes an int64 array that is null where `valid` is false."""
-    bits = np.packbits(valid, bitorder="little")
-    return pa.Array.from_buffers(pa.int64(), len(values), [pa.py_buffer(bits), pa.py_buffer(values)])
-
-
-def booleans(mask: NDArray[np.bool_]) -> pa.BooleanArray:
-    """Makes a boolean array without nulls."""
-    bits = np.packbits(mask, bitorder="little")
-    return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])
-
-
-def bits_of(array: pa.BooleanArray) -> NDArray[np.bool_]:
-    """A boolean array as a numpy mask; null counts as false."""
+def to_numpy(array: pa.Array) -> NDArray[Any]:
+    """The values of a boolean or fixed-width array; under a null a mask is false, and a number undefined."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    if array.null_count:
-        array = pc.fill_null(array, scalar(value=False, type=pa.bool_()))
-    if not len(array):
-        return np.zeros(0, dtype=np.bool_)
-    first, start = divmod(array.offset, 8)
-    data = np.frombuffer(array.buffers()[1], dtype=np.uint8)[first:]
-    return np.unpackbits(data, count=start + len(array), bitorder="little")[start:].view(np.bool_)
-
-
-def valid_mask(array: pa.Array) -> NDArray[np.bool_]:
-    """A mask of the values of an array that are not null."""
-    if array.null_count == 0:
-        return np.ones(len(array), dtype=np.bool_)
-    return bits_of(array.is_valid())
-
-
-def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """The values of a fixed-width array as numpy; the value under a null is undefined."""
+    first, last, data = array.offset, array.offset + len(array), array.buffers()[1]
+    if pa.types.is_boolean(array.type):
+        if array.null_count:
+            return to_numpy(pc.fill_null(array, _FALSE))
+        if not len(array):
+            return np.zeros(0, dtype=np.bool_)
+        packed = np.frombuffer(data, dtype=np.uint8)[first // 8 :]
+        return np.unpackbits(packed, count=last - first // 8 * 8, bitorder="little")[first % 8 :].view(np.bool_)
     kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
     width = np.dtype(f"{kind}{array.type.bit_width // 8}")
-    data = array.buffers()[1]
-    if data is None:
-        return np.zeros(len(array), dtype=width)
-    return np.frombuffer(data, dtype=width, count=len(array) + array.offset)[array.offset :]
+    return np.zeros(len(array), dtype=width) if data is None else np.frombuffer(data, dtype=width, count=last)[first:]
 
 
 def values_of(array: pa.Array) -> list[Any]:
@@ -104,6 +83,9 @@ def scalar(value: object, type: pa.DataType) -> pa.Scalar:  # noqa: A002 - the A
         return strings([str(moment)]).cast(pa.timestamp("us")).cast(type)[0]
     text = format(value, "f") if isinstance(value, Decimal) else str(value)
     return strings([text]).cast(type)[0]
+
+
+_FALSE = scalar(value=False, type=pa.bool_())
 
 
 # Digests that find damage in a file. They are no proof against forgery.

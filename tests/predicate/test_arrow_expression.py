@@ -328,7 +328,7 @@ from delta_sidecar.predicate.approximate.arrow import from_arrow_expression, pru
 from delta_sidecar import _arrow
 import numpy as np
 
-ns = _arrow.int64s(np.array([1_000, 1_001])).view(pa.timestamp("ns", "UTC"))
+ns = _arrow.from_numpy(np.array([1_000, 1_001])).view(pa.timestamp("ns", "UTC"))
 words = _arrow.strings(["a", None])
 day = words.slice(1).cast(pa.date32())
 x = pc.field("x")

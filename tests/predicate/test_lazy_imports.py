@@ -17,7 +17,7 @@ schema = pa.schema([
 values = {"s": "a", "n": "1", "f": "1.5", "d": "2026-02-08", "ts": "2026-02-08T00:00:00Z", "dec": "1.50", "b": "true"}
 values["bin"] = "a"
 flat = {name: _arrow.strings([text, None]).cast(schema.field(name).type) for name, text in values.items()}
-flat["st"] = pa.StructArray.from_arrays([_arrow.int64s(np.array([1, 2]))], ["x"])
+flat["st"] = pa.StructArray.from_arrays([_arrow.from_numpy(np.array([1, 2]))], ["x"])
 table = pa.Table.from_arrays(list(flat.values()), list(flat))
 
 class Known:
@@ -27,8 +27,8 @@ class Known:
     def column(self, path):
         if path == ("st", "x"):
             return None
-        ones = _arrow.int64s(np.array([1, 1]))
-        flags = _arrow.booleans(np.array([True, False]))
+        ones = _arrow.from_numpy(np.array([1, 1]))
+        flags = _arrow.from_numpy(np.array([True, False]))
         one = flat[path[0]]
         return ColumnBounds(one, one, ones, ones, exact=self.exact, zoneless=flags if self.exact else None)
 

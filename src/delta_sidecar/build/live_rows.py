@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import int64s, strings
+from delta_sidecar._arrow import from_numpy, strings
 from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, choose_stats_format
 from delta_sidecar.plan import StateMachineIterator
@@ -197,7 +197,7 @@ class WaitingTexts:
         except OSError as error:
             raise self._failed(error) from error
         places = start + np.cumsum(sizes) - sizes
-        return {_PLACE: int64s(places), _PACKED: int64s(sizes), _LENGTH: int64s(lengths)}
+        return {_PLACE: from_numpy(places), _PACKED: from_numpy(sizes), _LENGTH: from_numpy(lengths)}
 
     def take(self, rows: pa.RecordBatch) -> pa.StringArray:
         """The texts of rows, in their order."""

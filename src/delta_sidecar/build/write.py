@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import asdict, replace
 
-from delta_sidecar._arrow import bits_of, int64s, numbers_of, scalar, valid_mask, xxh3_128
+from delta_sidecar._arrow import from_numpy, scalar, to_numpy, xxh3_128
 from delta_sidecar.build.live_rows import in_threads, joined
 from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.log.values import ARROW, value_text
@@ -280,12 +280,12 @@ def totals_of(group: pa.RecordBatch) -> Totals:
     """The sums over the files of a row group."""
     size, records, deleted = (group.column(name) for name in ("size", "num_records", "dv.cardinality"))
     totals = Totals(*_sum_and_largest(size), *_sum_and_largest(records))
-    has_vector = valid_mask(group.column("dv.storageType"))
+    has_vector = to_numpy(group.column("dv.storageType").is_valid())
     if totals.rows is None or not has_vector.any():
         return totals
-    hidden = numbers_of(pc.fill_null(deleted, scalar(0, pa.int64())))
-    is_known = bool((valid_mask(deleted) | ~has_vector).all()) and hidden.min() >= 0
-    rows = _sum_and_largest(int64s(numbers_of(records) - hidden)) if is_known else (None, None)
+    hidden = to_numpy(pc.fill_null(deleted, scalar(0, pa.int64())))
+    is_known = bool((to_numpy(deleted.is_valid()) | ~has_vector).all()) and hidden.min() >= 0
+    rows = _sum_and_largest(from_numpy(to_numpy(records) - hidden)) if is_known else (None, None)
     return Totals(totals.bytes, totals.largest, *rows)
 
 
@@ -309,7 +309,7 @@ def json_value(value: pa.Scalar) -> JsonScalar | None:
 
 def _sum_and_largest(column: pa.Array) -> tuple[int | None, int | None]:
     """None and None where a value is missing, or negative."""
-    values = numbers_of(column) if not column.null_count else None
+    values = to_numpy(column) if not column.null_count else None
     if values is None or (len(values) and values.min() < 0):
         return None, None
     # In halves, for the sum of numbers that are no sizes at all may not fit.
@@ -319,7 +319,7 @@ def _sum_and_largest(column: pa.Array) -> tuple[int | None, int | None]:
 
 def _of_one_kind(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The incomplete rows of sorted ones, then the complete ones."""
-    complete = int(np.count_nonzero(numbers_of(batch.column("#complete"))))
+    complete = int(np.count_nonzero(to_numpy(batch.column("#complete"))))
     incomplete = batch.num_rows - complete
     if incomplete:
         yield batch.slice(0, incomplete)
@@ -351,9 +351,9 @@ def _buckets(group: pa.RecordBatch, layout: PlannedLayout) -> tuple[str | None, 
         return None, None, 0, 0
     texts, typed = group.column(schema.bucket_column), group.column("#0")
     without = typed.null_count
-    empty = ~valid_mask(texts) | bits_of(pc.equal(texts, scalar("", pa.string())))
+    empty = ~to_numpy(texts.is_valid()) | to_numpy(pc.equal(texts, scalar("", pa.string())))
     is_known = ~_untold(group.column("untold"), schema.bucket)
-    nulls = int(np.count_nonzero(empty & is_known & ~valid_mask(typed)))
+    nulls = int(np.count_nonzero(empty & is_known & ~to_numpy(typed.is_valid())))
     low = high = None
     if without < group.num_rows:
         # Nulls come first.

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 import pyarrow.json as pj
 
-from delta_sidecar._arrow import int64s, scalar
+from delta_sidecar._arrow import from_numpy, scalar
 from delta_sidecar.errors import ObjectTruncatedError, StorageError
 from delta_sidecar.execute.fetch import FIRST_BYTES, Asked, Fetcher, Pending, Work, unreadable
 from delta_sidecar.plan import FILE_LABEL, LINE, Place
@@ -226,7 +226,7 @@ def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> 
     )
     batch = reader.read_all().combine_chunks().to_batches()[0]
     text = _texts(block, batch.num_rows) if lines else pa.nulls(batch.num_rows, pa.string())
-    labels = int64s(np.full(batch.num_rows, label, dtype=np.int64))
+    labels = from_numpy(np.full(batch.num_rows, label, dtype=np.int64))
     return pa.RecordBatch.from_arrays([*batch.columns, labels, text], names=[*batch.schema.names, FILE_LABEL, LINE])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import binaries, int64s, strings
+from delta_sidecar._arrow import binaries, from_numpy, strings
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.execute.fetch import FIRST_BYTES, Fetcher, Work, unreadable
 from delta_sidecar.execute.json import AHEAD_BYTES, scan_json, within
@@ -170,8 +170,8 @@ class LocalExecutor:
         while (page := self._work.take(asked)) is not None:
             yield _batch(
                 path=strings(found.path for found in page),
-                size=int64s(_integers([found.size for found in page])),
-                last_modified=int64s(_integers([found.last_modified for found in page])),
+                size=from_numpy(_integers([found.size for found in page])),
+                last_modified=from_numpy(_integers([found.last_modified for found in page])),
                 e_tag=strings(found.e_tag for found in page),
             )
             asked = self._work.submit(lambda: next(pages, None))
@@ -216,7 +216,7 @@ class LocalExecutor:
         except (MemoryError, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
         for number, data in enumerate(found):
-            yield _batch(number=int64s(_integers([number])), data=binaries([bytes(data)]))
+            yield _batch(number=from_numpy(_integers([number])), data=binaries([bytes(data)]))
 
     def _read_key_value(self, plan: ReadKeyValue) -> Batches:
         work, ref = self._work, plan.file
@@ -239,7 +239,7 @@ def _tail(store: Store, ref: FileRef) -> bytes:
 
 
 def _file(path: str, size: int, data: bytes | None) -> pa.RecordBatch:
-    columns = [strings([path]), int64s(np.array([size], dtype=np.int64)), binaries([data])]
+    columns = [strings([path]), from_numpy(np.array([size], dtype=np.int64)), binaries([data])]
     return pa.RecordBatch.from_arrays(columns, names=["path", "size", "data"])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, nullable_int64s, numbers_of, scalar, valid_mask
+from delta_sidecar._arrow import from_numpy, scalar, to_numpy
 from delta_sidecar.log.values import parse_timestamps
 
 if TYPE_CHECKING:
@@ -70,26 +70,26 @@ def read_known_values(texts: PartitionTexts, type: pa.DataType) -> tuple[Partiti
     each = [read_partition_column(encoded.dictionary.slice(at, 1), type) for at in range(len(encoded.dictionary))]
     values = [pa.nulls(1, type) if found is None else found.values for found in each]
     zoneless = [pa.nulls(1, pa.bool_()) if found is None else found.zoneless for found in each]
-    is_odd = booleans(np.array([found is None for found in each])).take(encoded.indices)
+    is_odd = from_numpy(np.array([found is None for found in each])).take(encoded.indices)
     with_zones = pa.types.is_timestamp(type) and type.tz is not None
     typed = PartitionColumn(
         pa.concat_arrays([*values, pa.nulls(0, type)]).take(encoded.indices),
         pa.concat_arrays(zoneless).take(encoded.indices) if with_zones else None,
     )
-    return PartitionTexts(texts.texts, texts.known & ~bits_of(is_odd)), typed
+    return PartitionTexts(texts.texts, texts.known & ~to_numpy(is_odd)), typed
 
 
 def lookup(values: pa.MapArray, name: str) -> PartitionTexts:
     """The value of a name in each row's map of partition values; `known` is false for a map without it."""
-    offsets = numbers_of(values.offsets).astype(np.int64)
+    offsets = to_numpy(values.offsets).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     keys, items = values.keys.slice(first, last - first), values.items.slice(first, last - first)
-    entries = np.flatnonzero(bits_of(pc.equal(keys, scalar(name, pa.string()))))
+    entries = np.flatnonzero(to_numpy(pc.equal(keys, scalar(name, pa.string()))))
     if len(entries) == len(items) == len(values) and values.null_count == 0 and (np.diff(offsets) == 1).all():
         return PartitionTexts(items, np.ones(len(values), dtype=np.bool_))
     places = np.full(len(values), -1, dtype=np.int64)
     # Written from the last entry to the first, so that of several under one name the first one counts.
     rows = np.searchsorted(offsets - first, entries, side="right") - 1
     places[rows[::-1]] = entries[::-1]
-    known = (places >= 0) & valid_mask(values)
-    return PartitionTexts(items.take(nullable_int64s(places, known)), known)
+    known = (places >= 0) & to_numpy(values.is_valid())
+    return PartitionTexts(items.take(from_numpy(places, known)), known)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from delta_sidecar._arrow import int64s, scalar, strings
+from delta_sidecar._arrow import from_numpy, scalar, strings
 from delta_sidecar.log.values import parse_timestamps
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def uniform_statistics(
     if len(commas) != rows * (len(pieces) - 1):
         return None
     borders = np.column_stack([ends[:-1] - 1, commas.reshape(rows, -1), ends[1:]]).astype(np.int32)
-    every_second = int64s(np.arange(0, 2 * rows, 2))
+    every_second = from_numpy(np.arange(0, 2 * rows, 2))
     found = {}
     for number, (path, piece, place) in enumerate(zip(paths, pieces, places, strict=True)):
         start, end = (0, 0) if place is None else place.span(2)
@@ -223,7 +223,7 @@ def _parse_all(
     if not len(text):
         return pa.nulls(0, pa.struct(list(schema)))
     filled = _objects(text)
-    one = pa.ListArray.from_arrays(int64s(np.array([0, len(filled)])).cast(pa.int32()), filled)
+    one = pa.ListArray.from_arrays(from_numpy(np.array([0, len(filled)])).cast(pa.int32()), filled)
     joined = pc.binary_join(one, scalar("\n", pa.string()))
     data = joined.buffers()[2]
     newlines = np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE)

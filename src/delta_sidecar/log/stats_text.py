@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, numbers_of, scalar, valid_mask
+from delta_sidecar._arrow import from_numpy, scalar, to_numpy
 from delta_sidecar.log.stats import SIDES, insert, leaves, parse_members
 from delta_sidecar.log.values import ARROW, JAVA, RUST, ValueStyle, parse_timestamps, value_text
 
@@ -72,13 +72,13 @@ def choose_stats_format(
     comparable = in_form(texts, columns)
     for name in STATS_FORMATS:
         rebuilt = statistics_text(stats, len(texts), name)
-        equal = bits_of(pc.equal(texts, rebuilt))
+        equal = to_numpy(pc.equal(texts, rebuilt))
         if equal.all():
             return name
-        lengths = bits_of(pc.equal(pc.binary_length(texts), pc.binary_length(rebuilt)))
+        lengths = to_numpy(pc.equal(pc.binary_length(texts), pc.binary_length(rebuilt)))
         same = equal.copy()
         differing = comparable & ~equal
-        chosen = booleans(differing)
+        chosen = from_numpy(differing)
         same[differing] = say_the_same(texts.filter(chosen), rebuilt.filter(chosen), columns)
         found = int(np.count_nonzero(same)), int(np.count_nonzero(equal)), int(np.count_nonzero(lengths))
         if found > most:
@@ -158,11 +158,11 @@ def say_the_same(texts: pa.StringArray, others: pa.StringArray, columns: Kinds) 
     `columns` has the type of each column by its path, None for one without bounds.
     """
     # NaN and infinities are texts, which Arrow does not parse as numbers.
-    unusual = bits_of(pc.match_substring_regex(others, pattern=r':"(?:NaN|-?Infinity)"'))
-    compared = valid_mask(texts) & valid_mask(others) & ~unusual
+    unusual = to_numpy(pc.match_substring_regex(others, pattern=r':"(?:NaN|-?Infinity)"'))
+    compared = to_numpy(texts.is_valid()) & to_numpy(others.is_valid()) & ~unusual
     same = np.zeros(len(texts), dtype=np.bool_)
     if compared.any():
-        chosen = booleans(compared)
+        chosen = from_numpy(compared)
         left, right = texts.filter(chosen), others.filter(chosen)
         same[compared] = _by_halves(
             len(left), lambda start, rows: _compared(left.slice(start, rows), right.slice(start, rows), columns)
@@ -212,22 +212,24 @@ def _compared(texts: pa.StringArray, others: pa.StringArray, columns: Kinds) -> 
 
 
 def _equal(left: pa.Array, right: pa.Array, kind: pa.DataType | None) -> NDArray[np.bool_]:
-    there, others = valid_mask(left), valid_mask(right)
+    there: NDArray[np.bool_] = to_numpy(left.is_valid())
+    others: NDArray[np.bool_] = to_numpy(right.is_valid())
     if pa.types.is_floating(left.type):
-        equal = np.equal(numbers_of(left).view(np.int64), numbers_of(right).view(np.int64))
+        equal = np.equal(to_numpy(left).view(np.int64), to_numpy(right).view(np.int64))
     elif pa.types.is_null(left.type):
         return np.ones(len(left), dtype=np.bool_)
     else:
-        equal = bits_of(pc.equal(left, right))
+        equal = to_numpy(pc.equal(left, right))
         differing = there & others & ~equal
         if kind is not None and pa.types.is_timestamp(kind) and pa.types.is_string(left.type) and differing.any():
-            chosen = booleans(differing)
+            chosen = from_numpy(differing)
             equal[differing] = _same_moments(left.filter(chosen), right.filter(chosen))
     return (there & others & equal) | (~there & ~others)
 
 
 def _same_moments(left: pa.StringArray, right: pa.StringArray) -> NDArray[np.bool_]:
     # A date is no timestamp: the column may have been one of dates.
-    timed = bits_of(pc.match_substring(left, pattern=":"))
+    timed = to_numpy(pc.match_substring(left, pattern=":"))
     (one, one_zoneless), (other, other_zoneless) = parse_timestamps(left), parse_timestamps(right)
-    return timed & bits_of(pc.equal(one, other)) & bits_of(pc.equal(one_zoneless, other_zoneless))
+    alike: NDArray[np.bool_] = to_numpy(pc.equal(one, other)) & to_numpy(pc.equal(one_zoneless, other_zoneless))
+    return timed & alike

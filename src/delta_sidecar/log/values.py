@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, numbers_of, scalar, strings, valid_mask
+from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def _floats(column: pa.Array, style: ValueStyle) -> pa.StringArray:
     # Arrow gives as few digits as tell a value from its neighbours, in 32 bits or in 64.
     column = column if style.short_floats else column.cast(pa.float64())
     text = column.cast(pa.string())
-    values = numbers_of(column)
+    values = to_numpy(column)
     finite = np.isfinite(values)
     if style.numbers != "arrow":
         low, high = (values.dtype.type(bound) for bound in _PLAIN[style.numbers])
@@ -79,18 +79,18 @@ def _floats(column: pa.Array, style: ValueStyle) -> pa.StringArray:
         # Arrow's own exponents begin at 1e10.
         whole = plain & (np.trunc(values) == values) & (size < _ARROW_EXPONENT)
         if whole.any():
-            text = pc.if_else(booleans(whole), _wrap("", text, ".0"), text)
+            text = pc.if_else(from_numpy(whole), _wrap("", text, ".0"), text)
         odd = finite & (~plain if style.numbers == "java" else ~plain | (size >= _ARROW_EXPONENT))
-        odd &= valid_mask(column)
+        odd &= to_numpy(column.is_valid())
         if odd.any():
-            mask = booleans(odd)
+            mask = from_numpy(odd)
             others = strings(map(_ODD[style.numbers], text.filter(mask).to_pylist()))
             text = pc.replace_with_mask(text, mask, others)
     if finite.all():
         return text
     for arrow, other in (("nan", "NaN"), ("inf", "Infinity")):
         text = pc.replace_substring(text, pattern=arrow, replacement=other)
-    return pc.if_else(booleans(finite), text, _wrap('"', text, '"'))
+    return pc.if_else(from_numpy(finite), text, _wrap('"', text, '"'))
 
 
 # Arrow writes numbers from here on with an exponent, deltalake from `_RUST_POWER` on.
@@ -184,12 +184,12 @@ def struct_text(
 
 def map_text(column: pa.MapArray) -> pa.StringArray:
     """Each row of a map from strings to strings as a JSON object; null for a null row."""
-    offsets = numbers_of(column.offsets)
+    offsets = to_numpy(column.offsets)
     first, last = int(offsets[0]), int(offsets[-1])
     keys, items = column.keys.slice(first, last - first), column.items.slice(first, last - first)
     value = pc.fill_null(value_text(items, ARROW), scalar("null", pa.string()))
     entries = pc.binary_join_element_wise(value_text(keys, ARROW), value, scalar(":", pa.string()))
-    rows = pa.ListArray.from_arrays(int64s(offsets.astype(np.int64) - first).cast(pa.int32()), entries)
+    rows = pa.ListArray.from_arrays(from_numpy(offsets.astype(np.int64) - first).cast(pa.int32()), entries)
     text = _wrap("{", pc.binary_join(rows, scalar(",", pa.string())), "}")
     return pc.if_else(column.is_valid(), text, scalar(None, pa.string()))
 
@@ -226,15 +226,15 @@ def parse_timestamps(text: pa.StringArray) -> tuple[pa.TimestampArray, pa.Boolea
         pa.ArrowInvalid: A text is no timestamp.
     """
     zoned = pc.match_substring_regex(text, pattern=_ZONE)
-    bits = bits_of(zoned)
+    bits = to_numpy(zoned)
     if bits.all():
-        return _zoned(text), booleans(~bits)
+        return _zoned(text), from_numpy(~bits)
     if not bits.any():
-        return text.cast(_MICROS), booleans(~bits)
+        return text.cast(_MICROS), from_numpy(~bits)
     nothing = pa.nulls(len(text), pa.string())
     with_zone = _zoned(pc.if_else(zoned, text, nothing))
     without = pc.if_else(zoned, nothing, text).cast(_MICROS)
-    return pc.coalesce(with_zone, without), booleans(~bits)
+    return pc.coalesce(with_zone, without), from_numpy(~bits)
 
 
 def in_four_digits(moments: pa.TimestampArray) -> pa.TimestampArray:
@@ -242,10 +242,10 @@ def in_four_digits(moments: pa.TimestampArray) -> pa.TimestampArray:
     if moments.type.unit not in _PER_SECOND:
         # Nanoseconds reach no further.
         return moments
-    numbers, per_second = numbers_of(moments), _PER_SECOND[moments.type.unit]
-    known = valid_mask(moments)
+    numbers, per_second = to_numpy(moments), _PER_SECOND[moments.type.unit]
+    known = to_numpy(moments.is_valid())
     near = known & (numbers >= _FIRST * per_second) & (numbers < _AFTER_LAST * per_second)
-    return moments if near.sum() == known.sum() else nullable_int64s(numbers, near).view(moments.type)
+    return moments if near.sum() == known.sum() else from_numpy(numbers, near).view(moments.type)
 
 
 def _zoned(text: pa.StringArray) -> pa.TimestampArray:

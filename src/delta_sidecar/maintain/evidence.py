@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from delta_sidecar._arrow import valid_mask
+from delta_sidecar._arrow import to_numpy
 from delta_sidecar.build.live_rows import in_threads
 from delta_sidecar.errors import (
     ObjectNotFoundError,
@@ -233,7 +233,7 @@ def _paths(executor: Executor, checkpoints: Sequence[FileRef]) -> Iterator[str]:
         whole: set[int] = set()
         with closing(executor.execute(ScanJson(texts, _TOP))) as batches:
             for batch in batches:
-                if any(valid_mask(found).any() for found in struct_fields(batch.column("metaData")).values()):
+                if any(to_numpy(found.is_valid()).any() for found in struct_fields(batch.column("metaData")).values()):
                     whole.add(batch.column(FILE_LABEL)[0].as_py())
                 yield from _sidecar_paths(batch, executor)
         for ref in texts:

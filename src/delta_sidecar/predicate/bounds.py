@@ -165,10 +165,10 @@ def _members_below(members: pa.Array, values: pa.Array) -> pa.Int64Array:
     """Counts, for each value, the members below it; none for null."""
     # Sorted together, values before members where equal, each value has the members below it in front.
     order = pc.array_sort_indices(pa.concat_arrays([values, members]), null_placement="at_start")
-    positions = _arrow.numbers_of(order).astype(np.int64)
+    positions = _arrow.to_numpy(order).astype(np.int64)
     below = np.empty(len(positions), dtype=np.int64)
     below[positions] = np.cumsum(positions >= len(values))
-    return _arrow.int64s(below[: len(values)])
+    return _arrow.from_numpy(below[: len(values)])
 
 
 def _is_unordered(value: Value) -> bool:
@@ -345,7 +345,7 @@ def _margins(keys: pa.Array, type: pa.DataType) -> tuple[pa.Array, pa.Array]:  #
     if not pa.types.is_floating(type) or type.bit_width == keys.type.bit_width:
         return keys, keys
     with np.errstate(over="ignore"):
-        single = _arrow.numbers_of(keys).astype(np.float32)
+        single = _arrow.to_numpy(keys).astype(np.float32)
         below, above = (np.nextafter(single, np.float32(side)).tolist() for side in (-np.inf, np.inf))
     return literals.of(below, type), literals.of(above, type)
 

@@ -332,7 +332,7 @@ def of(values: Sequence[Value], type: pa.DataType) -> pa.Array:  # noqa: A002
     plain = plain_type(type)
     kind = kind_of(plain)
     if kind is Kind.BOOLEAN:
-        return _arrow.booleans(np.array(values, dtype=np.bool_))
+        return _arrow.from_numpy(np.array(values, dtype=np.bool_))
     if kind is Kind.FLOATING:
         return _over(np.array(values, dtype=np.float64), plain)
     if kind is Kind.DECIMAL:

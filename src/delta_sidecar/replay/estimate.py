@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delta_sidecar._arrow import numbers_of, valid_mask
+from delta_sidecar._arrow import to_numpy
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.names import checksum_path, read_checksum
 from delta_sidecar.log.stats import parse_num_records
@@ -340,7 +340,7 @@ def _counts_of(files: pa.RecordBatch) -> Counts:
 def _rows(files: pa.RecordBatch) -> Range:
     records = _values(parse_num_records(files.column("stats")))
     vectors = files.column("deletion_vector")
-    has_vector, deleted = valid_mask(vectors), _values(struct_fields(vectors)["cardinality"])
+    has_vector, deleted = to_numpy(vectors.is_valid()), _values(struct_fields(vectors)["cardinality"])
     left = np.maximum(records - np.where(has_vector, np.maximum(deleted, 0), 0), 0)
     # Without a count of the deleted rows all of them may be.
     lower = np.where((records >= 0) & ((deleted >= 0) | ~has_vector), left, 0)
@@ -349,4 +349,4 @@ def _rows(files: pa.RecordBatch) -> Range:
 
 def _values(column: pa.Int64Array) -> NDArray[np.int64]:
     """The values, negative where there is none."""
-    return np.where(valid_mask(column), numbers_of(column), -1)
+    return np.where(to_numpy(column.is_valid()), to_numpy(column), -1)

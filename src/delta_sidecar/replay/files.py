@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, scalar, strings, valid_mask
+from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.identity import decode_paths
 from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
@@ -79,15 +79,15 @@ class FileColumns:
         width = len(self.partition_columns)
         values = [partition_texts(add, physical, rows).texts for _, physical in self.partition_columns]
         names = strings([logical for logical, _ in self.partition_columns])
-        offsets = int64s(np.arange(rows + 1, dtype=np.int64) * width).cast(pa.int32())
+        offsets = from_numpy(np.arange(rows + 1, dtype=np.int64) * width).cast(pa.int32())
         if not width:
             nothing = pa.nulls(0, pa.string())
             return pa.MapArray.from_arrays(offsets, nothing, nothing)
         entries = np.arange(rows * width, dtype=np.int64)
-        keys = names.take(int64s(entries % width))
+        keys = names.take(from_numpy(entries % width))
         # One column after another becomes one row after another.
         order = entries.reshape(width, rows).T.ravel()
-        items = values[0] if width == 1 else pa.concat_arrays(values).take(int64s(order))
+        items = values[0] if width == 1 else pa.concat_arrays(values).take(from_numpy(order))
         return pa.MapArray.from_arrays(offsets, keys, items)
 
 
@@ -108,17 +108,17 @@ def partition_texts(add: Mapping[str, pa.Array], physical: str, rows: int) -> Pa
     typed = _typed_texts(add.get("partitionValues_parsed"), physical)
     if typed is None:
         return texts
-    both = pc.if_else(booleans(texts.known), texts.texts, typed)
-    return PartitionTexts(both, texts.known | valid_mask(typed))
+    both = pc.if_else(from_numpy(texts.known), texts.texts, typed)
+    return PartitionTexts(both, texts.known | to_numpy(typed.is_valid()))
 
 
 def _texts(values: pa.Array | None, physical: str, rows: int) -> PartitionTexts:
     if values is not None and pa.types.is_map(values.type):
         return lookup(values, physical)
     found = _struct_field(values, physical)
-    if found is None:
+    if values is None or found is None:
         return PartitionTexts(pa.nulls(rows, pa.string()), np.zeros(rows, dtype=np.bool_))
-    return PartitionTexts(found, valid_mask(values))
+    return PartitionTexts(found, to_numpy(values.is_valid()))
 
 
 def _struct_field(values: pa.Array | None, name: str) -> pa.Array | None:
@@ -157,9 +157,9 @@ def tags_in_lines(lines: pa.StringArray, present: NDArray[np.bool_]) -> pa.Strin
         return pa.nulls(len(lines), pa.string())
     # A quote inside a JSON string is escaped, so that the name and the brace after it can only be a field.
     found = pc.struct_field(pc.extract_regex(lines, pattern=_TAGS), [0])
-    found = pc.if_else(booleans(present), found, scalar(None, pa.string()))
-    several = bits_of(pc.greater(pc.count_substring(lines, pattern='"tags"'), scalar(1, pa.int32())))
-    odd = np.flatnonzero(present & (several | ~valid_mask(found)))
+    found = pc.if_else(from_numpy(present), found, scalar(None, pa.string()))
+    several = to_numpy(pc.greater(pc.count_substring(lines, pattern='"tags"'), scalar(1, pa.int32())))
+    odd = np.flatnonzero(present & (several | ~to_numpy(found.is_valid())))
     if not len(odd):
         return found
     texts = found.to_pylist()
@@ -266,12 +266,12 @@ class Pruning:
             if values is not None:
                 exact, zoneless = values.values, values.zoneless
                 known[path] = ColumnBounds(exact, exact, None, None, exact=True, zoneless=zoneless)
-        kept = bits_of(may_match(self.predicate, KnownBounds(rows, known)))
+        kept = to_numpy(may_match(self.predicate, KnownBounds(rows, known)))
         if not untold:
             return kept
         # Where a value is not known, null would be taken for it: those files are tested without such columns.
         without = {path: bounds for path, bounds in known.items() if path not in untold}
-        kept_without = bits_of(may_match(self.predicate, KnownBounds(rows, without)))
+        kept_without = to_numpy(may_match(self.predicate, KnownBounds(rows, without)))
         return np.where(np.logical_or.reduce(list(untold.values())), kept_without, kept)
 
 

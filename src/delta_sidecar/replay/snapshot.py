@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delta_sidecar._arrow import valid_mask
+from delta_sidecar._arrow import to_numpy
 from delta_sidecar.errors import (
     DeltaSidecarError,
     InvalidMetadataError,
@@ -371,7 +371,7 @@ def _in_commits(
 
 def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:
     """The action of a name in a block of a commit; of several, which no writer should make, the last."""
-    present = np.flatnonzero(valid_mask(batch.column(name)))
+    present = np.flatnonzero(to_numpy(batch.column(name).is_valid()))
     if not len(present):
         return None
     line = batch.column(LINE)[int(present[-1])].as_py()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import booleans, valid_mask
+from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.errors import (
     AuthenticationError,
     CorruptCommitError,
@@ -65,12 +65,12 @@ class LiveAdds:
         for keys in _keys(batch, "remove"):
             self.seen.hold_back(keys)
         actions = batch.column("add")
-        present = valid_mask(actions)
+        present = to_numpy(actions.is_valid())
         if not present.any():
             return None
         lines = batch.column(LINE)
         if not present.all():
-            chosen = booleans(present)
+            chosen = from_numpy(present)
             actions, lines = actions.filter(chosen), lines.filter(chosen)
         add = struct_fields(actions)
         _require_paths(add["path"], version)
@@ -80,7 +80,7 @@ class LiveAdds:
         if not count:
             return None
         try:
-            add["tags"] = tags_in_lines(lines, valid_mask(add["tags"]))
+            add["tags"] = tags_in_lines(lines, to_numpy(add["tags"].is_valid()))
         except pa.ArrowInvalid as error:
             raise _not_delta(version, error) from error
         found = select(add, live, self.columns, self.pruning)
@@ -170,7 +170,7 @@ def select(
 ) -> pa.RecordBatch | None:
     """Of `add` actions, those that are live and may match, as files."""
     if not live.all():
-        chosen = booleans(live)
+        chosen = from_numpy(live)
         add = {name: column.filter(chosen) for name, column in add.items()}
     rows = len(add["path"])
     if pruning is not None:
@@ -178,7 +178,7 @@ def select(
         if not keep.any():
             return None
         if not keep.all():
-            chosen = booleans(keep)
+            chosen = from_numpy(keep)
             add = {name: column.filter(chosen) for name, column in add.items()}
             rows = len(add["path"])
     return columns.batch(add, rows)
@@ -245,7 +245,7 @@ def watched(plan: ScanJson) -> Plan:
 
 
 def _present(batch: pa.RecordBatch, names: tuple[str, ...]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = np.logical_or.reduce([valid_mask(batch.column(name)) for name in names])
+    found: NDArray[np.bool_] = np.logical_or.reduce([to_numpy(batch.column(name).is_valid()) for name in names])
     return found
 
 

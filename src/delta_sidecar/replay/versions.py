@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delta_sidecar._arrow import valid_mask
+from delta_sidecar._arrow import to_numpy
 from delta_sidecar.errors import (
     InvalidMetadataError,
     LogCorruptionError,
@@ -95,7 +95,7 @@ def commit_times(table: str, versions: Sequence[int]) -> Flow[dict[int, int | No
 
 def _timestamps(batch: pa.RecordBatch) -> Iterator[int]:
     column = batch.column("commitInfo").flatten()[0]
-    return (column[int(row)].as_py() for row in np.flatnonzero(valid_mask(column)))
+    return (column[int(row)].as_py() for row in np.flatnonzero(to_numpy(column.is_valid())))
 
 
 def _search(newest: Snapshot, moment: int) -> Flow[int]:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, nullable_int64s, numbers_of, strings, valid_mask
+from delta_sidecar._arrow import from_numpy, strings, to_numpy
 from delta_sidecar.errors import LogCorruptionError, UnreadableFileError, UnsupportedFeatureError
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.schema import VARIANT_TYPE
@@ -253,7 +253,7 @@ def filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     """The rows of a batch that a mask keeps, also where it has no columns."""
     if batch.num_columns:
         return batch.filter(mask)
-    return struct_of((), batch.schema, int(bits_of(mask).sum()))
+    return struct_of((), batch.schema, int(to_numpy(mask).sum()))
 
 
 # Values of a data file in the type that the table has today.
@@ -315,7 +315,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
         # Whether a reading of the clock or a moment, the file has the same number.
         if array.type.unit == "ns":
             # What is finer is cut off, towards the past, as with Parquet's oldest timestamps.
-            return nullable_int64s(numbers_of(array) // 1000, valid_mask(array)).view(kind)
+            return from_numpy(to_numpy(array) // 1000, to_numpy(array.is_valid())).view(kind)
         return array.cast(pa.timestamp("us", array.type.tz)).view(kind)
     if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
         return array.cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
@@ -365,12 +365,12 @@ def in_zone(column: PartitionColumn, zone: str) -> pa.Array:
 
 
 def _moments(readings: pa.TimestampArray, zone: str) -> pa.TimestampArray:
-    clock, micros = ZoneInfo(zone), np.where(valid_mask(readings), numbers_of(readings), 0)
+    clock, micros = ZoneInfo(zone), np.where(to_numpy(readings.is_valid()), to_numpy(readings), 0)
     # Clocks are the same in all years before the first one that Python has, and after the last.
     near = np.clip(micros, _FIRST, _LAST)
     local = [(_EPOCH + dt.timedelta(microseconds=number)).replace(tzinfo=clock) for number in near.tolist()]
     ahead = np.array([(each.utcoffset() or dt.timedelta()) // _MICROSECOND for each in local], dtype=np.int64)
-    return nullable_int64s(micros - ahead, valid_mask(readings)).view(readings.type)
+    return from_numpy(micros - ahead, to_numpy(readings.is_valid())).view(readings.type)
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

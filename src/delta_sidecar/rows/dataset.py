@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 
-from delta_sidecar._arrow import int64s, scalar
+from delta_sidecar._arrow import from_numpy, scalar
 from delta_sidecar.errors import OptionError, ScanClosedError, described
 from delta_sidecar.rows.columns import project, row_schema
 from delta_sidecar.rows.convert import partition_value, struct_of
@@ -363,13 +363,13 @@ class DatasetScanner:
         with closing(self._batches(self._query)) as batches:
             for batch in batches if len(ascending) else ():
                 end = int(np.searchsorted(ascending, start + batch.num_rows))
-                pieces.append(batch.take(int64s(ascending[taken:end] - start)))
+                pieces.append(batch.take(from_numpy(ascending[taken:end] - start)))
                 taken, start = end, start + batch.num_rows
                 if taken == len(ascending):
                     break
         _check_places(ascending[taken:], start)
         found = pa.Table.from_batches(pieces, self._projection.schema)
-        return found.take(int64s(np.argsort(order, kind="stable")))
+        return found.take(from_numpy(np.argsort(order, kind="stable")))
 
     def count_rows(self) -> int:
         """The number of rows; where the log has it, no file is opened."""

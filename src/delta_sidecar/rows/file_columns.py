@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
+from delta_sidecar._arrow import from_numpy, strings, to_numpy
 from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.execute.parquet.footer import Layout, leaf_paths, plain_field, plain_type
 from delta_sidecar.predicate import Bounds, ColumnBounds, columns, may_match
@@ -154,7 +154,7 @@ def groups_that_may_match(predicate: Predicate | None, metadata: pq.FileMetaData
     groups = [group for group in range(metadata.num_row_groups) if metadata.row_group(group).num_rows]
     if predicate is None or not groups or not columns(predicate):
         return groups
-    kept = bits_of(may_match(predicate, _FooterBounds.of(predicate, metadata, groups, found)))
+    kept = to_numpy(may_match(predicate, _FooterBounds.of(predicate, metadata, groups, found)))
     return [group for group, is_kept in zip(groups, kept.tolist(), strict=True) if is_kept]
 
 
@@ -174,7 +174,7 @@ class _FooterBounds(Bounds):
     def of(
         cls, predicate: Predicate, metadata: pq.FileMetaData, groups: list[int], found: FileColumnsFound
     ) -> _FooterBounds:
-        rows = int64s(np.array([metadata.row_group(group).num_rows for group in groups], dtype=np.int64))
+        rows = from_numpy(np.array([metadata.row_group(group).num_rows for group in groups], dtype=np.int64))
         known = {}
         for leaf in leaves(predicate):
             column = leaf.column
@@ -214,7 +214,7 @@ def _counted(chunks: list[pq.ColumnChunkMetaData], rows: pa.Int64Array) -> Colum
         for chunk in chunks
     ]
     known = np.array([count is not None for count in counts])
-    nulls = nullable_int64s(np.array([count or 0 for count in counts], dtype=np.int64), known)
+    nulls = from_numpy(np.array([count or 0 for count in counts], dtype=np.int64), known)
     return ColumnBounds(None, None, nulls, rows, whole=True)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import booleans
+from delta_sidecar._arrow import from_numpy
 from delta_sidecar.errors import (
     DeletionVectorError,
     MissingDataFileError,
@@ -352,4 +352,4 @@ def _without(batch: pa.RecordBatch, deleted: NDArray[np.int64], first: int) -> p
         return batch
     kept = np.ones(batch.num_rows, dtype=np.bool_)
     kept[deleted[start:end] - first] = False
-    return filtered(batch, booleans(kept))
+    return filtered(batch, from_numpy(kept))

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import booleans, numbers_of, scalar, valid_mask
+from delta_sidecar._arrow import from_numpy, scalar, to_numpy
 from delta_sidecar.errors import ScanClosedError, StorageError
 from delta_sidecar.execute.lanes import in_fed_lanes
 from delta_sidecar.log.stats import parse_num_records
@@ -175,11 +175,11 @@ def _counters(
         for found in scanner.scan_batches(_READ):
             batch = found if decides is None else decides(found)
             counts = parse_num_records(batch.column("stats"))
-            known = valid_mask(counts)
+            known = to_numpy(counts.is_valid())
             deleted = pc.fill_null(pc.struct_field(batch.column("deletion_vector"), "cardinality"), zero)
-            rows = numbers_of(counts) - numbers_of(deleted)
+            rows = to_numpy(counts) - to_numpy(deleted)
             yield partial(iter, (int(np.maximum(rows[known], 0).sum()),))
-            for file in delta_files(batch.filter(booleans(~known))):
+            for file in delta_files(batch.filter(from_numpy(~known))):
                 yield partial(_counted, reader, file)
 
 
@@ -201,7 +201,7 @@ class _ByPartition:
         values = (dict(pairs) for pairs in batch.column("partition_values").to_pylist())
         paths = batch.column("path").to_pylist()
         kept = [self._is_kept(of_file, path) for of_file, path in zip(values, paths, strict=True)]
-        return batch.filter(booleans(np.array(kept, dtype=np.bool_)))
+        return batch.filter(from_numpy(np.array(kept, dtype=np.bool_)))
 
     def _is_kept(self, values: Mapping[str, str | None], path: str) -> bool:
         key = tuple(values.get(field.name) for field in self._fields)

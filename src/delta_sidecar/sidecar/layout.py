@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import bits_of, int64s, nullable_int64s, strings
+from delta_sidecar._arrow import from_numpy, strings, to_numpy
 from delta_sidecar.errors import OptionError, SidecarError
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.schema import type_at
@@ -199,7 +199,7 @@ def matching(
         # What was the lowest of a type is not the lowest of another one, which the column may have now.
         if layout.order.summaries.get(path) == kind:
             known[path] = _summary(groups, path, kind)
-    kept: list[int] = np.flatnonzero(bits_of(may_match(predicate, KnownBounds(len(groups), known)))).tolist()
+    kept: list[int] = np.flatnonzero(to_numpy(may_match(predicate, KnownBounds(len(groups), known)))).tolist()
     return kept
 
 
@@ -210,7 +210,7 @@ def _partition_bounds(
     first = layout.order.sort[0] if layout.order.sort else None
     if first is None or partitions.get(first.column) != first.arrow_type:
         return {}
-    rows = int64s(np.array([group.num_rows for group in groups], dtype=np.int64))
+    rows = from_numpy(np.array([group.num_rows for group in groups], dtype=np.int64))
     # Nulls come first, so that a first value means there are none. With a text among the buckets that is no value
     # nobody can tell what its file holds; and a segment may hold the end of the incomplete rows and the start of the
     # complete ones.
@@ -228,11 +228,11 @@ def _partition_bounds(
         chosen = strings(text if is_known else None for text, is_known in zip(texts, known.tolist(), strict=True))
         column = read_partition_column(chosen, first.arrow_type)
         # A time without a zone may lie 16 hours either way.
-        if column is None or (column.zoneless is not None and bits_of(column.zoneless).any()):
+        if column is None or (column.zoneless is not None and to_numpy(column.zoneless).any()):
             return {}
         bounds.append(column.values)
     low, high = bounds
-    return {first.column: ColumnBounds(low, high, nullable_int64s(nulls, known), rows, whole=True)}
+    return {first.column: ColumnBounds(low, high, from_numpy(nulls, known), rows, whole=True)}
 
 
 def _summary(groups: RowGroups | Segments, path: ColumnPath, kind: pa.DataType) -> ColumnBounds:
@@ -247,7 +247,7 @@ def _summary(groups: RowGroups | Segments, path: ColumnPath, kind: pa.DataType) 
     found = parse_statistics(strings(texts), {path: kind}).columns[path]
     # Upper bounds of texts may be cut off, each to another length: the highest of them says nothing.
     upper = None if pa.types.is_string(kind) else found.upper
-    rows = int64s(np.array([group.num_rows for group in groups], dtype=np.int64))
+    rows = from_numpy(np.array([group.num_rows for group in groups], dtype=np.int64))
     return ColumnBounds(lower=found.lower, upper=upper, null_count=None, num_records=rows)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, int64s, scalar, strings, valid_mask
+from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.identity import unique_ids
 from delta_sidecar.log.partition_values import PartitionTexts, read_known_values
@@ -57,7 +57,7 @@ class SidecarOrder:
         complete = np.ones(rows.num_rows, dtype=np.bool_)
         for path in self.summaries:
             for side in ("min", "max"):
-                complete &= valid_mask(without_nan(bound_column(rows, side, path)))
+                complete &= to_numpy(without_nan(bound_column(rows, side, path)).is_valid())
         return [_flags(complete), *values, rows.column("path"), vector_ids(row_vectors(rows))]
 
 
@@ -84,8 +84,8 @@ class NewestRows:
         kept = count if most is None else min(most, count)
         upward = np.arange(count, dtype=np.int64)
         if not self.times:
-            return rows.take(int64s(upward[::-1][:kept]))
-        keys = [int64s(self._runs(rows)), *(rows.column(name) for name in self.times), int64s(upward)]
+            return rows.take(from_numpy(upward[::-1][:kept]))
+        keys = [from_numpy(self._runs(rows)), *(rows.column(name) for name in self.times), from_numpy(upward)]
         return rows.take(_downward(keys).slice(0, kept))
 
     def _runs(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
@@ -94,8 +94,8 @@ class NewestRows:
         for name in self.buckets:
             column = rows.column(name)
             before, after = column.slice(0, len(column) - 1), column.slice(1)
-            is_null = ~valid_mask(column)
-            begins[1:] |= bits_of(pc.not_equal(before, after)) | (is_null[1:] != is_null[:-1])
+            is_null = ~to_numpy(column.is_valid())
+            begins[1:] |= to_numpy(pc.not_equal(before, after)) | (is_null[1:] != is_null[:-1])
         return np.cumsum(begins, dtype=np.int64)
 
 
@@ -114,7 +114,7 @@ def newest_first(groups: Sequence[G], order: SidecarOrder) -> tuple[G, ...]:
     values: list[pa.Array] = [
         typed(strings(map(_text, each)), value.arrow_type) for each, value in zip(texts, partitions, strict=True)
     ]
-    upward = int64s(np.arange(len(down), dtype=np.int64)[::-1])
+    upward = from_numpy(np.arange(len(down), dtype=np.int64)[::-1])
     return tuple(down[at] for at in _downward([*values, upward]).to_pylist())
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s, nullable_int64s, scalar, strings, valid_mask
+from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics, uniform_statistics
 from delta_sidecar.log.stats_text import say_the_same, statistics_text
@@ -115,7 +115,7 @@ def _lists_of_untold(partitions: Mapping[str, PartitionTexts], rows: int) -> pa.
         return pa.nulls(rows, string)
     nothing = scalar("", string)
     names = [
-        pc.if_else(booleans(mask), scalar(json.dumps(name, ensure_ascii=False) + ",", string), nothing)
+        pc.if_else(from_numpy(mask), scalar(json.dumps(name, ensure_ascii=False) + ",", string), nothing)
         for name, mask in untold.items()
     ]
     listed = pc.utf8_rtrim(pc.binary_join_element_wise(*names, nothing), characters=",")
@@ -143,14 +143,14 @@ def _filled(found: FileStatistics, kinds: Kinds, rows: int) -> FileStatistics:
 
 def _kept(texts: pa.StringArray, rebuilt: pa.StringArray, kinds: Kinds) -> pa.StringArray:
     """The texts that say something else than what is rebuilt."""
-    kept = valid_mask(texts) & ~bits_of(pc.equal(texts, rebuilt))
+    kept = to_numpy(texts.is_valid()) & ~to_numpy(pc.equal(texts, rebuilt))
     if kept.any():
-        differing = booleans(kept)
+        differing = from_numpy(kept)
         kept[kept] = ~say_the_same(texts.filter(differing), rebuilt.filter(differing), kinds)
     if not kept.any():
         return pa.nulls(len(texts), pa.string())
     # Taking copies what is kept and nothing else.
-    return texts.take(nullable_int64s(np.arange(len(texts), dtype=np.int64), kept))
+    return texts.take(from_numpy(np.arange(len(texts), dtype=np.int64), kept))
 
 
 # From rows to actions.
@@ -249,11 +249,11 @@ def rebuilt_texts(stats: FileStatistics, rows: int, stats_format: str) -> pa.Str
         if known.all():
             break
         if column is not None and column.null_count < rows:
-            known |= valid_mask(column)
+            known |= to_numpy(column.is_valid())
     if not known.any():
         return pa.nulls(rows, pa.string())
     text = statistics_text(stats, rows, stats_format)
-    return text if known.all() else pc.if_else(booleans(known), text, scalar(None, pa.string()))
+    return text if known.all() else pc.if_else(from_numpy(known), text, scalar(None, pa.string()))
 
 
 def _column_statistics(columns: Mapping[str, pa.Array], path: ColumnPath) -> ColumnStatistics:
@@ -274,5 +274,5 @@ def _maps(columns: Mapping[str, pa.StringArray], untold: pa.StringArray) -> pa.M
         keys += present
         items += [values[name][row] for name in present]
         offsets.append(len(keys))
-    ends = int64s(np.array(offsets, dtype=np.int64)).cast(pa.int32())
+    ends = from_numpy(np.array(offsets, dtype=np.int64)).cast(pa.int32())
     return pa.MapArray.from_arrays(ends, strings(keys), strings(items))

@@ -27,7 +27,7 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
-from delta_sidecar._arrow import booleans, numbers_of
+from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.build.builder import BuildOptions, BuildPlan, BuildProgress, SidecarBuilder, version_proof
 from delta_sidecar.build.live_rows import RowMaker, gathered, sampled
 from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, with_segments
@@ -335,17 +335,17 @@ def _complete(rows: Iterable[pa.RecordBatch], aside: Path) -> Iterator[pa.Record
     with ExitStack() as opened:
         writer = None
         for batch in rows:
-            complete = numbers_of(batch.column("#complete")).astype(np.bool_)
+            complete = to_numpy(batch.column("#complete")).astype(np.bool_)
             if complete.all():
                 yield batch
                 continue
             try:
                 writer = writer or opened.enter_context(pa.ipc.new_stream(str(aside), batch.schema, options=_ASIDE))
-                writer.write_batch(batch.filter(booleans(~complete)))
+                writer.write_batch(batch.filter(from_numpy(~complete)))
             except OSError as error:
                 raise unwritable(aside.parent, error) from error
             if complete.any():
-                yield batch.filter(booleans(complete))
+                yield batch.filter(from_numpy(complete))
 
 
 _ASIDE = pa.ipc.IpcWriteOptions(compression="zstd")

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import booleans, scalar
+from delta_sidecar._arrow import from_numpy, scalar
 from delta_sidecar.errors import LogCorruptionError, PredicateError
 from delta_sidecar.log.partition_values import lookup, read_known_values, read_partition_column
 from delta_sidecar.predicate import FALSE, And, Not, Predicate, all_of, any_of, bind, columns, matches, parse
@@ -209,6 +209,6 @@ def _typed(name: str, raw: PartitionTexts, kind: pa.DataType, zone: str) -> pa.A
     if column is not None:
         return in_zone(column, zone)
     known, _ = read_known_values(raw, kind)
-    invalid = texts.filter(booleans(raw.known & ~known.known))
+    invalid = texts.filter(from_numpy(raw.known & ~known.known))
     msg = f"the log has {invalid[0].as_py()!r} as a value of partition column {name}, which is no {kind}"
     raise LogCorruptionError(msg)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, numbers_of, scalar, strings, valid_mask, values_of
+from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy, values_of
 from delta_sidecar.errors import OptionError
 from delta_sidecar.log.schema import type_at
 from delta_sidecar.log.stats import ColumnStatistics, parse_statistics
@@ -151,7 +151,7 @@ def fold_stats(
     with handle.scanner(predicate, snapshot=snapshot) as scanner:
         for batch in map(parse, scanner.scan_batches(_READ)):
             files += batch.found.num_rows
-            size += _sum(numbers_of(batch.found.column("size")))
+            size += _sum(to_numpy(batch.found.column("size")))
             rows += _sum(batch.left)
             deleted += _sum(batch.deleted)
             without += _sum(~batch.known)
@@ -246,17 +246,17 @@ class _Parser:
         in_log = any(column.is_partition for column in self.columns)
         values = typed_partition_values(found.column("partition_values"), self.table, self.zone) if in_log else {}
         cardinality = pc.struct_field(found.column("deletion_vector"), ["cardinality"])
-        deleted = np.where(valid_mask(cardinality), numbers_of(cardinality), 0)
+        deleted = np.where(to_numpy(cardinality.is_valid()), to_numpy(cardinality), 0)
         tight = pc.if_else(text.is_null(), scalar(None, pa.bool_()), tight)
-        known = valid_mask(num_records)
+        known = to_numpy(num_records.is_valid())
         return _BatchStatistics(
             found,
             num_records,
             known,
             deleted,
-            left=np.where(known, numbers_of(num_records) - deleted, 0),
+            left=np.where(known, to_numpy(num_records) - deleted, 0),
             tight=tight,
-            is_loose=(deleted > 0) | ~bits_of(tight),
+            is_loose=(deleted > 0) | ~to_numpy(tight),
             columns={
                 column.name: _of_partitions(values[column.name], num_records)
                 if column.is_partition
@@ -291,8 +291,8 @@ def _comparable(bounds: pa.Array | None) -> pa.Array | None:
     else:
         return bounds
     first, last = (scalar(end, bounds.type) for end in ends)
-    beyond = bits_of(pc.less(bounds, first)) | bits_of(pc.greater(bounds, last))
-    return pc.if_else(booleans(beyond), scalar(None, bounds.type), bounds) if beyond.any() else bounds
+    beyond = to_numpy(pc.less(bounds, first)) | to_numpy(pc.greater(bounds, last))
+    return pc.if_else(from_numpy(beyond), scalar(None, bounds.type), bounds) if beyond.any() else bounds
 
 
 def or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
@@ -404,7 +404,7 @@ class _Side:
         return "value" if self.among_tight == found else "bound"
 
     def _beyond(self, best: Any, bounds: pa.Array, counted: NDArray[np.bool_]) -> Any:  # noqa: ANN401 - any value
-        kept = bounds if counted.all() else bounds.filter(booleans(counted))
+        kept = bounds if counted.all() else bounds.filter(from_numpy(counted))
         if kept.null_count == len(kept):
             return best
         (found,) = values_of(pa.repeat(pc.min_max(kept)[self.name], 1))
@@ -427,16 +427,16 @@ class _Fold:
     files_without: int = 0
 
     def add(self, batch: _BatchStatistics) -> None:
-        stats, num_records = batch.columns[self.column.name], numbers_of(batch.num_records)
-        nulls, counted = numbers_of(stats.null_count), valid_mask(stats.null_count)
+        stats, num_records = batch.columns[self.column.name], to_numpy(batch.num_records)
+        nulls, counted = to_numpy(stats.null_count), _is_there(stats.null_count)
         is_empty = batch.known & (batch.left <= 0)
         is_null = batch.known & counted & (nulls == num_records)
         if self.column.is_partition:
             # One value for all rows, which stays as long as one of them does. Null is a value, and known.
-            has_bounds = is_null | valid_mask(stats.lower) | ~counted | (nulls != 0)
+            has_bounds = is_null | _is_there(stats.lower) | ~counted | (nulls != 0)
             is_loose = ~batch.known
         else:
-            has_bounds = valid_mask(stats.lower) & valid_mask(stats.upper)
+            has_bounds = _is_there(stats.lower) & _is_there(stats.upper)
             is_loose = batch.is_loose
         without = ~(has_bounds | is_null | is_empty)
         self.files += _sum(~without)
@@ -465,6 +465,11 @@ class _Fold:
             files=self.files,
             files_without=self.files_without,
         )
+
+
+def _is_there(values: pa.Array) -> NDArray[np.bool_]:
+    there: NDArray[np.bool_] = to_numpy(values.is_valid())
+    return there
 
 
 def _sum(numbers: NDArray[Any]) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_sidecar._arrow import int64s
+from delta_sidecar._arrow import from_numpy
 from delta_sidecar._thrift import (
     BINARY,
     I32,
@@ -118,7 +118,7 @@ class PageReader:
             low, high = np.searchsorted(rows, (start, end))
             places.append(rows[low:high] - start + before)
             before += end - start
-        return column.take(int64s(np.concatenate(places)))
+        return column.take(from_numpy(np.concatenate(places)))
 
     def finish(self) -> None:
         """Passes the pages that are left.

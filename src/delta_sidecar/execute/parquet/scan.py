@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import int64s, nullable_int64s, strings
+from delta_sidecar._arrow import from_numpy, strings
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
@@ -326,10 +326,10 @@ def footer_facts(path: str, metadata: pq.FileMetaData, columns: Sequence[str]) -
     known = np.array([value is not None for value in values], dtype=np.bool_)
     arrays = [
         strings([path] * len(rows)),
-        int64s(np.array(groups, dtype=np.int64)),
-        int64s(np.array(counts, dtype=np.int64)),
+        from_numpy(np.array(groups, dtype=np.int64)),
+        from_numpy(np.array(counts, dtype=np.int64)),
         strings(labels),
-        nullable_int64s(np.array([value or 0 for value in values], dtype=np.int64), known),
+        from_numpy(np.array([value or 0 for value in values], dtype=np.int64), known),
         strings(lower),
         strings(upper),
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import booleans
+from delta_sidecar._arrow import from_numpy
 from delta_sidecar.execute.parquet.pages import UnusualPagesError
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class _InOrder:
                 if mask.all():
                     yield part
                 elif mask.any():
-                    yield part.filter(booleans(mask))
+                    yield part.filter(from_numpy(mask))
             if last > end:
                 return
             self._batch, self._first = None, last

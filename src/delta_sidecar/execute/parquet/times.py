@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_sidecar._arrow import nullable_int64s, numbers_of, valid_mask
+from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar._thrift import I32, LIST, STRUCT, ThriftList, field, read_struct, write_struct
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ class TimeChecks:
         if not self.legacy_dates or not _is_in_calendar(held):
             return lower, upper
         if lower is not None:
-            lower = _nulled(lower, numbers_of(lower) < _first_right(lower.type))
+            lower = _nulled(lower, to_numpy(lower) < _first_right(lower.type))
         if upper is not None:
             # Whatever the day is in the other calendar, it is none of those that both have.
-            numbers = np.maximum(numbers_of(upper), _first_right(upper.type)).astype(np.int64)
-            upper = _typed(nullable_int64s(numbers, valid_mask(upper)), upper.type)
+            numbers = np.maximum(to_numpy(upper), _first_right(upper.type)).astype(np.int64)
+            upper = _typed(from_numpy(numbers, to_numpy(upper.is_valid())), upper.type)
         return lower, upper
 
     def _columns(
@@ -139,7 +139,7 @@ class TimeChecks:
     def _values(self, values: pa.Array, raw: pa.Array | None, name: str) -> pa.Array:
         kind = values.type
         if raw is not None and pa.types.is_timestamp(kind) and pa.types.is_fixed_size_binary(raw.type):
-            wrong = _is_misread(numbers_of(values), raw)
+            wrong = _is_misread(to_numpy(values), raw)
             values = self._without(values, wrong, f"column {name} has a timestamp {_BEYOND}")
             is_legacy = self.legacy_int96
         else:
@@ -148,10 +148,10 @@ class TimeChecks:
             return values
         what, first = ("date", "1582-10-15") if pa.types.is_date(kind) else ("timestamp", "1900-01-01")
         message = f"column {name} has a {what} {_LEGACY.format(first)}"
-        return self._without(values, numbers_of(values) < _first_right(kind), message)
+        return self._without(values, to_numpy(values) < _first_right(kind), message)
 
     def _without(self, values: pa.Array, wrong: NDArray[np.bool_], message: str) -> pa.Array:
-        if not (wrong & valid_mask(values)).any():
+        if not (wrong & to_numpy(values.is_valid())).any():
             return values
         if self.strict:
             msg = f"{message}: leave the column out, or read it with Spark"
@@ -203,7 +203,7 @@ def _first_right(kind: pa.DataType) -> int:
 
 
 def _nulled(values: pa.Array, wrong: NDArray[np.bool_]) -> pa.Array:
-    return _typed(nullable_int64s(numbers_of(values).astype(np.int64), valid_mask(values) & ~wrong), values.type)
+    return _typed(from_numpy(to_numpy(values).astype(np.int64), to_numpy(values.is_valid()) & ~wrong), values.type)
 
 
 def _typed(numbers: pa.Int64Array, kind: pa.DataType) -> pa.Array:

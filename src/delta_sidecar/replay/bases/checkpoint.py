@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import booleans, valid_mask
+from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.errors import (
     CorruptCheckpointError,
     ObjectNotFoundError,
@@ -207,7 +207,7 @@ class CheckpointBase(Base):
         column = batch.column(name)
         # Some writers give every row a struct, with nothing in it: a field decides.
         fields = struct_fields(column)
-        present = [valid_mask(fields[field]) for field in _NEEDED_FIELDS[name] if field in fields]
+        present = [to_numpy(fields[field].is_valid()) for field in _NEEDED_FIELDS[name] if field in fields]
         if not present or not np.logical_or.reduce(present).any():
             return None
         rows = np.flatnonzero(np.logical_or.reduce(present))
@@ -302,13 +302,13 @@ class BaseRows:
             return None
         actions = batch.column("add")
         fields = struct_fields(actions)
-        present = valid_mask(actions) & valid_mask(fields["path"])
+        present = to_numpy(actions.is_valid()) & to_numpy(fields["path"].is_valid())
         if not present.any():
             return None
         if LINE in batch.schema.names:
-            fields["tags"] = self._tags(batch.column(LINE), valid_mask(fields["tags"]))
+            fields["tags"] = self._tags(batch.column(LINE), to_numpy(fields["tags"].is_valid()))
         if not present.all():
-            chosen = booleans(present)
+            chosen = from_numpy(present)
             fields = {name: column.filter(chosen) for name, column in fields.items()}
         live = np.ones(len(fields["path"]), dtype=np.bool_)
         if len(self.seen):
@@ -337,7 +337,7 @@ class PartitionTest:
     def __call__(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """Takes rows with only these columns."""
         actions = batch.column("add")
-        fields, present = struct_fields(actions), valid_mask(actions)
+        fields, present = struct_fields(actions), to_numpy(actions.is_valid())
         keep = present if self.pruning is None else self.pruning.by_partition(fields, present)
         pruned = int(np.count_nonzero(present) - np.count_nonzero(keep))
         self.progress.add(base_adds=pruned, base_pruned_early=pruned)

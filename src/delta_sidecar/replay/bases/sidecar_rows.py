@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import bits_of, booleans, int64s
+from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.log.identity import canonical_paths, file_keys
 from delta_sidecar.replay.request import ReplayProgress
 from delta_sidecar.sidecar.rows import other_fields, partition_values, row_keys, statistics_in
@@ -71,12 +71,12 @@ class SidecarRows:
         if self.paths is None:
             return ~self.seen.contains(file_keys(add))
         live = np.ones(len(add["path"]), dtype=np.bool_)
-        rows = np.flatnonzero(bits_of(pc.is_in(canonical_paths(add["path"]), value_set=self.paths)))
+        rows = np.flatnonzero(to_numpy(pc.is_in(canonical_paths(add["path"]), value_set=self.paths)))
         if len(rows):
-            taken = int64s(rows)
+            taken = from_numpy(rows)
             live[rows] = ~self.seen.contains(file_keys({name: column.take(taken) for name, column in add.items()}))
         return live
 
 
 def _chosen(batch: pa.RecordBatch, rows: NDArray[np.bool_]) -> pa.RecordBatch:
-    return batch if rows.all() else batch.filter(booleans(rows))
+    return batch if rows.all() else batch.filter(from_numpy(rows))

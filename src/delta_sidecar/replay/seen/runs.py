@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import booleans, numbers_of
+from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.errors import TemporaryFileError
 
 if TYPE_CHECKING:
@@ -328,11 +328,11 @@ class KeyHashes:
 
     def fingerprints(self, keys: pa.BinaryArray) -> Fingerprints:
         """A weighted sum of each key's eight-byte words, with secret odd weights; all keys of a length at once."""
-        lengths = numbers_of(pc.binary_length(keys))
+        lengths = to_numpy(pc.binary_length(keys))
         out = np.zeros(len(keys), dtype=np.uint64)
         for length in np.flatnonzero(np.bincount(lengths)):
             where = lengths == length
-            same = keys if where.all() else keys.filter(booleans(where))
+            same = keys if where.all() else keys.filter(from_numpy(where))
             words = _key_words(same, int(length))
             weights = np.frombuffer(shake_128(self.secret).digest(words.shape[1] * 8), dtype=np.uint64) | np.uint64(1)
             out[where] = words @ weights + np.uint64(length)

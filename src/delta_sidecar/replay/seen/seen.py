@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import booleans, int64s
+from delta_sidecar._arrow import from_numpy
 from delta_sidecar.replay.seen.runs import KeyHashes, Run, SpilledRun, merged
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class SeenSet:
         layer.add(batch.run(fresh))
         new = batch.in_first_order(fresh)
         if self._whole is not None:
-            self._whole.append(keys.filter(booleans(new)))
+            self._whole.append(keys.filter(from_numpy(new)))
             self._whole_bytes += self._whole[-1].nbytes
         self._keep_to_limit()
         return new
@@ -221,7 +221,7 @@ class KeyBatch:
 
     def digests_at(self, rows: Rows) -> Digests:
         """The digests of some fingerprints' keys."""
-        return self.hashes.digests(self.keys.take(int64s(self.order[rows])))
+        return self.hashes.digests(self.keys.take(from_numpy(self.order[rows])))
 
     def between(self, start: int, end: int) -> KeyBatch:
         """A stretch of them."""
@@ -243,7 +243,7 @@ class KeyBatch:
         twins[:-1] |= repeats
         rows = np.flatnonzero(twins)
         met: set[bytes] = set()
-        for row, key in zip(rows.tolist(), self.keys.take(int64s(self.order[rows])).to_pylist(), strict=True):
+        for row, key in zip(rows.tolist(), self.keys.take(from_numpy(self.order[rows])).to_pylist(), strict=True):
             first[row] = key not in met
             met.add(key)
         return first
