@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pickle
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delta_sidecar.errors import TableNotFoundError
 from delta_sidecar.log.names import LOG_FOLDER, checksum_path, commit_path
 from delta_sidecar.log.segment import ListedFile, LogListing
 from delta_sidecar.plan import FileRef
@@ -39,9 +41,10 @@ def commits(*versions: int) -> list[str]:
 
 
 def test_nothing_is_empty() -> None:
-    assert built().is_empty
-    assert built(checksum_path(1), "_delta_log/_last_checkpoint", part(3, 1, 2)).is_empty
-    assert built().latest == -1
+    for listing in (built(), built(checksum_path(1), "_delta_log/_last_checkpoint", part(3, 1, 2))):
+        assert listing.latest == -1
+        with pytest.raises(TableNotFoundError, match="here is not a Delta table"):
+            listing.check_has(-1, "here")
 
 
 def test_an_incomplete_multi_part_checkpoint_is_none() -> None:
@@ -118,7 +121,7 @@ def test_a_checkpoint_may_stand_alone() -> None:
 def test_files_of_the_sidecar_folder_are_kept_by_name() -> None:
     listing = built()
     listing.add(ListedFile("_delta_log/_sidecars/a b.parquet", 5, 7, "tag"))
-    assert listing.is_empty
+    assert listing.latest == -1
     found = listing.segment(-1).sidecars["a b.parquet"]
     assert (found.size, found.last_modified, found.e_tag) == (5, 7, "tag")
 

@@ -51,7 +51,7 @@ def commits(first: int, last: int) -> list[tuple[str, int]]:
 
 
 def segment_of(entries: list[tuple[str, int]], version: int, *, complete: bool = True) -> LogSegment:
-    listing = LogListing(complete=complete)
+    listing = LogListing(start=None if complete else 0)
     for path, size in entries:
         listing.add(ListedFile(path, size))
     return listing.segment(version)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from delta_sidecar.log.segment import ListedSidecar
     from delta_sidecar.plan import Plan
     from delta_sidecar.replay.request import Emitted
     from delta_sidecar.replay.snapshot import Scan, Snapshot
@@ -124,8 +125,8 @@ class BrokenLog:
         found = SimpleNamespace(of=self._of)
         return mock.patch.object(replays, "SidecarBase", found)
 
-    def _of(self, _segment: object, version: int, tier: int) -> Any:  # noqa: ANN401
-        return self.bases[manifest_name(version) if tier == 1 else sidecar_name(version)]
+    def _of(self, _segment: object, listed: ListedSidecar) -> Any:  # noqa: ANN401
+        return self.bases[listed.name]
 
     def _answer(self, plan: Plan) -> Any:  # noqa: ANN401
         first = plan.paths[0] if isinstance(plan, ReadFiles) else plan.files[0].path

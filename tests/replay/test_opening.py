@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,7 @@ from delta_sidecar.log.names import (
     manifest_name,
 )
 from delta_sidecar.plan import NOTHING_AHEAD, Consume, FileRef, ListFiles, ReadFiles, StateMachinePhase, Terminus
-from delta_sidecar.replay.open import NO_HINT, Opening, last_checkpoint, list_log, pin_version
+from delta_sidecar.replay.open import NO_HINT, Opening, last_checkpoint, list_log
 from delta_sidecar.replay.tail import Tail
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def listed(opening: Opening = OPENING, hint: int | None = None) -> StateMachinePhase[LogSegment]:
-    """Begins to list a log."""
-    return StateMachinePhase(list_log(opening, hint))
+    """Begins to list a log, from a version on or all of it."""
+    return StateMachinePhase(list_log(replace(opening, hint=NO_HINT if hint is None else hint)))
 
 
 def ahead(phase: StateMachinePhase[LogSegment]) -> Ahead:
@@ -45,7 +46,7 @@ def refs(*paths: str) -> tuple[FileRef, ...]:
 
 
 def test_the_hint_is_one_small_file() -> None:
-    plan = consumed(StateMachinePhase(pin_version(OPENING)))
+    plan = consumed(StateMachinePhase(list_log(OPENING, speculate=False)))
     assert isinstance(plan, ReadFiles)
     assert plan.paths == (LAST_CHECKPOINT,)
     assert plan.max_bytes <= 1 << 20
@@ -64,7 +65,7 @@ def test_the_hint_is_one_small_file() -> None:
 )
 def test_a_listing_begins_at_a_hint_that_makes_sense(data: dict[str, bytes | None], hint: int | None) -> None:
     assert ended(StateMachinePhase(last_checkpoint(OPENING)).next(iter(read(data)))) == hint
-    plan = consumed(StateMachinePhase(pin_version(OPENING)).next(iter(read(data))))
+    plan = consumed(StateMachinePhase(list_log(OPENING, speculate=False)).next(iter(read(data))))
     assert plan == ListFiles(LOG_FOLDER, None if hint is None else listing_start(hint))
 
 
@@ -104,7 +105,7 @@ def test_no_manifest_is_asked_for_where_metadata_sidecars_do_not_count() -> None
 
 
 def test_where_only_the_version_is_asked_for_nothing_else_is() -> None:
-    phase = StateMachinePhase(pin_version(OPENING)).next(iter(read({LAST_CHECKPOINT: b'{"version":7}'})))
+    phase = StateMachinePhase(list_log(OPENING, speculate=False)).next(iter(read({LAST_CHECKPOINT: b'{"version":7}'})))
     assert ahead(phase) == NOTHING_AHEAD
 
 
@@ -118,7 +119,7 @@ def test_all_is_listed_where_an_offset_listing_lacks_a_base() -> None:
     for phase, entries in (
         (listed(hint=7), commits(7, 9)),
         (
-            StateMachinePhase(list_log(OPENING, 7, excluded=excluded)),
+            StateMachinePhase(list_log(replace(OPENING, hint=7), excluded=excluded)),
             [*commits(7, 9), (checkpoint_path(7), 9)],
         ),
     ):
@@ -188,7 +189,7 @@ def test_a_gap_is_named() -> None:
 
 
 def test_a_gap_is_another_error_where_the_caller_has_one() -> None:
-    flow = list_log(OPENING, None, otherwise=KeyError("the caller's own"))
+    flow = list_log(replace(OPENING, hint=NO_HINT), otherwise=KeyError("the caller's own"))
     phase = StateMachinePhase(flow).next(iter(listing(without(commits(0, 5), 2))))
     with pytest.raises(KeyError, match="the caller's own"):
         phase.next(iter([]))

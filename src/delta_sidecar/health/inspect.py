@@ -50,7 +50,7 @@ from delta_sidecar.replay.bases.checkpoint import CheckpointBase, raise_if_torn
 from delta_sidecar.replay.bases.choice import BaseChoice, passed_over
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.estimate import estimate
-from delta_sidecar.replay.open import NO_HINT, Opening, cut, read_hint, read_listing
+from delta_sidecar.replay.open import NO_HINT, Opening, list_log, read_hint, read_listing
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.estimate import ScanEstimate
@@ -188,7 +188,7 @@ class _Inspection:
     def _open(self, opening: Opening, listing: LogListing) -> tuple[Snapshot | None, str | None]:
         """Opens the table, or says why that cannot be done."""
         try:
-            segment = run_flow(cut(opening, listing), self.executor)
+            segment = run_flow(list_log(opening, listing), self.executor)
             snapshot = run_flow(open_snapshot(replace(opening, segment=segment)), self.executor)
             if not self.config.options(snapshot.metadata.configuration, lambda *_: None).sidecar_enabled:
                 # The table itself may say that they are disabled.

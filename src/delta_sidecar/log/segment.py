@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from delta_sidecar.errors import TableNotFoundError, VersionNotFoundError
 from delta_sidecar.log.names import (
     HIGHEST_VERSION,
     SIDECAR_FOLDER,
     LogFileKind,
     SidecarFileKind,
     commit_path,
+    manifest_name,
     parse_log_name,
     parse_sidecar_name,
+    sidecar_name,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -136,6 +139,31 @@ class CheckpointFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedSidecar:
+    """A metadata sidecar, as a listing shows it."""
+
+    version: int
+    tier: int  # 1 with a manifest; 2 for one file that is read by its footer
+    name: str  # of the file that is read first
+    nbytes: int  # of its parts, with those that a manifest may not name: about what is to be read
+
+    @classmethod
+    def of(cls, files: Mapping[str, ListedFile], version: int, tier: int) -> ListedSidecar:
+        """Looks for its parts among the files of the folder."""
+        whole, own = sidecar_name(version), f"v{version}."
+        parts = [whole] if whole in files else [name for name in files if name.startswith(own)]
+        nbytes = sum(files[name].size for name in parts if name.endswith(".parquet"))
+        return cls(version, tier, manifest_name(version) if tier == 1 else whole, nbytes)
+
+
+MOST_TAIL = 1_000
+"""A metadata sidecar with more commits after it is no base: a checkpoint is closer."""
+
+_MOST_TRIED = 4
+_TIERS = {SidecarFileKind.MANIFEST: 1, SidecarFileKind.DATA: 2}
+
+
+@dataclass(frozen=True, slots=True)
 class LogSegment:
     """The listed log, cut at a version."""
 
@@ -146,6 +174,7 @@ class LogSegment:
     checksums: frozenset[int]  # versions that have one: the newest ones, and those of checkpoints
     from_start: bool  # the commits reach down to version 0
     sidecars: Mapping[str, ListedFile]  # the files of the `_sidecars` folder, by name
+    sidecar_bases: tuple[ListedSidecar, ...]  # metadata sidecars that can be a base of the version, newest first
     complete: bool  # the whole log was listed, not only its end
     e_tag: str | None = None  # of the version's own commit; None if that was not listed
     superseded: int | None = None  # time of the next version, by the store; None if that was not listed
@@ -176,8 +205,8 @@ class LogSegment:
 class LogListing:
     """The files of a log, as a listing shows them."""
 
-    complete: bool = True  # whether the whole log is listed, not only its end
-    excluded: frozenset[str] = frozenset()  # names of checkpoints that turned out to be unusable
+    start: int | None = None  # the version that the listing begins at; None: the whole log is listed
+    excluded: frozenset[str] = frozenset()  # names of bases that turned out to be unusable
     version: int | None = None  # the version that is to be read; None for the newest
     files: int = 0  # how many files there are, of any kind
     nbytes: int = 0  # their size together
@@ -225,11 +254,6 @@ class LogListing:
                 self._checkpoints[name.version, name.parts, ""][name.part] = file
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no commit and no complete checkpoint was listed."""
-        return self.latest < 0
-
-    @property
     def latest(self) -> int:
         """The highest version with a commit or a complete checkpoint; -1 without any."""
         complete = (version for (version, parts, _), files in self._checkpoints.items() if len(files) == parts)
@@ -251,6 +275,15 @@ class LogListing:
         ]
         return sorted(found, key=lambda checkpoint: -checkpoint[0])
 
+    def check_has(self, version: int, table: str) -> None:
+        """Raises where a version cannot be of the table; commits that the listing skipped may still be missing."""
+        if self.latest < 0:
+            msg = f"{table} is not a Delta table: there is no commit and no checkpoint in its _delta_log"
+            raise TableNotFoundError(msg)
+        if not 0 <= version <= self.latest:
+            msg = f"{table} has no version {version}; its newest is {self.latest}"
+            raise VersionNotFoundError(msg)
+
     def checkpoints(self, version: int) -> list[CheckpointFiles]:
         """The complete, usable checkpoints up to a version, newest first."""
         found = [
@@ -261,6 +294,17 @@ class LogListing:
         # One file before several, so that fewer footers are read; then by name, so that the choice is stable.
         found.sort(key=lambda checkpoint: (-checkpoint.version, len(checkpoint.files), checkpoint.name))
         return [checkpoint for checkpoint in found if checkpoint.name not in self.excluded]
+
+    def sidecar_bases(self, version: int) -> list[ListedSidecar]:
+        """The usable metadata sidecars that can be a base of a version, the newest few, newest first."""
+        found = set()
+        for name in self.sidecars:
+            parsed = parse_sidecar_name(name)
+            if parsed is not None and parsed.kind in _TIERS and name not in self.excluded:
+                found.add((-parsed.version, _TIERS[parsed.kind]))
+        near = [(-at, tier) for at, tier in sorted(found) if version - MOST_TAIL <= -at <= version]
+        newest = sorted({at for at, _ in near}, reverse=True)[:_MOST_TRIED]
+        return [ListedSidecar.of(self.sidecars, at, tier) for at, tier in near if at in newest]
 
     def missing(self, version: int, most: int, other_base: int = -1) -> list[int]:
         """The first unlisted commits, at most `most`, between the newest base and a version.
@@ -284,7 +328,8 @@ class LogListing:
             checksums=self._useful_checksums(version, {found.version for found in checkpoints}),
             from_start=reachable == -1,
             sidecars=self.sidecars,
-            complete=self.complete,
+            sidecar_bases=tuple(self.sidecar_bases(version)),
+            complete=self.start is None,
             e_tag=self._tagged[1] if self._tagged[0] == version else None,
             superseded=self.commits.time(version + 1),
         )
@@ -294,25 +339,3 @@ class LogListing:
         listed = listed[listed <= version]
         of_bases = (at for at in listed[:-_NEWEST_CHECKSUMS].tolist() if at in checkpoints)
         return frozenset(chain(listed[-_NEWEST_CHECKSUMS:].tolist(), of_bases))
-
-
-MOST_TAIL = 1_000
-"""A metadata sidecar with more commits after it is no base: a checkpoint is closer."""
-
-_MOST_TRIED = 4
-
-
-def listed_sidecars(names: Iterable[str], version: int, excluded: Collection[str] = ()) -> list[tuple[int, int]]:
-    """The metadata sidecars that can be a base of a version, as versions and tiers; the newest few, newest first.
-
-    Tier 1 has a manifest; tier 2 is one file that is read by its footer.
-    """
-    tiers = {SidecarFileKind.MANIFEST: 1, SidecarFileKind.DATA: 2}
-    found = set()
-    for name in names:
-        parsed = parse_sidecar_name(name)
-        if parsed is not None and parsed.kind in tiers and name not in excluded:
-            found.add((-parsed.version, tiers[parsed.kind]))
-    near = [(-negative, tier) for negative, tier in sorted(found) if version - MOST_TAIL <= -negative <= version]
-    newest = sorted({at for at, _ in near}, reverse=True)[:_MOST_TRIED]
-    return [each for each in near if each[0] in newest]

@@ -22,6 +22,7 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.execute.parquet.footer import read_footer_within
 from delta_sidecar.log.names import HIGHEST_VERSION, SIDECAR_FOLDER, TEMPORARY_NAME, SidecarFileKind, parse_sidecar_name
+from delta_sidecar.log.segment import ListedSidecar
 from delta_sidecar.plan import FILE_LABEL, FileRef, ScanJson, ScanParquet
 from delta_sidecar.replay.bases.base import raise_unreachable
 from delta_sidecar.replay.bases.checkpoint import is_torn
@@ -129,7 +130,8 @@ class Evidence:
         """
         if version > self.segment.version:
             return f"the table has no version {version}"
-        return distrust(SidecarBase.of(self.segment, version, 2 if by_footer else 1), self.executor)
+        listed = ListedSidecar.of(self.segment.sidecars, version, 2 if by_footer else 1)
+        return distrust(SidecarBase.of(self.segment, listed), self.executor)
 
     def manifest(self, file: FolderFile) -> ReadManifest | None:
         """Reads a manifest; None where it is gone."""

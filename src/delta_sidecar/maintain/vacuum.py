@@ -24,7 +24,7 @@ from delta_sidecar.log.names import SIDECAR_FOLDER, SidecarFileKind, segments_na
 from delta_sidecar.log.segment import LogListing
 from delta_sidecar.maintain.evidence import Evidence, References, of_kind, our_files, read_references
 from delta_sidecar.plan import ListFiles, run_flow
-from delta_sidecar.replay.open import NO_HINT, Opening, cut, read_listing
+from delta_sidecar.replay.open import NO_HINT, Opening, list_log, read_listing
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.store import RequestLog, open_store
 
@@ -114,7 +114,7 @@ class _Vacuum:
         # All of the log is listed, for what proves an old metadata sidecar is as old.
         opening = Opening(self._store.url, speculation=0, sidecars=False, hint=NO_HINT)
         listing = run_flow(read_listing(opening), executor)
-        segment = run_flow(cut(opening, listing), executor)
+        segment = run_flow(list_log(opening, listing), executor)
         # A table that cannot be read by Delta's own files, or not by this library, may need ours in unknown ways.
         run_flow(open_snapshot(replace(opening, segment=segment)), executor)
         evidence = Evidence(self._store, executor, segment)
@@ -131,7 +131,7 @@ class _Vacuum:
         if not decision.files:
             return decision
         # A build may take a data file of an earlier one that broke off, and name it now.
-        there = LogListing(complete=False)
+        there = LogListing(start=0)
         with closing(evidence.executor.execute(ListFiles(SIDECAR_FOLDER))) as pages:
             for page in pages:
                 there.add_page(page)

@@ -8,10 +8,10 @@ full; a commit that a listing skipped is asked for by name before it counts as m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from delta_sidecar.errors import MissingCommitError, TableNotFoundError, VersionNotFoundError
+from delta_sidecar.errors import MissingCommitError, VersionNotFoundError
 from delta_sidecar.events import Events
 from delta_sidecar.log.names import (
     HIGHEST_VERSION,
@@ -24,7 +24,7 @@ from delta_sidecar.log.names import (
     listing_start,
     manifest_name,
 )
-from delta_sidecar.log.segment import ListedFile, LogListing, LogSegment, listed_sidecars
+from delta_sidecar.log.segment import ListedFile, LogListing, LogSegment
 from delta_sidecar.plan import NOTHING_AHEAD, Ahead, Consume, FileRef, ListFiles, ReadFiles
 
 if TYPE_CHECKING:
@@ -70,66 +70,59 @@ class Opening:
     events: Events = field(default_factory=Events, repr=False, compare=False)  # listeners
 
 
-def pin_version(opening: Opening) -> Flow[LogSegment]:
-    """Lists a log, and cuts it at the version to read; nothing of the table is read."""
-    hint = yield from last_checkpoint(opening)
-    return (yield from list_log(opening, hint, speculate=False))
-
-
-def last_checkpoint(opening: Opening) -> Flow[int | None]:
-    """The version that `_last_checkpoint` names, where a listing may begin there."""
-    if opening.hint is not None:
-        return None if opening.hint == NO_HINT else opening.hint
-    _, hint = yield from read_hint()
-    return None if hint is not None and opening.version is not None and hint > opening.version else hint
-
-
-def read_hint() -> Flow[tuple[bool, int | None]]:
-    """Whether `_last_checkpoint` is there, and the version that it names."""
-    found: tuple[bool, int | None] = (False, None)
-    for batch in (yield Consume(ReadFiles((LAST_CHECKPOINT,), max_bytes=_HINT_BYTES))):
-        text = batch.column("data")[0].as_py()
-        found = (True, None if text is None else last_checkpoint_version(text))
-    return found
-
-
 def list_log(
     opening: Opening,
-    hint: int | None,
+    listing: LogListing | None = None,
     *,
     excluded: frozenset[str] = frozenset(),
     speculate: bool = True,
     otherwise: Exception | None = None,
 ) -> Flow[LogSegment]:
-    """Lists a log and cuts it at the version to read.
+    """Lists a log and cuts it at the version to read; nothing of the table is read.
 
     Args:
         opening: What is to be opened.
-        hint: Version to start at; None for the whole log.
+        listing: The log, where it is listed already, all of it.
         excluded: Names of bases that proved unusable.
         speculate: Whether to ask for what is most likely read next.
         otherwise: Raised where the version cannot be reached; None for an error that says which commit is missing.
     """
+    if listing is None:
+        listing = yield from read_listing(opening, excluded, speculate=speculate)
     while True:
-        listing = yield from read_listing(opening, hint, excluded, speculate=speculate)
         version = listing.latest if opening.version is None else opening.version
-        sidecars = listed_sidecars(listing.sidecars, version, excluded) if opening.sidecars else []
-        sidecar = sidecars[0][0] if sidecars else -1
-        if hint is not None and sidecar < hint and not listing.checkpoints(version):
-            hint = None
-        elif hint is not None and 0 <= sidecar < hint:
+        sidecars = listing.sidecar_bases(version) if opening.sidecars else []
+        sidecar = sidecars[0].version if sidecars else -1
+        if listing.start is None or sidecar >= listing.start:
+            break
+        if not listing.checkpoints(version):
+            start = NO_HINT
+        elif sidecar >= 0:
             # A base all the same: the commits after it are asked for as well.
-            hint = sidecar
+            start = sidecar
         else:
             break
-    return (yield from cut(opening, listing, otherwise=otherwise))
+        listing = yield from read_listing(replace(opening, hint=start), excluded, speculate=speculate)
+    listing.check_has(version, opening.table)
+    # The listing may be stale.
+    while missing := listing.missing(version, _PROBED_AT_ONCE, sidecar):
+        found: set[str] = set()
+        for batch in (yield Consume(ReadFiles(tuple(map(commit_path, missing))))):
+            path, size = batch.column("path")[0].as_py(), batch.column("size")[0].as_py()
+            found.add(path)
+            listing.add(ListedFile(path, size))
+        for absent in missing:
+            if commit_path(absent) not in found:
+                raise otherwise or _absent(opening, version, absent)
+    return listing.segment(version)
 
 
 def read_listing(
-    opening: Opening, hint: int | None = None, excluded: frozenset[str] = frozenset(), *, speculate: bool = False
+    opening: Opening, excluded: frozenset[str] = frozenset(), *, speculate: bool = False
 ) -> Flow[LogListing]:
-    """Lists a log, from a version on or all of it."""
-    listing = LogListing(complete=hint is None, excluded=excluded, version=opening.version)
+    """Lists a log, from the hint on or all of it."""
+    hint = yield from last_checkpoint(opening)
+    listing = LogListing(start=hint, excluded=excluded, version=opening.version)
     after, ahead = None, NOTHING_AHEAD
     if hint is not None:
         after = listing_start(hint)
@@ -148,26 +141,21 @@ def read_listing(
     return listing
 
 
-def cut(opening: Opening, listing: LogListing, *, otherwise: Exception | None = None) -> Flow[LogSegment]:
-    """Cuts a listing at the version to read. Commits that it skipped are asked for by name: it may be stale."""
-    table, version = opening.table, listing.latest if opening.version is None else opening.version
-    if listing.is_empty:
-        msg = f"{table} is not a Delta table: there is no commit and no checkpoint in its _delta_log"
-        raise TableNotFoundError(msg)
-    if version > listing.latest or version < 0:
-        msg = f"{table} has no version {version}; its newest is {listing.latest}"
-        raise VersionNotFoundError(msg)
-    sidecars = listed_sidecars(listing.sidecars, version, listing.excluded) if opening.sidecars else []
-    while missing := listing.missing(version, _PROBED_AT_ONCE, sidecars[0][0] if sidecars else -1):
-        found: set[str] = set()
-        for batch in (yield Consume(ReadFiles(tuple(map(commit_path, missing))))):
-            path, size = batch.column("path")[0].as_py(), batch.column("size")[0].as_py()
-            found.add(path)
-            listing.add(ListedFile(path, size))
-        for absent in missing:
-            if commit_path(absent) not in found:
-                raise otherwise or _absent(opening, version, absent)
-    return listing.segment(version)
+def last_checkpoint(opening: Opening) -> Flow[int | None]:
+    """The version that `_last_checkpoint` names, where a listing may begin there."""
+    if opening.hint is not None:
+        return None if opening.hint == NO_HINT else opening.hint
+    _, hint = yield from read_hint()
+    return None if hint is not None and opening.version is not None and hint > opening.version else hint
+
+
+def read_hint() -> Flow[tuple[bool, int | None]]:
+    """Whether `_last_checkpoint` is there, and the version that it names."""
+    found: tuple[bool, int | None] = (False, None)
+    for batch in (yield Consume(ReadFiles((LAST_CHECKPOINT,), max_bytes=_HINT_BYTES))):
+        text = batch.column("data")[0].as_py()
+        found = (True, None if text is None else last_checkpoint_version(text))
+    return found
 
 
 def _absent(opening: Opening, version: int, missing: int) -> Exception:

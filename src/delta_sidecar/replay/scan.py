@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from delta_sidecar.errors import PageTokenExpiredError, StrictModeError
 from delta_sidecar.events import BaseChosen, FallbackTriggered
 from delta_sidecar.log.names import manifest_name, sidecar_name
+from delta_sidecar.log.segment import ListedSidecar
 from delta_sidecar.plan import Consume, FilterOrdered, PartialResult
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.choice import passed_over
@@ -151,7 +152,8 @@ class _Replay:
         tiers = {manifest_name(emitted.version): 1, sidecar_name(emitted.version): 2}
         if emitted.base not in tiers or emitted.base not in self._choice.segment.sidecars:
             raise self._gone(emitted, "it is gone")
-        base = SidecarBase.of(self._choice.segment, emitted.version, tiers[emitted.base])
+        segment = self._choice.segment
+        base = SidecarBase.of(segment, ListedSidecar.of(segment.sidecars, emitted.version, tiers[emitted.base]))
         if emitted.identity not in base.identity.values():
             raise self._gone(emitted, "it was replaced")
         try:

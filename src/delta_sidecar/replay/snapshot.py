@@ -30,7 +30,7 @@ from delta_sidecar.predicate import parse
 from delta_sidecar.replay.bases.base import Torn
 from delta_sidecar.replay.bases.choice import BaseChoice, passed_over
 from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.replay.open import Opening, last_checkpoint, list_log
+from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.scan import emit_files
 from delta_sidecar.replay.tail import Tail, naming_commits
@@ -193,8 +193,7 @@ def open_snapshot(opening: Opening) -> Flow[Snapshot]:
     if segment is None or not BaseChoice.of(segment, sidecars=opening.sidecars).is_open:
         # Metadata sidecars may have counted when it was listed, and not count now.
         opening = replace(opening, segment=None)
-        hint = yield from last_checkpoint(opening)
-        segment = yield from list_log(opening, hint)
+        segment = yield from list_log(opening)
     choice = BaseChoice.of(segment, sidecars=opening.sidecars)
     return (yield from _protocol_and_metadata(opening, choice))
 

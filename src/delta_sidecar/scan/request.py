@@ -23,7 +23,7 @@ from delta_sidecar.plan import run_flow
 from delta_sidecar.predicate import Comparison, In
 from delta_sidecar.predicate.tree import NEGATED, fold
 from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.replay.open import Opening, Question, pin_version
+from delta_sidecar.replay.open import Opening, Question, list_log
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.replay.versions import milliseconds, version_at
@@ -60,7 +60,7 @@ class TableOpener:
             opening = Opening(
                 self.table, self.config.version, sidecars=options.sidecar_enabled, refuse=False, events=self.events
             )
-            return run_flow(pin_version(pinned(opening, self.config, executor)), executor)
+            return run_flow(list_log(pinned(opening, self.config, executor), speculate=False), executor)
 
         return self._with_sidecars_if_needed(listed)[0]
 

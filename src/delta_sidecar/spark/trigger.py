@@ -36,7 +36,7 @@ from delta_sidecar.log.names import commit_path
 from delta_sidecar.log.segment import ListedFile
 from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.bases.choice import bases_of, distrust
-from delta_sidecar.replay.open import Opening, read_hint, read_listing
+from delta_sidecar.replay.open import NO_HINT, Opening, read_hint, read_listing
 from delta_sidecar.spark import delta_log
 from delta_sidecar.spark.access import hadoop_url
 from delta_sidecar.spark.build import build_sidecar
@@ -324,8 +324,8 @@ def due_state(store: Store, version: int) -> DueState:
 
 
 def _listed(store: Store, executor: Executor, version: int) -> LogSegment:
-    for start in (version, None):
-        listing = run_flow(read_listing(Opening(store.url), start), executor)
+    for start in (version, NO_HINT):
+        listing = run_flow(read_listing(Opening(store.url, hint=start)), executor)
         segment = listing.segment(listing.latest)
         if version in segment.commits:
             return segment

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from delta_sidecar.errors import CorruptCheckpointError, SidecarError
 from delta_sidecar.events import BasePassedOver
-from delta_sidecar.log.segment import listed_sidecars
 from delta_sidecar.plan import run_flow
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Base, Torn
 from delta_sidecar.replay.bases.checkpoint import CheckpointBase
 from delta_sidecar.replay.bases.sidecar import SidecarBase
-from delta_sidecar.replay.open import Opening, list_log
+from delta_sidecar.replay.open import NO_HINT, Opening, list_log
 from delta_sidecar.replay.request import BaseMark
 from delta_sidecar.replay.tail import Tail
 
@@ -38,8 +37,8 @@ def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
     """
     checkpoints = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
     reachable = segment.commits.first - 1
-    listed = listed_sidecars(segment.sidecars, segment.version) if sidecars else []
-    found = (SidecarBase.of(segment, version, tier) for version, tier in listed if version >= reachable)
+    listed = segment.sidecar_bases if sidecars else ()
+    found = (SidecarBase.of(segment, each) for each in listed if each.version >= reachable)
     return (*found, *checkpoints)
 
 
@@ -146,8 +145,8 @@ def passed_over(table: str, choice: BaseChoice, error: Exception, events: Events
     # Commits that a listing skipped were not asked for by name where a metadata sidecar seemed to make up for them.
     if left.segment.complete and base.tier == CHECKPOINT_TIER:
         raise failure from error
-    pinned = Opening(table, left.segment.version, sidecars=left.sidecars)
-    segment = yield from list_log(pinned, None, excluded=left.unusable, otherwise=failure)
+    whole = Opening(table, left.segment.version, sidecars=left.sidecars, hint=NO_HINT)
+    segment = yield from list_log(whole, excluded=left.unusable, otherwise=failure)
     return left.listed(segment)
 
 

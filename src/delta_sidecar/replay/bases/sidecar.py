@@ -28,7 +28,7 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.identity import file_keys, key_paths
-from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path, manifest_name, sidecar_name
+from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
 from delta_sidecar.log.schema import read_schema
 from delta_sidecar.plan import (
     NOTHING_AHEAD,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from delta_sidecar.log.segment import CheckpointFiles, ListedFile, LogSegment
+    from delta_sidecar.log.segment import CheckpointFiles, ListedFile, ListedSidecar, LogSegment
     from delta_sidecar.plan import Flow, Place
     from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
@@ -92,11 +92,10 @@ class SidecarBase(Base):
     layout: SidecarLayout | None = field(default=None, repr=False)  # what is where in it; None before it is trusted
 
     @classmethod
-    def of(cls, segment: LogSegment, version: int, tier: int) -> SidecarBase:
-        """Makes one of what a listing shows: of tier 1 with a manifest, of tier 2 without one."""
-        name = manifest_name(version) if tier == 1 else sidecar_name(version)
-        size = _size_of_parts(segment.sidecars, version)
-        return cls(version, name, segment.sidecars, ProofFiles.of(segment, version), tier > 1, nbytes=size)
+    def of(cls, segment: LogSegment, found: ListedSidecar) -> SidecarBase:
+        """Makes one of what a listing shows."""
+        proof_files = ProofFiles.of(segment, found.version)
+        return cls(found.version, found.name, segment.sidecars, proof_files, found.tier > 1, nbytes=found.nbytes)
 
     @property
     def tier(self) -> int:
@@ -414,14 +413,6 @@ def _decoded(size: int, content: bytes | None) -> Manifest:
         msg = "it is gone" if not size else f"it has {size} bytes, and more than a manifest may have"
         raise SidecarError(msg, "damaged" if size else "gone")
     return decode_manifest(content)
-
-
-def _size_of_parts(listed: Mapping[str, ListedFile], version: int) -> int:
-    """Bytes of the parts of a version, with those that a manifest may not name: about what is to be read."""
-    if (whole := listed.get(sidecar_name(version))) is not None:
-        return whole.size
-    own = f"v{version}."
-    return sum(file.size for name, file in listed.items() if name.startswith(own) and name.endswith(".parquet"))
 
 
 def _check_files(base: SidecarBase, manifest: Manifest) -> None:
