@@ -9,7 +9,7 @@ No I/O. Read `tree` first, then `bind`, and `match` for rows or `bounds` for fil
 
 from __future__ import annotations
 
-from delta_sidecar.predicate.bind import bind
+from delta_sidecar.predicate.bind import BoundPredicate, bind
 from delta_sidecar.predicate.bounds import Bounds, ColumnBounds, KnownBounds, may_match
 from delta_sidecar.predicate.match import matches
 from delta_sidecar.predicate.parse import parse
@@ -38,6 +38,7 @@ __all__ = [
     "TRUE",
     "UNKNOWN",
     "And",
+    "BoundPredicate",
     "Bounds",
     "Column",
     "ColumnBounds",

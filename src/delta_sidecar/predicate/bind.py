@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,7 @@ from delta_sidecar.predicate.match import checked, plain_text
 from delta_sidecar.predicate.tree import UNKNOWN, And, Column, Comparison, In, IsNull, Like, Or, replace_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from delta_sidecar.predicate.literals import SourcePlace
     from delta_sidecar.predicate.tree import Leaf, Operator, Predicate
@@ -44,6 +44,17 @@ def bind(predicate: Predicate, schema: pa.Schema | SchemaFields) -> Predicate:
     """
     fields = schema if isinstance(schema, SchemaFields) else SchemaFields(schema)
     return replace_leaves(predicate, lambda leaf: _bound(leaf, fields))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPredicate:
+    """A predicate bound to a table, in physical names."""
+
+    predicate: Predicate  # what rows must satisfy
+    partitions: Mapping[tuple[str, ...], pa.DataType]  # type of each partition column that it names
+    statistics: Mapping[
+        tuple[str, ...], pa.DataType
+    ]  # type of each other column that it names and that may have bounds
 
 
 class SchemaFields:

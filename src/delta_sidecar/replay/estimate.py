@@ -21,12 +21,13 @@ from delta_sidecar.log.stats import parse_num_records
 from delta_sidecar.plan import FILE_LABEL, Consume, FileSummary, ReadFiles, ReadFooters, ScanJson
 from delta_sidecar.replay.bases.base import raise_unreachable
 from delta_sidecar.replay.bases.checkpoint import BaseRows, CheckpointBase, CheckpointContent, is_torn
-from delta_sidecar.replay.bases.sidecar import SidecarBase, matching_groups
+from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.files import struct_fields
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.seen.seen import SeenSet
 from delta_sidecar.replay.snapshot import CHECKSUM_BYTES
 from delta_sidecar.replay.tail import LiveAdds, Tail, commit_schema, live_adds_plan, naming_commits
+from delta_sidecar.sidecar.layout import matching
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -260,7 +261,7 @@ def _in_manifest(base: SidecarBase, request: ScanRequest) -> _State | None:
     rows, size = (None, None) if totals is None else (totals.rows, totals.bytes)
     counts = Counts(Range.exactly(manifest.num_files), Range.exactly(rows), Range.exactly(size))
     if request.pruning is not None:
-        groups = matching_groups(base.layout, manifest.segments or manifest.row_groups, request)
+        groups = matching(base.layout, manifest.segments or manifest.row_groups, request.pruning)
         files = sum(group.num_rows for group in groups)
         counts = replace(counts.any_part(), files=Range.exactly(files))
     return _State(counts.tidy(), *((None, None) if totals is None else (totals.largest, totals.most_rows)))

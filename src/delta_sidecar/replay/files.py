@@ -16,7 +16,16 @@ from delta_sidecar.log.identity import decode_paths
 from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
 from delta_sidecar.log.stats import FileStatistics, parse_statistics, struct_leaves, struct_statistics
 from delta_sidecar.log.values import in_four_digits, map_text, struct_text
-from delta_sidecar.predicate import ColumnBounds, KnownBounds, Predicate, bind, columns, may_match, to_physical
+from delta_sidecar.predicate import (
+    BoundPredicate,
+    ColumnBounds,
+    KnownBounds,
+    Predicate,
+    bind,
+    columns,
+    may_match,
+    to_physical,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -223,13 +232,8 @@ def _tags(column: pa.Array | None, rows: int) -> pa.StringArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruning:
-    """A predicate in physical names, and what it takes to test it on `add` actions."""
-
-    predicate: Predicate  # what rows must satisfy
-    partitions: Mapping[ColumnPath, pa.DataType]  # type of each partition column that it names, by physical path
-    # Type of each other column that it names and that may have bounds, by physical path.
-    statistics: Mapping[ColumnPath, pa.DataType]
+class Pruning(BoundPredicate):
+    """Tests a predicate on `add` actions."""
 
     @property
     def struct_columns(self) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def explained(
     logical = {physical: path for path, physical in snapshot.columns.physical_names.items()}
     partitions, statistics = (
         tuple(sorted(tree.written(logical.get(path, path)) for path in paths))
-        for paths in (() if pruning is None else pruning.partitions, () if pruning is None else pruning.statistics)
+        for paths in (({}, {}) if pruning is None else (pruning.partitions, pruning.statistics))
     )
     commits = Tail.of(snapshot.choice.segment, base.version)
     return Explanation(

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
 
 from delta_sidecar._arrow import from_numpy, strings, to_numpy
 from delta_sidecar.errors import OptionError, SidecarError
+from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.partition_values import read_partition_column
-from delta_sidecar.log.schema import type_at
+from delta_sidecar.log.schema import read_schema
 from delta_sidecar.log.stats import parse_statistics
 from delta_sidecar.log.stats_text import STATS_FORMATS
 from delta_sidecar.predicate import ColumnBounds, KnownBounds, may_match, tree
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from delta_sidecar.log.schema import ColumnPath, TableSchema
-    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.predicate import BoundPredicate
     from delta_sidecar.sidecar.groups import JsonScalar, RowGroups, Segments
     from delta_sidecar.sidecar.manifest import Manifest, SortKind
 
@@ -50,7 +51,9 @@ class SidecarLayout:
     """The columns of a metadata sidecar and the order of its rows."""
 
     manifest: Manifest = field(repr=False)
-    table: TableSchema = field(repr=False)  # the table's columns at its version
+    protocol: Protocol = field(repr=False)  # that in force at its version
+    metadata: Metadata = field(repr=False)  # likewise
+    table: TableSchema = field(repr=False)  # the table's columns by these two
     schema: SidecarSchema
     order: SidecarOrder
 
@@ -92,21 +95,24 @@ class SidecarLayout:
         return tuple(takewhile(is_time, self.order.sort))
 
     @classmethod
-    def of(cls, manifest: Manifest, table: TableSchema) -> SidecarLayout:
-        """Lays a manifest out.
+    def of(cls, manifest: Manifest, name: str) -> SidecarLayout:
+        """Lays a manifest out; `name` is that of its file, for messages.
 
         Raises:
-            SidecarError: It is not about these columns.
+            SidecarError: It is not about the columns of the table that it holds.
+            DeltaSidecarError: Protocol or metadata in it cannot be read.
         """
+        protocol = Protocol.from_action(manifest.protocol, name)
+        metadata = Metadata.from_action(manifest.metadata, name)
+        table = read_schema(metadata, protocol, name)
         partitions = table.physical_partition_columns
         if manifest.bucket_column is not None and manifest.bucket_column not in partitions:
             msg = f"its bucket column {manifest.bucket_column!r} is no partition column"
             raise SidecarError(msg)
-        try:
-            types = {path: bounded_type(type_at(table.physical, path)) for path in manifest.statistics}
-        except (AttributeError, LookupError, TypeError) as error:
-            msg = f"it has statistics of a column that the table does not have: {error}"
-            raise SidecarError(msg) from error
+        if unknown := [path for path in manifest.statistics if path not in table.types]:
+            msg = f"it has statistics of a column that the table does not have: {tree.written(unknown[0])}"
+            raise SidecarError(msg)
+        types = {path: bounded_type(table.types[path]) for path in manifest.statistics}
         summaries = {path: types.get(path) for path in manifest.summaries}
         others = tuple(name for name in partitions if name != manifest.bucket_column)
         try:
@@ -127,7 +133,7 @@ class SidecarLayout:
         if len(known) < len(summaries):
             msg = "it sums up a column that has no bounds"
             raise SidecarError(msg)
-        return cls(manifest, table, schema, SidecarOrder(manifest.sort, known))
+        return cls(manifest, protocol, metadata, table, schema, SidecarOrder(manifest.sort, known))
 
 
 def collected_columns(columns: TableSchema, properties: Mapping[str, str]) -> dict[ColumnPath, pa.DataType | None]:
@@ -157,9 +163,10 @@ all of them."""
 
 
 def read_columns(
-    schema: SidecarSchema, paths: Collection[ColumnPath], columns: Collection[str], newest: NewestRows | None = None
+    schema: SidecarSchema, asked: BoundPredicate | None, columns: Collection[str], newest: NewestRows | None = None
 ) -> PieceColumns:
-    """The columns of a metadata sidecar that are read, for columns of files and for the statistics of paths."""
+    """The columns of a metadata sidecar that are read, for columns of files and for what a predicate names."""
+    paths = () if asked is None else asked.statistics
     partitions = schema.partition_columns.values()
     index = ["path", *(name for name in INDEX_FIELDS if name in columns), *partitions, *VECTOR_COLUMNS, "untold"]
     statistics = [name for name in STATISTICS_FIELDS if name in columns]
@@ -176,31 +183,25 @@ def read_columns(
     return chosen if chosen[1] != () else chosen[:1]
 
 
-def matching(
-    layout: SidecarLayout,
-    groups: RowGroups | Segments,
-    predicate: Predicate,
-    partitions: Mapping[ColumnPath, pa.DataType],
-    statistics: Mapping[ColumnPath, pa.DataType],
-) -> list[int]:
-    """Numbers of the row groups, or segments, that may hold a file that matches.
+@overload
+def matching(layout: SidecarLayout, groups: RowGroups, asked: BoundPredicate | None) -> RowGroups: ...
 
-    Args:
-        layout: Of the metadata sidecar.
-        groups: The row groups, or segments.
-        predicate: In physical names.
-        partitions: The type of each partition column that it names, by physical path.
-        statistics: The type of each other column that it names.
-    """
-    if not groups:
-        return []
-    known = _partition_bounds(layout, groups, partitions)
-    for path, kind in statistics.items():
+
+@overload
+def matching(layout: SidecarLayout, groups: Segments, asked: BoundPredicate | None) -> Segments: ...
+
+
+def matching(layout: SidecarLayout, groups: RowGroups | Segments, asked: BoundPredicate | None) -> RowGroups | Segments:
+    """The row groups, or segments, that may hold a file that matches."""
+    if asked is None or not groups:
+        return groups
+    known = _partition_bounds(layout, groups, asked.partitions)
+    for path, kind in asked.statistics.items():
         # What was the lowest of a type is not the lowest of another one, which the column may have now.
         if layout.order.summaries.get(path) == kind:
             known[path] = _summary(groups, path, kind)
-    kept: list[int] = np.flatnonzero(to_numpy(may_match(predicate, KnownBounds(len(groups), known)))).tolist()
-    return kept
+    kept = np.flatnonzero(to_numpy(may_match(asked.predicate, KnownBounds(len(groups), known))))
+    return tuple(groups[at] for at in kept.tolist())  # type: ignore[return-value]
 
 
 def _partition_bounds(

@@ -35,9 +35,11 @@ from delta_sidecar.sidecar.groups import (
 from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
+
+    from delta_sidecar.log.segment import ListedFile
 
 
 MOST_ROW_GROUPS = 20_000
@@ -155,6 +157,24 @@ class Manifest(_Members, frozen=True, kw_only=True):
     def sidecar_file(self) -> SidecarFile:
         """The data file; of several the first."""
         return self.files[0]
+
+    def check_listed(self, version: int, listed: Mapping[str, ListedFile]) -> None:
+        """Lets it pass if it is for a version, and its files are there as it says.
+
+        Raises:
+            SidecarError: Something else is there.
+        """
+        if self.version != version:
+            msg = f"it is for version {self.version}"
+            raise SidecarError(msg, "other_version")
+        for file in (*self.files, *(() if self.segments_file is None else (self.segments_file,))):
+            if file.name not in listed:
+                msg = f"{file.name}, which it speaks of, is not there"
+                raise SidecarError(msg, "missing_file")
+            size = listed[file.name].size
+            if size != file.size:
+                msg = f"{file.name} has {size} bytes where it says {file.size}"
+                raise SidecarError(msg, "wrong_size")
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

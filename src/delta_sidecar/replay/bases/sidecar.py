@@ -26,10 +26,8 @@ from delta_sidecar.errors import (
     SidecarError,
     UnreadableFileError,
 )
-from delta_sidecar.log.actions import Metadata, Protocol
 from delta_sidecar.log.identity import file_keys, key_paths
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
-from delta_sidecar.log.schema import read_schema
 from delta_sidecar.plan import (
     NOTHING_AHEAD,
     WHOLE_PIECE_BYTES,
@@ -50,7 +48,7 @@ from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn, raise_unrea
 from delta_sidecar.replay.bases.checkpoint import raise_if_torn
 from delta_sidecar.replay.bases.sidecar_rows import SidecarRows
 from delta_sidecar.replay.request import Emitted
-from delta_sidecar.sidecar.layout import PieceColumns, SidecarLayout, matching, read_columns
+from delta_sidecar.sidecar.layout import SidecarLayout, matching, read_columns
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
     LARGEST_DOCUMENT,
@@ -75,7 +73,7 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
     from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments
-    from delta_sidecar.sidecar.order import NewestRows
+    from delta_sidecar.sidecar.layout import PieceColumns
 
 _FEW_KEYS = 10_000
 _MOST_BYTES = 8 << 20
@@ -136,8 +134,8 @@ class SidecarBase(Base):
         if request is None or self.layout is None or self.layout.manifest.segments:
             return NOTHING_AHEAD
         manifest = self.layout.manifest
-        columns = _read_columns(self.layout, request)
-        found = matching_groups(self.layout, manifest.row_groups, request)
+        columns = read_columns(self.layout.schema, request.pruning, request.columns.columns)
+        found = matching(self.layout, manifest.row_groups, request.pruning)
         if len(found) > request.sidecar_groups_at_once:
             return NOTHING_AHEAD
         groups = (_pieces_of(manifest, group, columns) for group in found)
@@ -156,12 +154,19 @@ class SidecarBase(Base):
         read = by_path((yield Consume(plan, Ahead(ahead))))
         try:
             manifest = manifest or _decoded(*read.get(path, (0, None)))
-            _check_files(self, manifest)
-            learned = _learned(self, manifest)
+            manifest.check_listed(self.version, self.listed)
+            layout = SidecarLayout.of(manifest, self.name)
             self.proof_files.proof(read).check(manifest)
         except DeltaSidecarError as error:
             raise Torn(error) from error
-        return learned
+        return replace(
+            self,
+            layout=layout,
+            protocol=layout.protocol,
+            metadata=layout.metadata,
+            columns=layout.table,
+            nbytes=sum(file.size for file in manifest.files),
+        )
 
     def _manifest_in_footer(self) -> Flow[Manifest]:
         listed = self.listed[self.name]
@@ -229,15 +234,15 @@ class SidecarBase(Base):
             newest_by=layout.newest_by,
         )
         if manifest.segments:
-            segments = matching_groups(layout, manifest.segments, request)
+            segments = matching(layout, manifest.segments, request.pruning)
             return replace(
                 found,
                 row_groups_pruned=found.row_groups - sum(segment.num_row_groups for segment in segments),
                 segments=len(segments),
                 segment_bytes=sum(segment.byte_length for segment in segments),
             )
-        columns = _read_columns(layout, request)
-        matched = matching_groups(layout, manifest.row_groups, request)
+        columns = read_columns(layout.schema, request.pruning, request.columns.columns)
+        matched = matching(layout, manifest.row_groups, request.pruning)
         groups = [_pieces_of(manifest, group, columns).pieces for group in matched]
         return replace(
             found,
@@ -304,7 +309,7 @@ class SidecarBase(Base):
     def _plan(self, groups: Sequence[RowGroup], skipped: int, request: ScanRequest, seen: SeenSet) -> Plan:
         layout = self.trusted_layout
         newest = layout.newest_rows if request.recent else None
-        columns = _read_columns(layout, request, newest)
+        columns = read_columns(layout.schema, request.pruning, request.columns.columns, newest)
         read = tuple(_pieces_of(layout.manifest, group, columns) for group in groups)
         largest = max(sum(piece.length for piece in group.pieces) for group in read)
         # Row groups with statistics of many columns are large.
@@ -345,33 +350,10 @@ def _in_order(base: SidecarBase, groups: Segments, request: ScanRequest) -> tupl
 def _in_order(base: SidecarBase, groups: RowGroups | Segments, request: ScanRequest) -> tuple[RowGroup | Segment, ...]:
     """The row groups, or segments, that may hold a file that matches, in the order in which they are read."""
     layout = base.trusted_layout
-    found = matching_groups(layout, groups, request)
+    found = matching(layout, groups, request.pruning)
     if request.recent:
         return newest_first(found, layout.order)  # type: ignore[type-var,return-value]
     return found if request.forward else found[::-1]
-
-
-@overload
-def matching_groups(layout: SidecarLayout, groups: RowGroups, request: ScanRequest) -> tuple[RowGroup, ...]: ...
-
-
-@overload
-def matching_groups(layout: SidecarLayout, groups: Segments, request: ScanRequest) -> tuple[Segment, ...]: ...
-
-
-def matching_groups(
-    layout: SidecarLayout, groups: RowGroups | Segments, request: ScanRequest
-) -> tuple[RowGroup | Segment, ...]:
-    """The row groups, or segments, that may hold a file that matches."""
-    asked = request.pruning
-    if asked is None:
-        return groups
-    return tuple(groups[at] for at in matching(layout, groups, asked.predicate, asked.partitions, asked.statistics))
-
-
-def _read_columns(layout: SidecarLayout, request: ScanRequest, newest: NewestRows | None = None) -> PieceColumns:
-    paths = () if request.pruning is None else request.pruning.statistics
-    return read_columns(layout.schema, paths, request.columns.columns, newest)
 
 
 def _pieces_of(manifest: Manifest, group: RowGroup, columns: PieceColumns) -> PieceGroup:
@@ -413,30 +395,6 @@ def _decoded(size: int, content: bytes | None) -> Manifest:
         msg = "it is gone" if not size else f"it has {size} bytes, and more than a manifest may have"
         raise SidecarError(msg, "damaged" if size else "gone")
     return decode_manifest(content)
-
-
-def _check_files(base: SidecarBase, manifest: Manifest) -> None:
-    if manifest.version != base.version:
-        msg = f"it is for version {manifest.version}"
-        raise SidecarError(msg, "other_version")
-    names = [*manifest.files, *([manifest.segments_file] if manifest.segments_file is not None else [])]
-    for file in names:
-        listed = base.listed.get(file.name)
-        if listed is None:
-            msg = f"{file.name}, which it speaks of, is not there"
-            raise SidecarError(msg, "missing_file")
-        if listed.size != file.size:
-            msg = f"{file.name} has {listed.size} bytes where it says {file.size}"
-            raise SidecarError(msg, "wrong_size")
-
-
-def _learned(base: SidecarBase, manifest: Manifest) -> SidecarBase:
-    protocol = Protocol.from_action(manifest.protocol, base.name)
-    metadata = Metadata.from_action(manifest.metadata, base.name)
-    columns = read_schema(metadata, protocol, base.name)
-    layout = SidecarLayout.of(manifest, columns)
-    size = sum(file.size for file in manifest.files)
-    return replace(base, layout=layout, protocol=protocol, metadata=metadata, columns=columns, nbytes=size)
 
 
 # Proof that a metadata sidecar is of the history that is there.
