@@ -34,10 +34,15 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.tail import Tail
 
 
-def emit_files(choice: BaseChoice, request: ScanRequest) -> Flow[BaseChoice]:
-    """Emits the live files of a log that may match; gives the bases from the one down that it ended on."""
+def emit_files(choice: BaseChoice, request: ScanRequest) -> Flow[tuple[BaseChoice, int]]:
+    """Emits the live files of a log that may match.
+
+    Returns:
+        The bases from the one down that it ended on, and how many keys of the tail were remembered.
+    """
     replay = _Replay(choice, request)
-    return (yield from replay.forward() if request.forward else replay.reverse())
+    choice = yield from replay.forward() if request.forward else replay.reverse()
+    return choice, len(replay.seen)
 
 
 class _Replay:
@@ -50,7 +55,7 @@ class _Replay:
         self._progress.emitted = request.emitted
         self._failed: dict[str, Base] = {}
         self._set(choice)
-        self._seen: SeenSet
+        self.seen: SeenSet
         self._uncounted: list[Emitted]
         self._forget()
 
@@ -111,7 +116,7 @@ class _Replay:
 
     def _replay_window(self, commits: Tail, live: LiveAdds | None = None) -> Flow[None]:
         request = self._request
-        live = live or LiveAdds(self._seen, request.columns, request.pruning, self._progress)
+        live = live or LiveAdds(self.seen, request.columns, request.pruning, self._progress)
         for window in commits.windows():
             plan = live_adds_plan(window, request.columns, request.files_at_once)
             try:
@@ -131,17 +136,17 @@ class _Replay:
             plan = tail_keys_plan(window, self._request.files_at_once)
             with naming_commits(self._request.table):
                 try:
-                    TailKeys(self._seen).take((yield Consume(watched(plan) if self._is_strict else plan)))
+                    TailKeys(self.seen).take((yield Consume(watched(plan) if self._is_strict else plan)))
                 except StrictModeError as error:
                     self._relax(error)
-                    TailKeys(self._seen).take((yield Consume(plan)))
+                    TailKeys(self.seen).take((yield Consume(plan)))
 
     def _count_emitted(self, reach: int) -> Flow[None]:
         """Counts what failed bases emitted as seen, of those whose tail ended above a version."""
         while self._uncounted and self._uncounted[0].reach >= reach:
             emitted = self._uncounted.pop(0)
             base = self._failed.get(emitted.base) or (yield from self._base_of_earlier_page(emitted))
-            yield from base.emitted_keys(emitted, self._request, self._seen)
+            yield from base.emitted_keys(emitted, self._request, self.seen)
 
     def _base_of_earlier_page(self, emitted: Emitted) -> Flow[Base]:
         """A metadata sidecar that failed on an earlier page.
@@ -176,7 +181,7 @@ class _Replay:
         base = yield from self._choice.bases[0].trust(with_table=False)
         self._set(self._choice.learned(base))
         request.events(BaseChosen(table=request.table, base=base.name, version=base.version, tier=base.tier))
-        yield from base.emit(request.of_base(), self._seen.freeze())
+        yield from base.emit(request.of_base(), self.seen.freeze())
 
     def _pass_over(self, torn: Torn) -> Flow[None]:
         """Goes on with the next base."""
@@ -187,8 +192,8 @@ class _Replay:
             self._failed[base.name] = base
             if not request.forward:
                 # Lookups in the frozen set may still be under way; more keys go into another one.
-                self._seen = self._progress.watch(deepcopy(self._seen))
-                yield from base.emitted_keys(emitted, request, self._seen)
+                self.seen = self._progress.watch(deepcopy(self.seen))
+                yield from base.emitted_keys(emitted, request, self.seen)
         elif request.starts_in_base:
             msg = f"{request.table}: {base.name}, which the page token is a place in, cannot be used: {torn.reason}"
             raise PageTokenExpiredError(msg) from torn.reason
@@ -209,5 +214,5 @@ class _Replay:
 
     def _forget(self) -> None:
         """Begins with no key again."""
-        self._seen = self._progress.watch(SeenSet(self._request.seen_memory))
+        self.seen = self._progress.watch(SeenSet(self._request.seen_memory))
         self._uncounted = sorted(self._progress.emitted, key=lambda each: -each.reach)

@@ -125,11 +125,9 @@ class Scan:
 
 def scan(snapshot: Snapshot, request: ScanRequest) -> Flow[Scan]:
     """Emits the live files of a table that may match, in the direction that is asked for."""
-    choice = yield from emit_files(snapshot.choice, request)
+    choice, seen_keys = yield from emit_files(snapshot.choice, request)
     predicate = None if request.pruning is None else request.pruning.predicate
-    keys = request.progress.seen
-    snapshot = replace(snapshot, choice=choice)
-    return Scan(snapshot, predicate, choice.base_version, choice.unusable, 0 if keys is None else keys[0])
+    return Scan(replace(snapshot, choice=choice), predicate, choice.base_version, choice.unusable, seen_keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,6 @@ class TableOpener:
             events=self.events,
         )
         snapshot = self._open_listed(opening, executor)
-        self.opened(snapshot)
         choice, tail = snapshot.choice, snapshot.choice.tail()
         self.events(
             SnapshotOpened(
@@ -130,6 +129,7 @@ class TableOpener:
                 base_bytes=choice.bases[0].nbytes if choice.bases else 0,
             )
         )
+        self.opened(snapshot)
         return snapshot
 
     def _open_listed(self, opening: Opening, executor: Executor) -> Snapshot:

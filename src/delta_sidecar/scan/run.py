@@ -110,7 +110,7 @@ class ScanRun:
     def begin(self, schema: pa.Schema = FILE_SCHEMA) -> Snapshot:
         """Opens the table for a scan of some columns, which `batches` then goes on with; `close` gives it up."""
         if self._begun is None:
-            executor = self._executor(self.config.options())
+            executor = self._executor()
             try:
                 self._begun = self._begin(schema, executor)
             except BaseException:
@@ -206,7 +206,7 @@ class ScanRun:
 
     def metrics(self) -> ScanMetrics:
         """What the run has done so far."""
-        counts = self._counts
+        counts, entries = self._counts, self.progress.counts()
         base, seen = self.progress.base, self.progress.seen
         return ScanMetrics(
             requests=self.requests.snapshot(),
@@ -216,7 +216,7 @@ class ScanRun:
             commits_read=counts.files_read,
             row_groups_read=counts.row_groups_read,
             row_groups_skipped=counts.row_groups_skipped,
-            entries=self.progress.counts(),
+            entries=entries,
             seen_keys=None if seen is None else seen[0],
             seen_tier="keys" if seen is None else seen[1],
             fallbacks=self._fallbacks,
@@ -251,8 +251,7 @@ class ScanRun:
             flow = self._start(begun, schema)
             if self.config.limit == 0:
                 return
-            with closing(StateMachineIterator(flow, executor)) as machine:
-                yield from self._sliced(machine, executor, begun.options.batch_size)
+            yield from self._sliced(flow, executor, begun.options.batch_size)
 
     def _begin(self, schema: pa.Schema, executor: Executor) -> _Begun:
         if self._given is None:
@@ -284,38 +283,39 @@ class ScanRun:
         request = replace(request, forward=forward, recent=recent, progress=self.progress, events=self.events)
         return scan(begun.snapshot, request)
 
-    def _sliced(
-        self, machine: StateMachineIterator[Scan], executor: Executor, batch_size: int
-    ) -> Iterator[pa.RecordBatch]:
+    def _sliced(self, flow: Flow[Scan], executor: Executor, batch_size: int) -> Iterator[pa.RecordBatch]:
         limit, token = self.config.limit, self.config.token
         earlier = None if token is None else EarlierFiles(token.position)
-        for found in machine:
-            rest = found if earlier is None else earlier.left(found, executor.progress.place)
-            for start in range(0, rest.num_rows, batch_size):
-                batch = rest.slice(start, batch_size)
-                if limit is not None:
-                    batch = batch.slice(0, limit - self._files)
-                self._tell_first(executor)
-                self._files += batch.num_rows
-                self._batches += 1
-                if self._cursor is not None:
-                    self._cursor.give(batch, executor.progress.place)
-                yield batch
-                if self._files == limit:
-                    return
-        if earlier is not None:
-            earlier.check()
-        self._scan = machine.into_terminal()
+        with closing(StateMachineIterator(flow, executor)) as machine:
+            for found in machine:
+                progress = executor.progress
+                rest = found if earlier is None else earlier.left(found, progress.place)
+                for start in range(0, rest.num_rows, batch_size):
+                    batch = rest.slice(start, batch_size)
+                    if limit is not None:
+                        batch = batch.slice(0, limit - self._files)
+                    self._tell_first(progress.trips)
+                    self._files += batch.num_rows
+                    self._batches += 1
+                    if self._cursor is not None:
+                        self._cursor.give(batch, progress.place)
+                    yield batch
+                    if self._files == limit:
+                        return
+            if earlier is not None:
+                earlier.check()
+            self._scan = machine.into_terminal()
 
     @contextmanager
     def _executing(self) -> Iterator[Executor]:
-        with closing(self._executor(self.config.options())) as executor:
+        with closing(self._executor()) as executor:
             try:
                 yield executor
             finally:
                 self.requests.cancel()
 
-    def _executor(self, options: ScanOptions) -> Executor:
+    def _executor(self) -> Executor:
+        options = self.config.options()
         executor = open_executor(
             self._store.bind(self.requests),
             file_parallelism=options.commit_read_parallelism,
@@ -341,13 +341,14 @@ class ScanRun:
     def _opened(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
 
-    def _tell_first(self, executor: Executor) -> None:
+    def _tell_first(self, trips: int) -> None:
         if self._trips_to_first_file is None:
-            trips = self._trips_to_first_file = executor.progress.trips
+            self._trips_to_first_file = trips
             taken = round((time.monotonic() - self._began) * 1000, 3)
             self.events(FirstFileFound(table=self._store.url, milliseconds=taken, trips=trips))
 
     def _end(self, outcome: Outcome, error: str | None) -> ScanEnded:
+        tier, reason = self.sidecar_tier, self.sidecar_fallback_reason()
         metrics = self.metrics()
         return ScanEnded(
             table=self._store.url,
@@ -363,8 +364,8 @@ class ScanRun:
             trips=metrics.requests.trips,
             row_groups_read=metrics.row_groups_read,
             row_groups_skipped=metrics.row_groups_skipped,
-            sidecar_tier=self.sidecar_tier,
-            sidecar_fallback_reason=self.sidecar_fallback_reason(),
+            sidecar_tier=tier,
+            sidecar_fallback_reason=reason,
             sidecar_row_groups_read=self._counts.piece_groups_read,
             sidecar_row_groups_skipped=self._counts.piece_groups_skipped,
             remove_set_size=metrics.seen_keys or 0,
