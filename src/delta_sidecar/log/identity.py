@@ -11,14 +11,16 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import scalar, strings
-from delta_sidecar.log.values import text_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 
 def decode_paths(raw: pa.StringArray) -> pa.StringArray:
@@ -61,6 +63,16 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 def _holds(array: pa.StringArray, character: str) -> bool:
     return bool((text_bytes(array) == ord(character)).any())
+
+
+def text_bytes(column: pa.StringArray) -> NDArray[np.uint8]:
+    """The bytes of all texts of a column, one after another."""
+    offsets, data = column.buffers()[1:]
+    if data is None or not len(column):
+        return np.zeros(0, dtype=np.uint8)
+    width = np.int64 if pa.types.is_large_string(column.type) else np.int32
+    first, last = np.frombuffer(offsets, dtype=width)[[column.offset, column.offset + len(column)]]
+    return np.frombuffer(data, dtype=np.uint8)[first:last]
 
 
 def _escapes(array: pa.StringArray) -> set[bytes] | None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_EMPTY, _NULL = scalar("", pa.string()), scalar(None, pa.string())
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionTexts:
     """Raw values of one partition column, a row a file."""
@@ -38,8 +41,7 @@ def read_partition_column(text: pa.StringArray, type: pa.DataType) -> PartitionC
     Returns:
         None if a text is no value of the type, or values of the type cannot be compared.
     """
-    empty = pc.equal(text, scalar("", pa.string()))
-    text = pc.if_else(empty, scalar(None, pa.string()), text)
+    text = pc.if_else(pc.equal(text, _EMPTY), _NULL, text)
     try:
         if pa.types.is_timestamp(type):
             values, zoneless = parse_timestamps(text)

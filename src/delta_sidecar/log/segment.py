@@ -179,6 +179,10 @@ class LogSegment:
     e_tag: str | None = None  # of the version's own commit; None if that was not listed
     superseded: int | None = None  # time of the next version, by the store; None if that was not listed
 
+    def tail_nbytes(self, base: int) -> int:
+        """Size of the commits after a version, which all have to be there."""
+        return sum(self.commits.sizes[base + 1 - self.commits.first :]) if base < self.version else 0
+
     def is_same_history(self, other: LogSegment) -> bool:
         """True if another listing proves to be of the same history.
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from delta_sidecar.log.identity import text_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +135,6 @@ def _escaped(column: pa.StringArray, *, upper_hex: bool) -> pa.StringArray:
             escape = f"\\u{code:04X}"
         text = pc.replace_substring(text, pattern=chr(code), replacement=escape)
     return text
-
-
-def text_bytes(column: pa.StringArray) -> NDArray[np.uint8]:
-    """The bytes of all texts of a column, one after another."""
-    offsets, data = column.buffers()[1:]
-    if data is None or not len(column):
-        return np.zeros(0, dtype=np.uint8)
-    width = np.int64 if pa.types.is_large_string(column.type) else np.int32
-    first, last = np.frombuffer(offsets, dtype=width)[[column.offset, column.offset + len(column)]]
-    return np.frombuffer(data, dtype=np.uint8)[first:last]
 
 
 _SPACE, _QUOTE, _BACKSLASH = 0x20, 0x22, 0x5C

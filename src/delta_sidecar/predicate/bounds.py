@@ -237,7 +237,23 @@ def _range_of(column: Column, bounds: Bounds) -> _Range:
     found, rows = bounds.column(column.path), bounds.num_rows
     if found is None:
         found = ColumnBounds(None, None, None, None)
-    return (_exact if found.exact and found.lower is not None else _estimated)(found, rows, column.type)
+    if not found.exact or found.lower is None:
+        return _estimated(found, rows, column.type)
+    # A partition value.
+    kind = kind_of(column.type)
+    valid = pc.is_valid(_whole(found.lower))
+    values = _typed(found.lower, rows, column.type)
+    lower = upper = _keys(values, kind)
+    # A value beside a column of narrower floats may be another one to some engines.
+    narrow = pa.types.is_floating(column.type) and column.type.bit_width < lower.type.bit_width
+    single = _all(rows, value=not narrow)
+    if kind is Kind.TIMESTAMP and found.zoneless is not None:
+        unsure = pc.fill_null(_whole(found.zoneless), _TRUE)
+        reach = _ZONE_HOURS * 3600 * PER_SECOND[column.type.unit]
+        lower = pc.if_else(unsure, _moved(lower, -reach), lower)
+        upper = pc.if_else(unsure, _moved(upper, reach), upper)
+        single = pc.invert(unsure)
+    return _Range(valid, pc.invert(valid), lower, upper, single, values)
 
 
 def _estimated(bounds: ColumnBounds, rows: int, type: pa.DataType) -> _Range:  # noqa: A002 - the Arrow word
@@ -255,23 +271,6 @@ def _estimated(bounds: ColumnBounds, rows: int, type: pa.DataType) -> _Range:  #
             upper = _without_tie_breaker(upper)
     is_cut = kind in {Kind.STRING, Kind.BINARY} and not bounds.whole
     return _Range(*_counted(bounds, rows), lower, upper, single, None, kind is Kind.FLOATING, is_cut)
-
-
-def _exact(bounds: ColumnBounds, rows: int, type: pa.DataType) -> _Range:  # noqa: A002
-    kind = kind_of(type)
-    valid = pc.is_valid(_whole(bounds.lower))
-    values = _typed(bounds.lower, rows, type)
-    lower = upper = _keys(values, kind)
-    # A value beside a column of narrower floats may be another one to some engines.
-    narrow = pa.types.is_floating(type) and type.bit_width < lower.type.bit_width
-    single = _all(rows, value=not narrow)
-    if kind is Kind.TIMESTAMP and bounds.zoneless is not None:
-        unsure = pc.fill_null(_whole(bounds.zoneless), _TRUE)
-        reach = _ZONE_HOURS * 3600 * PER_SECOND[type.unit]
-        lower = pc.if_else(unsure, _moved(lower, -reach), lower)
-        upper = pc.if_else(unsure, _moved(upper, reach), upper)
-        single = pc.invert(unsure)
-    return _Range(valid, pc.invert(valid), lower, upper, single, values)
 
 
 def _counted(bounds: ColumnBounds, rows: int) -> tuple[pa.BooleanArray, pa.BooleanArray]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.identity import decode_paths
-from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values
+from delta_sidecar.log.partition_values import PartitionTexts, lookup, read_known_values, read_partition_column
 from delta_sidecar.log.stats import FileStatistics, parse_statistics, struct_leaves, struct_statistics
 from delta_sidecar.log.values import in_four_digits, map_text, struct_text
 from delta_sidecar.predicate import (
@@ -264,7 +264,10 @@ class Pruning(BoundPredicate):
         known: dict[ColumnPath, ColumnBounds | None] = {} if found is None else _bounds(found)
         untold: dict[ColumnPath, NDArray[np.bool_]] = {}
         for path, kind in self.partitions.items():
-            texts, values = read_known_values(partition_texts(add, path[0], rows), kind)
+            texts = partition_texts(add, path[0], rows)
+            values = read_partition_column(texts.texts, kind)
+            if values is None:
+                texts, values = read_known_values(texts, kind)
             if not (texts.known | ~present).all():
                 untold[path] = present & ~texts.known
             if values is not None:

@@ -135,11 +135,10 @@ class ReplayProgress:
 
     base: BaseMark | None = None  # the base that the replay ends on or tries next; None before it began
     emitted: tuple[Emitted, ...] = ()  # what was emitted of bases that failed
+    seen: SeenSet | None = None  # the keys of the tail; None before the replay began
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _counts: Counter[str] = field(default_factory=Counter)
     _bases: list[ReplayProgress] = field(default_factory=list)
-    _seen: SeenSet | None = None
-    _keys: tuple[int, str] | None = None
 
     def add(self, **counts: int) -> None:
         """Counts, by the names of `EntryCounts`."""
@@ -161,20 +160,6 @@ class ReplayProgress:
     def counts(self) -> EntryCounts:
         """The counts as they are now."""
         return EntryCounts(**self._total())
-
-    def watch(self, seen: SeenSet) -> SeenSet:
-        """Counts the keys of another seen-set from now on."""
-        self._seen = seen
-        return seen
-
-    @property
-    def seen(self) -> tuple[int, str] | None:
-        """How many keys the seen-set has, and where they are; None before there is one."""
-        return self._keys if self._seen is None else (len(self._seen), self._seen.tier)
-
-    def settle(self) -> None:
-        """Lets the seen-set go, with its files; how many keys there were stays."""
-        self._keys, self._seen = self.seen, None
 
     def _total(self) -> Counter[str]:
         with self._lock:

@@ -192,7 +192,7 @@ class _Replay:
             self._failed[base.name] = base
             if not request.forward:
                 # Lookups in the frozen set may still be under way; more keys go into another one.
-                self.seen = self._progress.watch(deepcopy(self.seen))
+                self.seen = self._progress.seen = deepcopy(self.seen)
                 yield from base.emitted_keys(emitted, request, self.seen)
         elif request.starts_in_base:
             msg = f"{request.table}: {base.name}, which the page token is a place in, cannot be used: {torn.reason}"
@@ -214,5 +214,5 @@ class _Replay:
 
     def _forget(self) -> None:
         """Begins with no key again."""
-        self.seen = self._progress.watch(SeenSet(self._request.seen_memory))
+        self.seen = self._progress.seen = SeenSet(self._request.seen_memory)
         self._uncounted = sorted(self._progress.emitted, key=lambda each: -each.reach)

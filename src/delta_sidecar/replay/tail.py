@@ -122,12 +122,6 @@ class Tail:
     def __len__(self) -> int:
         return max(0, self.newest - self.base)
 
-    @property
-    def nbytes(self) -> int:
-        """Total size of the commits."""
-        first = self.commits.first
-        return sum(self.commits.sizes[self.base + 1 - first : self.newest + 1 - first]) if self else 0
-
     def windows(self) -> Iterator[tuple[FileRef, ...]]:
         """The commits, at most `WINDOW` at a time; labels are versions."""
         first, sizes = self.commits.first, self.commits.sizes

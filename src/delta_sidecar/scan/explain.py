@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.predicate import tree
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, START_OF_LOG, BaseSummary
 from delta_sidecar.replay.bases.choice import trusted_choice
-from delta_sidecar.replay.tail import Tail
 from delta_sidecar.store.interface import CLOSE, merge
 
 if TYPE_CHECKING:
@@ -143,7 +142,8 @@ def explained(
         tuple(sorted(tree.written(logical.get(path, path)) for path in paths))
         for paths in (({}, {}) if pruning is None else (pruning.partitions, pruning.statistics))
     )
-    commits = Tail.of(snapshot.choice.segment, base.version)
+    commits = snapshot.version - base.version
+    commit_bytes = snapshot.choice.segment.tail_nbytes(base.version)
     return Explanation(
         table=snapshot.table,
         version=snapshot.version,
@@ -152,15 +152,15 @@ def explained(
         strategy=decision.strategy.value,
         reason=decision.reason,
         order=decision.order,
-        commits=len(commits),
-        commit_bytes=commits.nbytes,
+        commits=commits,
+        commit_bytes=commit_bytes,
         base=BaseExplanation.of(base),
         passed_over=tuple(fallen_back.passed_over),
         fallback_reason=fallen_back.reason(base),
         pruned_by_partition=partitions,
         pruned_by_statistics=statistics,
         opening=opening,
-        expected=expect(base, commits.nbytes, opening, at_once=at_once, in_order=decision.order != "recent"),
+        expected=expect(base, commit_bytes, opening, at_once=at_once, in_order=decision.order != "recent"),
     )
 
 

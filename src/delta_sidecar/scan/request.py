@@ -118,14 +118,14 @@ class TableOpener:
             events=self.events,
         )
         snapshot = self._open_listed(opening, executor)
-        choice, tail = snapshot.choice, snapshot.choice.tail()
+        choice = snapshot.choice
         self.events(
             SnapshotOpened(
                 table=self.table,
                 version=snapshot.version,
                 base_version=choice.base_version,
-                commits=len(tail),
-                tail_bytes=tail.nbytes,
+                commits=snapshot.version - choice.tail_base,
+                tail_bytes=choice.segment.tail_nbytes(choice.tail_base),
                 base_bytes=choice.bases[0].nbytes if choice.bases else 0,
             )
         )
@@ -306,7 +306,8 @@ def _files(snapshot: Snapshot, base_files: int | None) -> tuple[int, int]:
     """
     choice, counted = snapshot.choice, snapshot.counted
     times = _TIMES_SIDECAR if choice.is_sorted else _TIMES_CHECKPOINT
-    tail = max(0, choice.tail().nbytes - _COMMIT_BYTES * len(choice.tail()))
+    commits = snapshot.version - choice.tail_base
+    tail = max(0, choice.segment.tail_nbytes(choice.tail_base) - _COMMIT_BYTES * commits)
     # A checkpoint without a byte is torn, and says nothing.
     size = choice.bases[0].entries_nbytes or None
     usual = _ENTRY_BYTES + _COLUMN_BYTES * min(_COLUMNS_WITH_STATISTICS, len(snapshot.schema))

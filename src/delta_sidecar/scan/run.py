@@ -96,6 +96,7 @@ class ScanRun:
         self._chosen: BaseChosen | None = None
         self._files_before_base = 0
         self._fallback_code: str | None = None
+        self._keys: tuple[int | None, str] = (None, "keys")  # how many keys there were at the end, and where
 
     def pin(self) -> LogSegment:
         """Lists the log up to the version that is asked for; nothing of the table is read."""
@@ -165,7 +166,6 @@ class ScanRun:
         finally:
             self.close()
             self.events(self._end(outcome, error))
-            self.progress.settle()
 
     def take(self, files: int = 1) -> None:
         """The user has so many more files of the last batch."""
@@ -208,6 +208,7 @@ class ScanRun:
         """What the run has done so far."""
         counts, entries = self._counts, self.progress.counts()
         base, seen = self.progress.base, self.progress.seen
+        seen_keys, seen_tier = self._keys if seen is None else (len(seen), seen.tier)
         return ScanMetrics(
             requests=self.requests.snapshot(),
             trips_to_first_file=self._trips_to_first_file,
@@ -217,8 +218,8 @@ class ScanRun:
             row_groups_read=counts.row_groups_read,
             row_groups_skipped=counts.row_groups_skipped,
             entries=entries,
-            seen_keys=None if seen is None else seen[0],
-            seen_tier="keys" if seen is None else seen[1],
+            seen_keys=seen_keys,
+            seen_tier=seen_tier,
             fallbacks=self._fallbacks,
             version=None if self.snapshot is None else self.snapshot.version,
             base_version=None if base is None else base.version,
@@ -350,6 +351,8 @@ class ScanRun:
     def _end(self, outcome: Outcome, error: str | None) -> ScanEnded:
         tier, reason = self.sidecar_tier, self.sidecar_fallback_reason()
         metrics = self.metrics()
+        # The keys go, with their files.
+        self._keys, self.progress.seen = (metrics.seen_keys, metrics.seen_tier), None
         return ScanEnded(
             table=self._store.url,
             outcome=outcome,

@@ -201,7 +201,7 @@ def matching(layout: SidecarLayout, groups: RowGroups | Segments, asked: BoundPr
         if layout.order.summaries.get(path) == kind:
             known[path] = _summary(groups, path, kind)
     kept = np.flatnonzero(to_numpy(may_match(asked.predicate, KnownBounds(len(groups), known))))
-    return tuple(groups[at] for at in kept.tolist())  # type: ignore[return-value]
+    return tuple(map(groups.__getitem__, kept.tolist()))  # type: ignore[return-value]
 
 
 def _partition_bounds(

@@ -24,7 +24,7 @@ from typing import Literal, NoReturn, TypeAlias
 from urllib.parse import unquote
 
 from delta_sidecar.errors import OptionError
-from delta_sidecar.store.redaction import decode_fully, is_plain_host, is_plain_name, redact_address
+from delta_sidecar.store.redaction import is_plain_host, is_plain_name, redact_address
 
 StoreKind: TypeAlias = Literal["local", "memory", "azure", "s3", "gs"]
 
@@ -119,12 +119,19 @@ _LIKE_A_QUERY = re.compile(r"(?i)\?[^/]*=|&sig=")
 _CONNECTION_STRING = re.compile(r"(?i)(?:^|;)\s*(?:AccountKey|SharedAccessSignature|SharedAccessKey)\s*=")
 
 
+def _decoded(text: str) -> str:
+    """A text without percent-encoding, even where it was encoded more than once."""
+    while (decoded := unquote(text)) != text:
+        text = decoded
+    return text
+
+
 def _local(path: str) -> Address:
     if not path:
         raise _bad(path, "it is empty")
     if _CLOUD.match(path):
         raise _bad(path, "its scheme is not followed by ://")
-    if _SIGNED.search(decode_fully(path)):
+    if _SIGNED.search(_decoded(path)):
         raise _bad(path, "it carries a signature (?...sig=) but no scheme such as https://")
     if _CONNECTION_STRING.search(path):
         raise _bad(path, "it is a connection string; that goes into the storage option 'connection_string'")
@@ -136,7 +143,7 @@ def _file(address: str, place: str) -> Address:
     host, _, path = place.partition("/")
     if host not in {"", "localhost"}:
         raise _bad(address, "it is a file:// address of another machine; write file:///path")
-    if _LIKE_A_QUERY.search(decode_fully(path)):
+    if _LIKE_A_QUERY.search(_decoded(path)):
         raise _bad(address, "its path holds a query")
     return _local("/" + unquote(path))
 
@@ -227,7 +234,7 @@ def _split_sas(address: str, rest: str, *, signable: bool) -> tuple[str, str | N
 
 def _prefix(address: str, path: str) -> str:
     prefix = unquote(path).strip("/")
-    if _LIKE_A_QUERY.search(decode_fully(prefix)):
+    if _LIKE_A_QUERY.search(_decoded(prefix)):
         raise _bad(address, "its path holds a query; a signature is written as it is, not percent-encoded")
     if prefix and any(segment in {"", ".", ".."} for segment in prefix.split("/")):
         raise _bad(address, "its path has empty, '.' or '..' segments")

@@ -60,13 +60,6 @@ def is_plain_host(text: str) -> bool:
     return _HOST.fullmatch(text) is not None
 
 
-def decode_fully(text: str) -> str:
-    """Returns a text without percent-encoding, even where it was encoded more than once."""
-    while (decoded := unquote(text)) != text:
-        text = decoded
-    return text
-
-
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")
 _HOST = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _NAME = re.compile(r"(?:[\w$. -]|%20)+")
