@@ -57,7 +57,7 @@ def is_absolute(path: str) -> bool:
 
 
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
-_EMPTY = scalar("", pa.string())
+_EMPTY, _COLON, _AT = (scalar(text, pa.string()) for text in ("", ":", "@"))
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -104,7 +104,7 @@ def file_keys(fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
     ids = None if vector is None else unique_ids(vector)
     length = pc.binary_length(path).cast(pa.string())
     tail = _EMPTY if ids is None else pc.fill_null(ids, _EMPTY)
-    return pc.binary_join_element_wise(length, path, tail, scalar(":", pa.string())).cast(pa.binary())
+    return pc.binary_join_element_wise(length, path, tail, _COLON).cast(pa.binary())
 
 
 def key_paths(keys: pa.BinaryArray) -> pa.StringArray:
@@ -120,8 +120,6 @@ def unique_ids(descriptors: pa.StructArray) -> pa.StringArray | None:
     # flatten() lays the struct's own nulls over its fields.
     fields = dict(zip((field.name for field in descriptors.type), descriptors.flatten(), strict=True))
     offset = fields.get("offset", pa.nulls(len(descriptors), pa.int32()))
-    place = pc.fill_null(
-        pc.binary_join_element_wise(scalar("@", pa.string()), offset.cast(pa.string()), _EMPTY), _EMPTY
-    )
+    place = pc.fill_null(pc.binary_join_element_wise(_AT, offset.cast(pa.string()), _EMPTY), _EMPTY)
     joined = pc.binary_join_element_wise(fields["storageType"], fields["pathOrInlineDv"], place, _EMPTY)
     return None if joined.null_count == len(joined) else joined

@@ -192,8 +192,19 @@ def open_snapshot(opening: Opening) -> Flow[Snapshot]:
         # Metadata sidecars may have counted when it was listed, and not count now.
         opening = replace(opening, segment=None)
         segment = yield from list_log(opening)
+    table, version, known = opening.table, segment.version, _Known()
     choice = BaseChoice.of(segment, sidecars=opening.sidecars)
-    return (yield from _protocol_and_metadata(opening, choice))
+    choice = yield from _protocol_and_metadata(opening, choice, known)
+    if known.protocol is None:
+        msg = f"{table} has no protocol action up to version {version}: its log is not complete"
+        raise MissingProtocolError(msg)
+    if opening.refuse:
+        check_readable(known.protocol, table)
+    if known.metadata is None:
+        msg = f"{table} has no metaData action up to version {version}: its log is not complete"
+        raise MissingMetadataError(msg)
+    columns = known.columns or read_schema(known.metadata, known.protocol, table)
+    return Snapshot(table, version, known.protocol, known.metadata, columns, choice, known.counted)
 
 
 @dataclass(slots=True)
@@ -211,9 +222,13 @@ class _Known:
         return frozenset(name for name, action in actions.items() if action is None)
 
 
-def _protocol_and_metadata(opening: Opening, choice: BaseChoice) -> Flow[Snapshot]:
-    """Asks the cheapest source first: a base that has them in front, a checksum file, the tail, and then the base."""
-    table, events, known = opening.table, opening.events, _Known()
+def _protocol_and_metadata(opening: Opening, choice: BaseChoice, known: _Known) -> Flow[BaseChoice]:
+    """Asks the cheapest source first: a base that has them in front, a checksum file, the tail, and then the base.
+
+    Returns:
+        The bases that are left, with what was learned of the first one.
+    """
+    table, events = opening.table, opening.events
     while _is_asked_first(opening, choice):
         try:
             base = yield from choice.bases[0].trust(with_table=True, ahead=_next_commits(opening, choice))
@@ -239,21 +254,7 @@ def _protocol_and_metadata(opening: Opening, choice: BaseChoice) -> Flow[Snapsho
             known.columns = base.columns
         known.protocol, known.metadata = known.protocol or base.protocol, known.metadata or base.metadata
         break
-    return _snapshot(opening, choice, known)
-
-
-def _snapshot(opening: Opening, choice: BaseChoice, known: _Known) -> Snapshot:
-    table, version = opening.table, choice.segment.version
-    if known.protocol is None:
-        msg = f"{table} has no protocol action up to version {version}: its log is not complete"
-        raise MissingProtocolError(msg)
-    if opening.refuse:
-        check_readable(known.protocol, table)
-    if known.metadata is None:
-        msg = f"{table} has no metaData action up to version {version}: its log is not complete"
-        raise MissingMetadataError(msg)
-    columns = known.columns or read_schema(known.metadata, known.protocol, table)
-    return Snapshot(table, version, known.protocol, known.metadata, columns, choice, known.counted)
+    return choice
 
 
 def _is_asked_first(opening: Opening, choice: BaseChoice) -> bool:
