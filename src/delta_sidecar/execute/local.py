@@ -40,8 +40,6 @@ from delta_sidecar.plan import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from delta_sidecar.plan import Executor, FileRef
     from delta_sidecar.store import Fetched, Page, Store
 
@@ -70,7 +68,7 @@ class LocalExecutor:
         self._row_groups_ahead = row_groups_ahead
         self._work = Work(store, file_parallelism)
         self._fetcher = Fetcher(self._work)
-        self._pieces = PieceScan(self._work)
+        self._pieces: PieceScan | None = None
         self._parquet: ParquetScan | None = None
 
     @property
@@ -94,7 +92,7 @@ class LocalExecutor:
             functions.appendleft(source.function)
             source = source.source
         if isinstance(source, ScanPieces):
-            return self._pieces.run(source, tuple(functions))
+            return self._piece_scan().run(source, tuple(functions))
         if not isinstance(source, ScanParquet):
             return self._run(plan)
         return self._parquet_scan().run(source, tuple(functions))
@@ -104,7 +102,8 @@ class LocalExecutor:
         self._fetcher.drop_ahead()
         if self._parquet is not None:
             self._parquet.close()
-        self._pieces.close()
+        if self._pieces is not None:
+            self._pieces.close()
         self._work.close()
 
     def _run(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
@@ -120,7 +119,7 @@ class LocalExecutor:
             case ScanParquet():
                 return self._parquet_scan().run(plan)
             case ScanPieces():
-                return self._pieces.run(plan)
+                return self._piece_scan().run(plan)
             case ReadFooters():
                 return self._parquet_scan().footers(plan)
             case ReadKeyValue():
@@ -131,6 +130,10 @@ class LocalExecutor:
     def _parquet_scan(self) -> ParquetScan:
         self._parquet = self._parquet or ParquetScan(self._work, self._row_groups_ahead)
         return self._parquet
+
+    def _piece_scan(self) -> PieceScan:
+        self._pieces = self._pieces or PieceScan(self._work)
+        return self._pieces
 
     def _scan_json(self, plan: ScanJson, ahead: Ahead) -> Batches:
         self._ask_ahead(ahead)
@@ -143,7 +146,8 @@ class LocalExecutor:
     def _ask_ahead(self, ahead: Ahead) -> None:
         if ahead.footers:
             self._parquet_scan().ahead(ahead.footers)
-        self._pieces.ahead(ahead.pieces)
+        if ahead.pieces:
+            self._piece_scan().ahead(ahead.pieces)
         for ref in within(ahead.files, AHEAD_BYTES):
             self._fetcher.ahead(ref.path)
         for path in ahead.heads:
@@ -168,12 +172,10 @@ class LocalExecutor:
         asked = self._work.submit(lambda: next(pages, None))
         self._ask_ahead(ahead)
         while (page := self._work.take(asked)) is not None:
-            yield _batch(
-                path=strings(found.path for found in page),
-                size=from_numpy(_integers([found.size for found in page])),
-                last_modified=from_numpy(_integers([found.last_modified for found in page])),
-                e_tag=strings(found.e_tag for found in page),
-            )
+            paths, tags = [found.path for found in page], [found.e_tag for found in page]
+            numbers = np.array([(found.size, found.last_modified) for found in page], dtype=np.int64).reshape(-1, 2)
+            columns = [strings(paths), *map(from_numpy, numbers.T), strings(tags)]
+            yield pa.RecordBatch.from_arrays(columns, names=["path", "size", "last_modified", "e_tag"])
             asked = self._work.submit(lambda: next(pages, None))
 
     def _read_files(self, plan: ReadFiles, ahead: Ahead) -> Batches:
@@ -216,7 +218,8 @@ class LocalExecutor:
         except (MemoryError, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
         for number, data in enumerate(found):
-            yield _batch(number=from_numpy(_integers([number])), data=binaries([bytes(data)]))
+            columns = [from_numpy(np.array([number], dtype=np.int64)), binaries([bytes(data)])]
+            yield pa.RecordBatch.from_arrays(columns, names=["number", "data"])
 
     def _read_key_value(self, plan: ReadKeyValue) -> Batches:
         work, ref = self._work, plan.file
@@ -230,7 +233,7 @@ class LocalExecutor:
             value = work.take(work.submit(read))
         except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
-        yield _batch(value=binaries([value]))
+        yield pa.RecordBatch.from_arrays([binaries([value])], names=["value"])
 
 
 def _tail(store: Store, ref: FileRef) -> bytes:
@@ -241,11 +244,3 @@ def _tail(store: Store, ref: FileRef) -> bytes:
 def _file(path: str, size: int, data: bytes | None) -> pa.RecordBatch:
     columns = [strings([path]), from_numpy(np.array([size], dtype=np.int64)), binaries([data])]
     return pa.RecordBatch.from_arrays(columns, names=["path", "size", "data"])
-
-
-def _batch(**columns: pa.Array) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-def _integers(values: list[int]) -> NDArray[np.int64]:
-    return np.array(values, dtype=np.int64)

@@ -334,37 +334,37 @@ def _in_commits(
     opening: Opening, choice: BaseChoice, commits: Tail, known: _Known, names: frozenset[str]
 ) -> Flow[None]:
     """Looks for the newest actions of some names in commits, newest first; they override what is known."""
-    for window in commits.windows():
-        plan = ScanJson(
-            window,
-            TABLE_SCHEMA,
-            lines_with=(b"",),
-            # A scan reads all of them again, and finds out whether they are whole.
-            only_with=tuple(f'"{name}"'.encode() for name in names) if opening.whole_tail else (),
-            keep=True,
-            all_needed=True,
-        )
-        found: dict[str, tuple[int, object]] = {}
-        with naming_commits(opening.table):
-            for batch in (yield Consume(plan, _ahead(opening, choice))):
+    ahead = _ahead(opening, choice)
+    with naming_commits(opening.table):
+        for window in commits.windows():
+            plan = ScanJson(
+                window,
+                TABLE_SCHEMA,
+                lines_with=(b"",),
+                # A scan reads all of them again, and finds out whether they are whole.
+                only_with=tuple(f'"{name}"'.encode() for name in names) if opening.whole_tail else (),
+                keep=True,
+                all_needed=True,
+            )
+            found, versions = dict[str, object](), dict[str, int]()
+            for batch in (yield Consume(plan, ahead)):
                 version = batch.column(FILE_LABEL)[0].as_py()
-                if len(found) == len(names) and all(at > version for at, _ in found.values()):
+                if len(found) == len(names) and min(versions.values()) > version:
                     break
                 for name in names:
-                    at, _ = found.get(name, (version, None))
-                    action = _last_action(batch, name, version) if at == version else None
+                    action = _last_action(batch, name, version) if versions.get(name, version) == version else None
                     if action is not None:
-                        found[name] = (version, action)
-        for name, (version, action) in found.items():
-            source = f"commit {version} of {opening.table}"
-            known.columns = None
-            if name == "protocol":
-                known.protocol = Protocol.from_action(action, source)
-            else:
-                known.metadata = Metadata.from_action(action, source)
-        names -= found.keys()
-        if not names:
-            return
+                        found[name], versions[name] = action, version
+            for name, action in found.items():
+                source = f"commit {versions[name]} of {opening.table}"
+                known.columns = None
+                if name == "protocol":
+                    known.protocol = Protocol.from_action(action, source)
+                else:
+                    known.metadata = Metadata.from_action(action, source)
+            names -= found.keys()
+            if not names:
+                return
 
 
 def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:

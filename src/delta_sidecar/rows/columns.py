@@ -15,7 +15,6 @@ from delta_sidecar.errors import OptionError, UnsupportedFeatureError
 from delta_sidecar.execute.parquet.footer import plain_field
 from delta_sidecar.log.schema import UNKNOWN_TYPE
 from delta_sidecar.predicate.approximate import arrow_tree
-from delta_sidecar.rows.convert import nullable_type, struct_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,6 +49,29 @@ class RowColumns:
     def needed_schema(self) -> pa.Schema:
         """The schema of the rows that a filter looks at."""
         return row_schema(column.logical for column in self.needed)
+
+
+def nullable_type(kind: pa.DataType) -> pa.DataType:
+    """The same type with nulls allowed everywhere inside, and without metadata.
+
+    A file that was written before a column was added has none of its values, also where the schema says not null today.
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", nullable_type(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(nullable_type(kind.key_type), nullable_type(kind.item_type))
+    return kind
+
+
+def struct_of(columns: Iterable[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch of columns; one without columns still has its number of rows."""
+    arrays = list(columns)
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    empty = pa.Array.from_buffers(pa.struct([]), rows, [None], null_count=0)
+    return pa.RecordBatch.from_struct_array(empty)
 
 
 def row_columns(table: TableSchema, columns: Sequence[str] | None, looked_at: Iterable[str] = ()) -> RowColumns:

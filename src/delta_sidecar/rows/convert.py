@@ -24,6 +24,7 @@ from delta_sidecar._arrow import from_numpy, strings, to_numpy
 from delta_sidecar.errors import LogCorruptionError, UnreadableFileError, UnsupportedFeatureError
 from delta_sidecar.log.partition_values import read_partition_column
 from delta_sidecar.log.schema import VARIANT_TYPE
+from delta_sidecar.rows.columns import nullable_type, struct_of
 from delta_sidecar.rows.locations import shown
 
 if TYPE_CHECKING:
@@ -160,20 +161,6 @@ def converter(logical: pa.Field, physical: pa.Field, found: pa.Field, matching: 
     return lambda array: cast_values(array, kind, name, matching.file)
 
 
-def nullable_type(kind: pa.DataType) -> pa.DataType:
-    """The same type with nulls allowed everywhere inside, and without metadata.
-
-    A file that was written before a column was added has none of its values, also where the schema says not null today.
-    """
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", nullable_type(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(nullable_type(kind.key_type), nullable_type(kind.item_type))
-    return kind
-
-
 def _stored_as(held: pa.DataType) -> pa.DataType | None:
     """The plain type that an extension type, or a list of one length, is stored in; None for others."""
     if isinstance(held, pa.BaseExtensionType):
@@ -238,15 +225,6 @@ def _check_variant(held: pa.StructType, matching: Matching, name: str) -> None:
     if not {"metadata", "value"} <= names:
         msg = f"column {name} is {held} in {matching.file}, and a variant in the table: it cannot be read"
         raise UnreadableFileError(msg, matching.file)
-
-
-def struct_of(columns: Iterable[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch of columns; one without columns still has its number of rows."""
-    arrays = list(columns)
-    if arrays:
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    empty = pa.Array.from_buffers(pa.struct([]), rows, [None], null_count=0)
-    return pa.RecordBatch.from_struct_array(empty)
 
 
 def filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:

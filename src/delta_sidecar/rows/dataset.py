@@ -24,8 +24,8 @@ import pyarrow.fs as pafs
 
 from delta_sidecar._arrow import from_numpy, scalar
 from delta_sidecar.errors import OptionError, ScanClosedError, described
-from delta_sidecar.rows.columns import project, row_schema
-from delta_sidecar.rows.convert import partition_value, struct_of
+from delta_sidecar.rows.columns import project, row_schema, struct_of
+from delta_sidecar.rows.convert import partition_value
 from delta_sidecar.rows.locations import shown
 from delta_sidecar.rows.reader import select_rows
 from delta_sidecar.rows.table import count_rows, file_batches, file_schema, row_counts

@@ -31,8 +31,8 @@ from delta_sidecar.log.schema import COLLATIONS
 from delta_sidecar.predicate import Predicate, all_of, bind, columns, matches
 from delta_sidecar.predicate.approximate.arrow import prunable
 from delta_sidecar.predicate.tree import IsNull, leaves
-from delta_sidecar.rows.columns import expression_columns, row_schema
-from delta_sidecar.rows.convert import filtered, partition_value, struct_of
+from delta_sidecar.rows.columns import expression_columns, row_schema, struct_of
+from delta_sidecar.rows.convert import filtered, partition_value
 from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match
 
 if TYPE_CHECKING:

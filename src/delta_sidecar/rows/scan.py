@@ -120,7 +120,7 @@ class RowScan:
         if self._columns is None:
             try:
                 snapshot = self._run.begin(self._file_schema())
-                self._selection = self._selection.bound(snapshot.schema)
+                self._selection = self._selection.bound(snapshot.columns.logical)
                 self._columns = row_columns(snapshot.columns, self._query.columns, self._selection.looked_at)
             except BaseException as error:
                 self._end_requests()
@@ -156,7 +156,8 @@ class RowScan:
                 for batch in found:
                     self._rows += batch.num_rows
                     self._batches += 1
-                    self._report()
+                    if self._progress is not None:
+                        self._report(self._progress)
                     outcome = "stopped"
                     yield batch
                     del batch
@@ -276,34 +277,34 @@ class RowScan:
         self._run.requests.cancel()
         self._requests.cancel()
 
-    def _report(self) -> None:
-        if self._progress is not None:
-            # It is called once more at the end, unless it is what failed.
-            progress, self._progress = self._progress, None
-            progress(self.metrics())
-            self._progress = progress
+    def _report(self, progress: Callable[[RowMetrics], None]) -> None:
+        # It is called once more at the end, unless it is what failed.
+        self._progress = None
+        progress(self.metrics())
+        self._progress = progress
 
     def _end(self, outcome: Outcome, error: str | None, seconds: float) -> None:
-        metrics = self.metrics()
+        snapshot, counts, requests = self._run.snapshot, self._counts.by_name, self._requests.snapshot()
         self._events(
             RowScanEnded(
                 table=self._access.store.url,
                 outcome=outcome,
                 error=error,
                 milliseconds=round(seconds * 1000, 3),
-                version=metrics.discovery.version,
-                rows=metrics.rows,
-                files_found=metrics.files_found,
-                files_opened=metrics.files_opened,
-                row_groups_read=metrics.row_groups_read,
-                row_groups_skipped=metrics.row_groups_skipped,
-                requests=metrics.requests.requests,
-                bytes=metrics.requests.bytes,
+                version=None if snapshot is None else snapshot.version,
+                rows=self._rows,
+                files_found=self._files_found,
+                files_opened=counts["files_opened"],
+                row_groups_read=counts["row_groups_read"],
+                row_groups_skipped=counts["row_groups_skipped"],
+                requests=requests.requests,
+                bytes=requests.bytes,
             )
         )
         # The scan's own error is raised, not one of the callback.
-        with suppress(Exception) if error is not None else nullcontext():
-            self._report()
+        if self._progress is not None:
+            with suppress(Exception) if error is not None else nullcontext():
+                self._report(self._progress)
 
 
 def _rows_left(file: DeltaFile) -> int:

@@ -21,8 +21,8 @@ from delta_sidecar._arrow import from_numpy, scalar, to_numpy
 from delta_sidecar.errors import ScanClosedError, StorageError
 from delta_sidecar.execute.lanes import in_fed_lanes
 from delta_sidecar.log.stats import parse_num_records
-from delta_sidecar.rows.columns import row_columns, row_schema
-from delta_sidecar.rows.convert import partition_value, struct_of
+from delta_sidecar.rows.columns import row_columns, row_schema, struct_of
+from delta_sidecar.rows.convert import partition_value
 from delta_sidecar.rows.locations import Places
 from delta_sidecar.rows.query import RowQuery
 from delta_sidecar.rows.reader import FileReader, find_footer, select_rows, unreadable

@@ -103,8 +103,8 @@ class LazyScanConfig:
             object.__setattr__(self, "predicate", parse(self.predicate))
         for option in SCAN_OPTIONS:
             value = getattr(self, option.name)
-            if value is not None and not isinstance(value, ScanStrategy):
-                option.value(value)
+            if value is not None:
+                option.value(value.value if isinstance(value, ScanStrategy) else value)
         self._check_together()
 
     @property

@@ -80,7 +80,7 @@ class TableHandle:
             if self._snapshot is not None:
                 return self._snapshot
             snapshot = ScanRun(self.store, self._config, self._listeners, segment=self._segment).open()
-            self._open(snapshot)
+            self.move(snapshot.version, snapshot)
             return snapshot
 
     def pin(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> int:
@@ -99,10 +99,10 @@ class TableHandle:
             self._segment = segment
             return segment.version
 
-    def move(self, version: int) -> None:
-        """Moves to a version that is known to exist; nothing is requested yet."""
+    def move(self, version: int, snapshot: Snapshot | None = None) -> None:
+        """Moves to a version that is known to exist, or that is open already; nothing is requested."""
         with self._lock:
-            self._segment = self._snapshot = None
+            self._segment, self._snapshot = None, snapshot
             self._config = replace(self._config, version=version, timestamp=None)
 
     def frozen(self) -> Self:
@@ -149,7 +149,7 @@ class TableHandle:
             self.remember(scan)
             stream = RowStream(scan)
             if snapshot is None and scan.snapshot is not None:
-                self._open(scan.snapshot)
+                self.move(scan.snapshot.version, scan.snapshot)
         self.remember(stream)
         return stream
 
@@ -169,10 +169,6 @@ class TableHandle:
         """Registers a scan that `close` stops; it is referenced weakly."""
         with self._streams_lock:
             self._streams.add(stream)
-
-    def _open(self, snapshot: Snapshot) -> None:
-        self.move(snapshot.version)
-        self._snapshot = snapshot
 
 
 def _read_options(options: Mapping[str, Any] | None, version: int | None) -> tuple[LazyScanConfig, RowOptions]:
