@@ -283,6 +283,7 @@ class SidecarBuilder(ABC):
 
 
 ROWS_PER_GROUP = 10_000
+_MEMORY = size(1 << 44)
 _MOST_CELLS = 32 << 20
 
 
@@ -309,6 +310,7 @@ class BuildOptions:
             "version": whole_number(0, 2**63 - 1),
             "rows_per_group": whole_number(1, 1 << 20),
             "threads": whole_number(1, 256),
+            "memory_limit": _MEMORY,
         }
         for name, read in checks.items():
             if getattr(self, name) is not None:
@@ -328,7 +330,7 @@ class BuildOptions:
     @property
     def memory(self) -> int:
         """The memory limit in bytes."""
-        return checked("memory_limit", self.memory_limit, size(1 << 44))
+        return checked("memory_limit", self.memory_limit, _MEMORY)
 
 
 _CHECKSUM_BYTES = 4 << 20
@@ -338,10 +340,10 @@ def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProo
     """The manifest of a sidecar, without what depends on the files."""
     schema, order = layout.schema, layout.order
     return Manifest(
+        schema_hash=schema.schema_hash,
         version=snapshot.version,
         files=(SidecarFile(sidecar_name(snapshot.version), 0),),
         num_files=0,
-        schema_hash=schema.schema_hash,
         commit=proof.commit,
         witness=proof.witnesses,
         protocol=snapshot.protocol.to_action(),
@@ -365,6 +367,8 @@ def version_proof(store: Store, snapshot: Snapshot) -> VersionProof:
 
 def expected_files(store: Store, snapshot: Snapshot) -> int | None:
     """The number of live files, where a checksum file has it."""
+    if snapshot.counted is not None and snapshot.counted[0] == snapshot.version:
+        return snapshot.counted[1]
     if snapshot.version not in snapshot.choice.segment.checksums:
         return None
     try:

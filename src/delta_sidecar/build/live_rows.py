@@ -83,7 +83,8 @@ class RowMaker:
         columns, texts = self.without_statistics(actions)
         columns |= self.statistics(texts)
         fields = [*schema.index, *schema.statistics_schema]
-        batch = pa.RecordBatch.from_arrays([columns[field.name] for field in fields], schema=pa.schema(fields))
+        plain = pa.schema(fields)
+        batch = pa.RecordBatch.from_arrays([*map(columns.__getitem__, plain.names)], schema=plain)
         complete, *values, _, vectors = self.layout.order.of_rows(batch, schema)
         return pa.RecordBatch.from_arrays([*batch.columns, complete, *values, vectors], schema=self.schema)
 
@@ -97,8 +98,9 @@ class RowMaker:
         add = dict(zip(actions.schema.names, actions.columns, strict=True))
         # Partition values are taken apart here, by their physical names.
         rest = {name: column for name, column in add.items() if not name.startswith("partitionValues")}
+        names = schema.partition_columns
         files = FileColumns((), self.instants).batch(rest, rows)
-        partitions = {physical: partition_texts(add, physical, rows) for physical in schema.partition_columns}
+        partitions = {physical: partition_texts(add, physical, rows) for physical in names}
         return file_columns(files, partitions, schema), files.column("stats")
 
     def statistics(self, texts: pa.StringArray) -> dict[str, pa.Array]:
@@ -311,13 +313,15 @@ def _first_actions(snapshot: Snapshot, layout: PlannedLayout, executor: Executor
     most = max(1, min(_SAMPLED, _SAMPLED_CELLS // (3 * len(layout.schema.statistics) + 1)))
     request = ScanRequest(snapshot.table, columns, forward=True)
     found: list[pa.RecordBatch] = []
+    rows = 0
     with closing(StateMachineIterator(scan(snapshot, request), executor)) as machine:
         for batch in islice(machine, _MOST_BATCHES):
             # A checkpoint and commits have other fields: what comes first counts.
             if found and found[0].schema != batch.schema:
                 break
             found.append(batch)
-            if sum(each.num_rows for each in found) >= most:
+            rows += batch.num_rows
+            if rows >= most:
                 break
     return joined(found).slice(0, most) if found else None
 

@@ -109,15 +109,20 @@ def put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifest
 
     Returns the manifest with its name and its size; `body` names it as a first build does.
     """
-    build = _build_name(encode_body_for_footer(body))
-    others = (part_name(body.version, build, 0, attempt) for attempt in range(_MOST_ATTEMPTS))
-    for name in (body.sidecar_file.name, *others):
+    for name in _data_names(body):
         named = replace(body, files=(SidecarFile(name, 0),))
         size = write_footer(pieces, layout, encode_body_for_footer(named).decode())
         if _is_put(store, name, pieces.path):
             return replace(body, files=(SidecarFile(name, size),))
     msg = f"{store.url} has too many damaged metadata sidecars of version {body.version}: vacuum them"
     raise StorageError(msg)
+
+
+def _data_names(body: Manifest) -> Iterator[str]:
+    yield body.files[0].name
+    build = _build_name(encode_body_for_footer(body))
+    for attempt in range(_MOST_ATTEMPTS):
+        yield part_name(body.version, build, 0, attempt)
 
 
 def _build_name(content: bytes) -> str:

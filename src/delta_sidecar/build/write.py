@@ -83,13 +83,13 @@ def write_pieces(
             path.open("xb") as index,
             beside.open("x+b") as statistics,
         ):
-            for index_piece, statistics_piece, group, sums, kept in encoded:
+            for index_piece, statistics_piece, footer_bytes, group, sums, kept in encoded:
                 index.write(index_piece)
                 statistics.write(statistics_piece)
                 # The statistics pieces stand behind all index pieces, whose length is known in the end.
                 places = {"index": len(found), "byte_offset": index_bytes, "stats_offset": stats_bytes}
                 found.append(replace(group, **places))
-                index_footers.append(len(piece_footer(index_piece)))
+                index_footers.append(footer_bytes)
                 index_bytes += len(index_piece)
                 stats_bytes += len(statistics_piece)
                 num_rows += group.num_rows
@@ -199,8 +199,11 @@ def _copy(source: Path, start: int, length: int, file: BinaryIO) -> None:
 
 def _encoded(
     sorted_rows: pa.RecordBatch, *, maker: RowMaker | PackedRows, layout: PlannedLayout
-) -> tuple[bytes, bytes, RowGroup, Totals, int]:
-    """The index piece, the statistics piece, the row group without its places, its totals, and texts that are kept."""
+) -> tuple[bytes, bytes, int, RowGroup, Totals, int]:
+    """The index piece and the statistics piece, how long the footer of the first one is, and what they hold.
+
+    That is the row group without its places, its totals, and how many texts are kept.
+    """
     schema = layout.schema
     rows = maker.finished(sorted_rows)
     indexed = rows.select(schema.index.names).cast(schema.index)
@@ -219,7 +222,7 @@ def _encoded(
         **asdict(summary_of(rows, layout)),
     )
     kept = rows.column("stats_json")
-    return index, statistics, group, totals_of(rows), len(kept) - kept.null_count
+    return index, statistics, len(piece_footer(index)), group, totals_of(rows), len(kept) - kept.null_count
 
 
 def _skippable(layout: PlannedLayout) -> list[str]:

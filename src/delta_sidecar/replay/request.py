@@ -44,68 +44,6 @@ class BaseMark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ScanRequest:
-    """What a scan asks for."""
-
-    table: str  # the table's address, for messages
-    columns: FileColumns  # makes the batches that are emitted
-    pruning: Pruning | None = None  # tests which files may match; None: all may
-    limit: int | None = None  # most files that are wanted, with those before `start`; None for all
-    forward: bool = False  # whether the base comes first, then the commits after it
-    recent: bool = False  # whether a base that is in order of time is emitted from its newest end
-    start: Place | None = None  # Where to begin; None for the start. What comes before was emitted by an earlier scan.
-    emitted: tuple[Emitted, ...] = ()  # what earlier scans emitted of bases that failed then
-    enough: int | None = None  # so many files of a base are likely to be enough; None for all
-    strict: bool = False  # whether actions of commits other than add, remove and commitInfo fail the scan
-    fallback: bool = True  # whether such a scan then goes on as if it were not strict
-    seen_memory: int = MEMORY_LIMIT  # most bytes of keys in memory
-    sidecar_groups_at_once: int = 5  # how many row groups of a metadata sidecar are fetched together
-    files_at_once: int | None = None  # how many commits are fetched at once; None for the executor's own number
-    # How many row groups of a checkpoint are read at once; None for the executor's own number.
-    row_groups_at_once: int | None = None
-    # Where the replay is; it counts the file entries that are met.
-    progress: ReplayProgress = field(default_factory=lambda: ReplayProgress(), repr=False, compare=False)  # noqa: PLW0108 - it is below
-    events: Events = field(default_factory=Events, repr=False, compare=False)  # listeners
-
-    @classmethod
-    def bind(
-        cls,
-        table: str,
-        schema: TableSchema,
-        predicate: Predicate | None = None,
-        columns: Iterable[str] = FILE_SCHEMA.names,
-    ) -> ScanRequest:
-        """Binds a predicate and the columns of files that are wanted to a table's schema.
-
-        Raises:
-            PredicateError: It names an unknown column, or compares one with a value of another type.
-        """
-        made = FileColumns.of(schema, columns)
-        return cls(table, made, bind_predicate(schema, predicate))
-
-    @property
-    def start_version(self) -> int | None:
-        """The version of the commit to begin with; None where that is not in a commit."""
-        name = None if self.start is None else parse_log_name(self.start.path)
-        return name.version if name is not None and name.kind is LogFileKind.COMMIT else None
-
-    @property
-    def starts_in_base(self) -> bool:
-        """Whether an earlier scan emitted files of the base."""
-        return self.start is not None and self.start_version is None
-
-    def of_base(self) -> ScanRequest:
-        """The part of it that a base is asked for, once the commits after it are read."""
-        # Who asks for the newest first often stops soon.
-        enough = 1 if self.recent else None
-        if self.limit is not None:
-            found = self.progress.counts()
-            enough = max(1, self.limit - (found.commit_adds - found.commit_hidden - found.commit_pruned))
-        start = self.start if self.starts_in_base else None
-        return replace(self, start=start, enough=enough, progress=self.progress.of_base())
-
-
-@dataclass(frozen=True, slots=True)
 class EntryCounts:
     """What became of the file entries that a replay met.
 
@@ -170,3 +108,65 @@ class ReplayProgress:
 
     def __deepcopy__(self, _: object) -> ReplayProgress:
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What a scan asks for."""
+
+    table: str  # the table's address, for messages
+    columns: FileColumns  # makes the batches that are emitted
+    pruning: Pruning | None = None  # tests which files may match; None: all may
+    limit: int | None = None  # most files that are wanted, with those before `start`; None for all
+    forward: bool = False  # whether the base comes first, then the commits after it
+    recent: bool = False  # whether a base that is in order of time is emitted from its newest end
+    start: Place | None = None  # Where to begin; None for the start. What comes before was emitted by an earlier scan.
+    emitted: tuple[Emitted, ...] = ()  # what earlier scans emitted of bases that failed then
+    enough: int | None = None  # so many files of a base are likely to be enough; None for all
+    strict: bool = False  # whether actions of commits other than add, remove and commitInfo fail the scan
+    fallback: bool = True  # whether such a scan then goes on as if it were not strict
+    seen_memory: int = MEMORY_LIMIT  # most bytes of keys in memory
+    sidecar_groups_at_once: int = 5  # how many row groups of a metadata sidecar are fetched together
+    files_at_once: int | None = None  # how many commits are fetched at once; None for the executor's own number
+    # How many row groups of a checkpoint are read at once; None for the executor's own number.
+    row_groups_at_once: int | None = None
+    # Where the replay is; it counts the file entries that are met.
+    progress: ReplayProgress = field(default_factory=ReplayProgress, repr=False, compare=False)
+    events: Events = field(default_factory=Events, repr=False, compare=False)  # listeners
+
+    @classmethod
+    def bind(
+        cls,
+        table: str,
+        schema: TableSchema,
+        predicate: Predicate | None = None,
+        columns: Iterable[str] = FILE_SCHEMA.names,
+    ) -> ScanRequest:
+        """Binds a predicate and the columns of files that are wanted to a table's schema.
+
+        Raises:
+            PredicateError: It names an unknown column, or compares one with a value of another type.
+        """
+        made = FileColumns.of(schema, columns)
+        return cls(table, made, bind_predicate(schema, predicate))
+
+    @property
+    def start_version(self) -> int | None:
+        """The version of the commit to begin with; None where that is not in a commit."""
+        name = None if self.start is None else parse_log_name(self.start.path)
+        return name.version if name is not None and name.kind is LogFileKind.COMMIT else None
+
+    @property
+    def starts_in_base(self) -> bool:
+        """Whether an earlier scan emitted files of the base."""
+        return self.start is not None and self.start_version is None
+
+    def of_base(self) -> ScanRequest:
+        """The part of it that a base is asked for, once the commits after it are read."""
+        # Who asks for the newest first often stops soon.
+        enough = 1 if self.recent else None
+        if self.limit is not None:
+            found = self.progress.counts()
+            enough = max(1, self.limit - (found.commit_adds - found.commit_hidden - found.commit_pruned))
+        start = self.start if self.starts_in_base else None
+        return replace(self, start=start, enough=enough, progress=self.progress.of_base())
