@@ -264,7 +264,7 @@ class SidecarBuilder(ABC):
         return BuildSummary(
             table=self._store.url,
             version=manifest.version,
-            file=manifest.sidecar_file.name,
+            file=manifest.files[0].name,
             manifest=manifest_name(manifest.version),
             bytes=sum(each.size for each in manifest.files),
             index_bytes=sum(group.byte_length for group in found.groups),

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +18,7 @@ import pyarrow as pa
 
 from delta_sidecar._arrow import from_numpy, strings
 from delta_sidecar.errors import TemporaryFileError
+from delta_sidecar.execute.lanes import in_threads
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT, choose_stats_format
 from delta_sidecar.plan import StateMachineIterator
 from delta_sidecar.replay.files import FileColumns, partition_texts
@@ -28,8 +27,7 @@ from delta_sidecar.replay.snapshot import scan
 from delta_sidecar.sidecar.rows import file_columns, named_statistics, read_statistics, statistics_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from delta_sidecar.events import Events
@@ -238,24 +236,6 @@ def live_rows(
         actions = gathered(machine, maker.most_rows)
         with closing(in_threads(maker.rows, actions, threads, "rows")) as made:
             yield from made
-
-
-def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int, name: str) -> Generator[R, None, None]:
-    """Applies a function to items in some threads, in order and a few items ahead.
-
-    Unlike a stream in lanes it waits for its threads when it is closed: they use temporary files, which go then.
-    """
-    waiting: deque[Future[R]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix=f"delta-sidecar-{name}")
-    try:
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def gathered(

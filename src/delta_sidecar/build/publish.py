@@ -111,7 +111,7 @@ def put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifest
     """
     for name in _data_names(body):
         named = replace(body, files=(SidecarFile(name, 0),))
-        size = write_footer(pieces, layout, encode_body_for_footer(named).decode())
+        size = write_footer(pieces, layout, encode_body_for_footer(named))
         if _is_put(store, name, pieces.path):
             return replace(body, files=(SidecarFile(name, size),))
     msg = f"{store.url} has too many damaged metadata sidecars of version {body.version}: vacuum them"

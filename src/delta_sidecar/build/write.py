@@ -22,12 +22,13 @@ import pyarrow.compute as pc
 from msgspec.structs import asdict, replace
 
 from delta_sidecar._arrow import from_numpy, scalar, to_numpy, xxh3_128
-from delta_sidecar.build.live_rows import in_threads, joined
+from delta_sidecar.build.live_rows import joined
 from delta_sidecar.errors import TemporaryFileError
+from delta_sidecar.execute.lanes import in_threads
 from delta_sidecar.log.values import ARROW, value_text
 from delta_sidecar.sidecar.groups import LARGEST, RowGroup, RowSummary, StatsFooter, SummaryBounds
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, NO_FILES, Totals
-from delta_sidecar.sidecar.pieces import MAGIC, GroupFooters, encode_piece, join_footers, piece_footer
+from delta_sidecar.sidecar.pieces import MAGIC, encode_piece, join_footers, piece_footer, read_footers
 from delta_sidecar.sidecar.rows import bound_column, untold_names
 from delta_sidecar.sidecar.schema import column_name
 
@@ -139,7 +140,7 @@ def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
     )
 
 
-def write_footer(pieces: Pieces, layout: PlannedLayout, body: str) -> int:
+def write_footer(pieces: Pieces, layout: PlannedLayout, body: bytes) -> int:
     """Writes the combined footer behind the pieces, in the place of one that is there; returns the size of the file.
 
     The manifest's body is for readers that find no manifest.
@@ -153,10 +154,10 @@ def write_footer(pieces: Pieces, layout: PlannedLayout, body: str) -> int:
             file.truncate()
             blocks = join_footers(
                 layout.schema,
-                _footers(pieces, source),
+                read_footers(source, pieces.groups, pieces.index_footers),
                 num_row_groups=len(pieces.groups),
                 num_rows=pieces.num_rows,
-                key_values={FOOTER_KEY: body},
+                key_values={FOOTER_KEY: body.decode()},
             )
             for block in blocks:
                 file.write(block)
@@ -230,15 +231,6 @@ def _skippable(layout: PlannedLayout) -> list[str]:
     schema = layout.schema
     names = [] if schema.bucket_column is None else [schema.bucket_column]
     return names if schema.time is None else [*names, *(name for name in schema.index.names[-3:])]
-
-
-def _footers(pieces: Pieces, source: BinaryIO) -> Iterator[GroupFooters]:
-    for group, length in zip(pieces.groups, pieces.index_footers, strict=True):
-        source.seek(group.byte_offset + group.byte_length - length)
-        index = source.read(length)
-        source.seek(group.stats_offset + group.stats_length - group.stats_footer.length)
-        statistics = source.read(group.stats_footer.length)
-        yield GroupFooters(index, group.byte_offset, statistics, group.stats_offset)
 
 
 # Row groups: sorted rows cut into groups, and the summary of each for the manifest.

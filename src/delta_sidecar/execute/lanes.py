@@ -1,4 +1,4 @@
-"""Streams made by several threads, taken by one consumer in order, each only a few items ahead.
+"""What several threads make, taken by one consumer in order, only a few items ahead: streams, and a function's values.
 
 A producer that is ahead waits. A consumer that stops, by closing or dropping its iterator, ends the producers at
 their next item: nothing goes on in the background.
@@ -10,6 +10,8 @@ import atexit
 import threading
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
@@ -18,11 +20,13 @@ from delta_sidecar.store import ScanCancelledError, TripClock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
+    from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
     from delta_sidecar.store import RequestLog
 
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _ITEMS = 4
@@ -194,6 +198,40 @@ class Lane(Generic[T]):
         if self._first and not self._items:
             return True
         return len(self._items) < _ITEMS and self._crew.held + weight <= self._crew.budget
+
+
+def in_threads(
+    function: Callable[[S], T],
+    items: Iterable[S],
+    threads: int,
+    name: str,
+    *,
+    ahead: Callable[[], int] | None = None,
+    wait: bool = True,
+) -> Generator[T, None, None]:
+    """Applies a function to items in some threads, and gives what it returns in order.
+
+    Args:
+        function: The function.
+        items: The items, taken by the consumer's own thread.
+        threads: How many threads.
+        name: Of the threads.
+        ahead: How many items may be under way or wait to be taken; it is asked each time. None for one a thread and
+            another one.
+        wait: Whether the threads are waited for when the stream is closed, since they use what goes then.
+    """
+    waiting: deque[Future[T]] = deque()
+    remaining = iter(items)
+    pool = ThreadPoolExecutor(threads, thread_name_prefix=f"delta-sidecar-{name}")
+    try:
+        while True:
+            room = (threads + 1 if ahead is None else ahead()) - len(waiting)
+            waiting.extend(pool.submit(function, item) for item in islice(remaining, max(0, room)))
+            if not waiting:
+                return
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=wait, cancel_futures=True)
 
 
 # Lanes whose streams are found one by one, by a thread of its own.

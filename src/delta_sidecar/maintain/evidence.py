@@ -12,7 +12,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from delta_sidecar._arrow import to_numpy
-from delta_sidecar.build.live_rows import in_threads
 from delta_sidecar.errors import (
     ObjectNotFoundError,
     ObjectTruncatedError,
@@ -20,6 +19,7 @@ from delta_sidecar.errors import (
     StorageError,
     UnreadableFileError,
 )
+from delta_sidecar.execute.lanes import in_threads
 from delta_sidecar.execute.parquet.footer import read_footer_within
 from delta_sidecar.log.names import HIGHEST_VERSION, SIDECAR_FOLDER, TEMPORARY_NAME, SidecarFileKind, parse_sidecar_name
 from delta_sidecar.log.segment import ListedSidecar

@@ -301,7 +301,7 @@ class PartWriter:
             pieces = self._pieces(batches, folder)
             if not pieces.groups:
                 return None
-            mark = seal({"format_version": FORMAT_VERSION, "version": self.version}).decode()
+            mark = seal({"format_version": FORMAT_VERSION, "version": self.version})
             size = write_footer(pieces, self.maker.layout, mark)
             name = part_name(self.version, self.build, part, attempt % _MOST_ATTEMPTS)
             self.store.put_file(SIDECAR_FOLDER + name, str(pieces.path))

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from delta_sidecar.errors import CorruptCommitError, ObjectNotFoundError
+from delta_sidecar.execute.lanes import in_threads
 from delta_sidecar.log.identity import is_absolute
 from delta_sidecar.log.names import commit_path
 from delta_sidecar.log.partition_values import lookup
@@ -33,7 +32,6 @@ from delta_sidecar.table.statistics import or_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
 
     from delta_sidecar.log.actions import Metadata, Protocol
     from delta_sidecar.log.schema import ColumnPath, TableSchema
@@ -240,28 +238,22 @@ def stream_history(store: Store, version: int, limit: int | None = None) -> Gene
 
     A commit without one is skipped.
     """
-    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delta-sidecar-history")
-    versions = iter(range(version, -1, -1))
-    waiting: deque[tuple[int, Future[dict[str, Any] | None]]] = deque()
     most, left = 1, math.inf if limit is None else limit
-    try:
-        while left > 0:
-            room = int(min(most, left)) - len(waiting)
-            waiting += [(at, pool.submit(_commit_info, store, at)) for at in islice(versions, max(room, 0))]
-            if not waiting:
-                return
-            at, asked = waiting.popleft()
-            try:
-                info = asked.result()
-            except ObjectNotFoundError:
-                # Older ones have been cleaned up.
-                return
+
+    def ask(at: int) -> tuple[int, dict[str, Any] | None]:
+        return at, _commit_info(store, at)
+
+    def ahead() -> int:
+        return int(min(most, left))
+
+    commits = in_threads(ask, range(version, -1, -1), _AT_ONCE, "history", ahead=ahead, wait=False)
+    # Older ones have been cleaned up.
+    with closing(commits), suppress(ObjectNotFoundError):
+        for at, info in commits:
             if info is not None:
                 yield {**info, "version": at}
                 left -= 1
             most = min(_AT_ONCE, most * 2)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _commit_info(store: Store, version: int) -> dict[str, Any] | None:
