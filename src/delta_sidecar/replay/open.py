@@ -29,22 +29,13 @@ from delta_sidecar.plan import NOTHING_AHEAD, Ahead, Consume, FileRef, ListFiles
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Flow
-    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.replay.request import Question
 
 _HINT_BYTES = 1 << 20
 _PROBED_AT_ONCE = 10
 
 NO_HINT = -1
 """Lists the whole log without asking `_last_checkpoint`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a scan asks for, not yet bound to a table."""
-
-    predicate: Predicate | None
-    columns: tuple[str, ...]
-    sidecar_groups_at_once: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +56,7 @@ class Opening:
     sidecars: bool = True  # whether metadata sidecars count as bases
     # What a scan will ask a trusted base for, where all that matches in it will be read; None: unknown.
     question: Question | None = field(default=None, repr=False)
+    sidecar_groups_at_once: int = 5  # how many row groups of a metadata sidecar it will fetch together
     # The log, where it is listed already, cut at the version to read; None to list it.
     segment: LogSegment | None = field(default=None, repr=False)
     events: Events = field(default_factory=Events, repr=False, compare=False)  # listeners

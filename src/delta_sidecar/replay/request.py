@@ -170,3 +170,18 @@ class ScanRequest:
             enough = max(1, self.limit - (found.commit_adds - found.commit_hidden - found.commit_pruned))
         start = self.start if self.starts_in_base else None
         return replace(self, start=start, enough=enough, progress=self.progress.of_base())
+
+
+@dataclass(slots=True)
+class Question:
+    """What a scan asks for, to be bound to a table's columns once they are known."""
+
+    predicate: Predicate | None
+    columns: tuple[str, ...] = tuple(FILE_SCHEMA.names)
+    _bound: tuple[TableSchema, ScanRequest] | None = field(default=None, repr=False, compare=False)
+
+    def bound(self, table: str, schema: TableSchema) -> ScanRequest:
+        """Binds it, as `ScanRequest.bind` does; to the same columns once."""
+        if self._bound is None or self._bound[0] is not schema:
+            self._bound = schema, ScanRequest.bind(table, schema, self.predicate, self.columns)
+        return self._bound[1]

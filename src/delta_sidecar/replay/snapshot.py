@@ -309,8 +309,8 @@ def _ahead(opening: Opening, choice: BaseChoice, files: tuple[FileRef, ...] = ()
     if question is not None and base.columns is not None:
         # The columns may have changed since: the scan itself says so.
         with suppress(DeltaSidecarError):
-            request = ScanRequest.bind(opening.table, base.columns, question.predicate, question.columns)
-            request = replace(request, sidecar_groups_at_once=question.sidecar_groups_at_once)
+            request = question.bound(opening.table, base.columns)
+            request = replace(request, sidecar_groups_at_once=opening.sidecar_groups_at_once)
     return replace(base.ahead(request), files=files)
 
 

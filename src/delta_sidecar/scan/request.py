@@ -22,21 +22,20 @@ from delta_sidecar.events import Events, PropertyIgnored, SnapshotOpened
 from delta_sidecar.plan import run_flow
 from delta_sidecar.predicate import Comparison, In
 from delta_sidecar.predicate.tree import NEGATED, fold
-from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.replay.open import Opening, Question, list_log
-from delta_sidecar.replay.request import ScanRequest
+from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.replay.versions import milliseconds, version_at
 from delta_sidecar.scan.config import LazyScanConfig, ScanOptions, ScanStrategy
 from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.plan import Executor
     from delta_sidecar.predicate import Predicate
     from delta_sidecar.predicate.tree import Constant, Leaf
+    from delta_sidecar.replay.request import Question, ScanRequest
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.pages import PageToken
 
@@ -64,16 +63,14 @@ class TableOpener:
 
         return self._with_sidecars_if_needed(listed)[0]
 
-    def open(
-        self, executor: Executor, *, scanning: bool, columns: Sequence[str] = FILE_SCHEMA.names
-    ) -> tuple[Snapshot, ScanOptions]:
+    def open(self, executor: Executor, question: Question | None = None) -> tuple[Snapshot, ScanOptions]:
         """Opens the table, and gives the options that count once its properties are known.
 
-        Where files are listed afterwards (`scanning`), what that needs for these columns is asked for already.
+        Where a question is put to it afterwards, what that needs is asked for already.
         """
 
         def opened(options: ScanOptions) -> Snapshot:
-            return self._open(options, executor, scanning=scanning, columns=columns)
+            return self._open(options, executor, question)
 
         snapshot, is_with_sidecars = self._with_sidecars_if_needed(opened)
         options = self.options_of(snapshot)
@@ -98,14 +95,14 @@ class TableOpener:
                 raise
             return read(replace(options, sidecar_enabled=True)), True
 
-    def _open(self, options: ScanOptions, executor: Executor, *, scanning: bool, columns: Sequence[str]) -> Snapshot:
+    def _open(self, options: ScanOptions, executor: Executor, question: Question | None) -> Snapshot:
         config = self.config
         is_forward = options.strategy is ScanStrategy.FORWARD
         is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
         # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
-        whole_tail = scanning and (is_forward or is_likely_forward or config.predicate is not None)
+        is_whole = is_forward or is_likely_forward or config.predicate is not None
+        whole_tail = question is not None and is_whole
         whole_base = whole_tail and config.limit is None
-        question = Question(config.parsed_predicate, tuple(columns), options.sidecar_row_groups_per_batch)
         opening = Opening(
             self.table,
             config.version,
@@ -114,6 +111,7 @@ class TableOpener:
             whole_base=whole_base,
             sidecars=options.sidecar_enabled,
             question=question if whole_base and config.page_token is None else None,
+            sidecar_groups_at_once=options.sidecar_row_groups_per_batch,
             segment=self.segment,
             events=self.events,
         )
@@ -230,13 +228,11 @@ def decide(
     return Decision(strategy, reason, order)
 
 
-def bind_request(
-    config: LazyScanConfig, options: ScanOptions, snapshot: Snapshot, columns: Iterable[str] = FILE_SCHEMA.names
-) -> ScanRequest:
-    """Binds a configuration to a table: what the replay is asked for, but for the strategy."""
+def bind_request(config: LazyScanConfig, options: ScanOptions, snapshot: Snapshot, question: Question) -> ScanRequest:
+    """Binds a question to a table: what the replay is asked for, but for the strategy."""
     at = None if config.token is None else config.token.position
     return replace(
-        ScanRequest.bind(snapshot.table, snapshot.columns, config.parsed_predicate, columns),
+        question.bound(snapshot.table, snapshot.columns),
         limit=None if config.limit is None else config.limit + (0 if at is None else at.rows),
         start=None if at is None else at.place,
         emitted=() if config.token is None else config.token.emitted_before,

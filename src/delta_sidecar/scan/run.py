@@ -24,7 +24,7 @@ from delta_sidecar.plan import ExecutionCounts, StateMachineIterator, run_flow
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER
 from delta_sidecar.replay.estimate import files_in_base
 from delta_sidecar.replay.files import FILE_SCHEMA
-from delta_sidecar.replay.request import ReplayProgress
+from delta_sidecar.replay.request import Question, ReplayProgress
 from delta_sidecar.replay.snapshot import Scan, scan
 from delta_sidecar.scan.config import ScanStrategy
 from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
@@ -55,6 +55,7 @@ class _Begun:
     executor: Executor
     snapshot: Snapshot
     options: ScanOptions
+    question: Question
 
 
 class ScanRun:
@@ -106,7 +107,7 @@ class ScanRun:
     def open(self) -> Snapshot:
         """Reads the version, protocol and metadata of the table; no file of it is listed."""
         with self._executing() as executor:
-            return self._opener.open(executor, scanning=False)[0]
+            return self._opener.open(executor)[0]
 
     def begin(self, schema: pa.Schema = FILE_SCHEMA) -> Snapshot:
         """Opens the table for a scan of some columns, which `batches` then goes on with; `close` gives it up."""
@@ -128,8 +129,8 @@ class ScanRun:
     def explain(self) -> Explanation:
         """Says what the scan is going to do; no file entry is read."""
         with self._executing() as executor:
-            snapshot, options = self._opener.open(executor, scanning=False)
-            request = bind_request(self.config, options, snapshot)
+            snapshot, options = self._opener.open(executor)
+            request = bind_request(self.config, options, snapshot, Question(self.config.parsed_predicate))
             decision = self._decide(snapshot, options, request, executor)
             base = run_flow(look_at_base(snapshot, request, self.events), executor)
         fallen_back = FallenBack(self._passed_over, self.sidecar_fallback_reason())
@@ -249,16 +250,17 @@ class ScanRun:
         if begun is None:
             return
         with closing(begun.executor) as executor:
-            flow = self._start(begun, schema)
+            flow = self._start(begun)
             if self.config.limit == 0:
                 return
             yield from self._sliced(flow, executor, begun.options.batch_size)
 
     def _begin(self, schema: pa.Schema, executor: Executor) -> _Begun:
+        question = Question(self.config.parsed_predicate, tuple(schema.names))
         if self._given is None:
-            return _Begun(executor, *self._opener.open(executor, scanning=True, columns=schema.names))
+            return _Begun(executor, *self._opener.open(executor, question), question)
         self.snapshot = self._given
-        return _Begun(executor, self._given, self._opener.options_of(self._given))
+        return _Begun(executor, self._given, self._opener.options_of(self._given), question)
 
     def _decide(self, snapshot: Snapshot, options: ScanOptions, request: ScanRequest, executor: Executor) -> Decision:
         def count_base() -> int | None:
@@ -276,8 +278,8 @@ class ScanRun:
         self.events(StrategyChosen(table=self._store.url, strategy=strategy, reason=reason, order=decision.order))
         return decision
 
-    def _start(self, begun: _Begun, schema: pa.Schema) -> Flow[Scan]:
-        request = bind_request(self.config, begun.options, begun.snapshot, schema.names)
+    def _start(self, begun: _Begun) -> Flow[Scan]:
+        request = bind_request(self.config, begun.options, begun.snapshot, begun.question)
         decision = self._decide(begun.snapshot, begun.options, request, begun.executor)
         self._cursor = Cursor(None if self.config.token is None else self.config.token.position)
         forward, recent = decision.strategy is ScanStrategy.FORWARD, decision.order == "recent"
