@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -94,13 +93,10 @@ def test_a_million_removes_go_to_disk(million_removes: tuple[str, Live, bool], s
     table, live, is_one_commit = million_removes
     # Each limit with each strategy and each table, though not with each pair of them.
     limit = "1MB" if is_one_commit == (strategy == "forward") else None
-    peaks: list[int] = []
-    # What an allocator keeps to itself only adds: the lower of two is what the work takes.
-    while not peaks or (peaks[-1] > 100 * MB and len(peaks) < 2):
-        found = measured(listed, table=table, strategy=strategy, limit=limit)
-        assert found.answer == {"files": live.files, "size": live.size, "tier": "disk"}
-        peaks.append(found.peak_bytes)
-    assert peaks[-1] <= 100 * MB, peaks
+    found = measured(listed, table=table, strategy=strategy, limit=limit)
+    assert found.answer == {"files": live.files, "size": live.size, "tier": "disk"}
+    # 54-78 MB with every allocator of Arrow's: the bound is above what they differ by.
+    assert found.peak_bytes <= 100 * MB
 
 
 def test_four_cores_take_a_little_more(tmp_path: Path, cores: set[int]) -> None:
@@ -142,7 +138,7 @@ def hoard(size: int) -> Callable[[], dict[str, int]]:
     return lambda: {"held": len(b"x" * size)}
 
 
-def last_hour_steadily(log: TelemetryLog, path: Path) -> float:
+def last_hour_steadily(log: TelemetryLog, path: Path) -> int:
     """The peak with an allocator that keeps less than Arrow's default one, and about as much each time.
 
     What the default one keeps differs by 20 MB for one and the same table.
@@ -153,18 +149,11 @@ def last_hour_steadily(log: TelemetryLog, path: Path) -> float:
         return last_hour(log, path)
 
 
-def last_hour(log: TelemetryLog, path: Path) -> float:
-    """Asks for the newest hour, checks the answer, and gives the peak: the middle one of three where two differ.
-
-    Allocators are moody.
-    """
+def last_hour(log: TelemetryLog, path: Path) -> int:
+    """Asks for the newest hour, checks the answer, and gives the peak."""
     if not (path / "_delta_log").exists():
         log.write(path)
-    paths = digest(log.live_paths(log.newest_hour))
-    peaks: list[int] = []
-    while len(peaks) < 2 or (len(peaks) == 2 and abs(peaks[0] - peaks[1]) > MB):
-        found = measured(lazy, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'")
-        assert found.answer["files"] == log.expected_hour(log.newest_hour)
-        assert found.answer["paths"] == paths
-        peaks.append(found.peak_bytes)
-    return median(peaks)
+    found = measured(lazy, table=str(path), predicate=f"_event_hour = '{log.newest_hour}'")
+    assert found.answer["files"] == log.expected_hour(log.newest_hour)
+    assert found.answer["paths"] == digest(log.live_paths(log.newest_hour))
+    return found.peak_bytes
