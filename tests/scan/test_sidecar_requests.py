@@ -10,6 +10,8 @@ from tests.builder import TableBuilder, add
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.build import build_sidecar
+from delta_sidecar.replay import request as requests
+from delta_sidecar.replay.files import bind_predicate
 from delta_sidecar.sidecar.manifest import decode_manifest
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import RecordingStore
@@ -18,6 +20,9 @@ from delta_sidecar.synth import TelemetryLog
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from delta_sidecar.log.schema import TableSchema
+    from delta_sidecar.predicate import Predicate
+    from delta_sidecar.replay.files import Pruning
     from delta_sidecar.scan.files import ScanMetrics
     from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.manifest import Manifest
@@ -155,6 +160,19 @@ def test_a_time_predicate_needs_no_statistics(table: Telemetry) -> None:
     assert rows > 0
     assert read_of(table, store) <= {index_of(group) for group in list(table.manifest.row_groups)[-3:]}
     assert metrics.requests.trips == 3
+
+
+def test_a_question_is_bound_to_the_table_once(table: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[object] = []
+
+    def bind(schema: TableSchema, predicate: Predicate | None) -> Pruning | None:
+        bound.append(predicate)
+        return bind_predicate(schema, predicate)
+
+    monkeypatch.setattr(requests, "bind_predicate", bind)
+    batches = LazyDeltaScanner(table.root, LazyScanConfig(predicate=table.last_hours())).scan_batches()
+    assert batches.read_all().num_rows
+    assert len(bound) == 1, "the pieces that are fetched ahead and the scan have one binding"
 
 
 def test_a_predicate_on_another_column_reads_the_statistics_of_matching_row_groups(table: Telemetry) -> None:
