@@ -72,7 +72,7 @@ def read_known_values(texts: PartitionTexts, type: pa.DataType) -> tuple[Partiti
     each = [read_partition_column(encoded.dictionary.slice(at, 1), type) for at in range(len(encoded.dictionary))]
     values = [pa.nulls(1, type) if found is None else found.values for found in each]
     zoneless = [pa.nulls(1, pa.bool_()) if found is None else found.zoneless for found in each]
-    is_odd = from_numpy(np.array([found is None for found in each])).take(encoded.indices)
+    is_odd = from_numpy(np.array([found is None for found in each], dtype=np.bool_)).take(encoded.indices)
     with_zones = pa.types.is_timestamp(type) and type.tz is not None
     typed = PartitionColumn(
         pa.concat_arrays([*values, pa.nulls(0, type)]).take(encoded.indices),
