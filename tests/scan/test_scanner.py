@@ -19,6 +19,7 @@ from delta_sidecar import (
     ScanStrategy,
     VersionNotFoundError,
 )
+from delta_sidecar.events import Event, SnapshotOpened
 from delta_sidecar.replay.files import FILE_SCHEMA
 
 if TYPE_CHECKING:
@@ -244,3 +245,16 @@ def test_metrics_tell_what_a_scan_did(table: TableBuilder) -> None:
     assert (metrics.row_groups_read, metrics.is_complete) == (1, True)
     assert metrics.requests.gets > 0
     assert metrics.requests.lists >= 1
+
+
+def test_a_listener_finds_the_version_in_the_metrics_as_soon_as_it_is_told(table: TableBuilder) -> None:
+    known: list[int | None] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, SnapshotOpened):
+            known.append(reader.metrics.version)
+
+    reader = LazyDeltaScanner(table.root, listeners=[listen])
+    assert reader.snapshot().version == table.version
+    assert list(reader.scan_files())
+    assert known == [table.version] * 2

@@ -144,6 +144,27 @@ def test_of_two_the_older_one_serves_where_the_newer_one_is_broken(table: TableB
     assert one.told == (1, "damaged")
 
 
+def test_below_many_broken_ones_an_older_one_serves(tmp_path: Path) -> None:
+    """The newest four are tried, then the log is listed again for the next ones."""
+    table = hourly(tmp_path)
+    while table.version < 14:
+        table.commit([hour_file(40 + table.version)])
+    expected = heard(table).files
+    for version in (2, 4, 6, 8, 10):
+        with_sidecar(table, version)
+        if version > 2:
+            manifest_path(table, version).write_bytes(b"{}")
+            sidecar_path(table, version).write_bytes(b"nothing")
+    for path in (*table.log.glob("*.checkpoint.parquet"), table.log / "_last_checkpoint"):
+        path.unlink(missing_ok=True)
+    for version in (0, 1):
+        (table.log / f"{version:020}.json").unlink()
+    one = heard(table)
+    assert one.bases == [(2, 1)]
+    is_same(one.files, expected)
+    assert [name for name, _ in one.passed_over][-2:] == ["v4.manifest.json", "v4.parquet"]
+
+
 @pytest.mark.parametrize("hint", [True, False])
 def test_one_with_too_many_commits_after_it_is_no_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, hint: bool

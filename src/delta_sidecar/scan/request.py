@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableOpener:
     """Opens a table for a scan."""
 
     table: str  # its address, without secrets
     config: LazyScanConfig
     events: Events
-    opened: Callable[[Snapshot], None]  # is called as soon as the table is open, even where the scan then fails
     segment: LogSegment | None = None  # as it was listed earlier, cut at the version that the configuration names
+    snapshot: Snapshot | None = None  # the table, as soon as it is open, even where the scan then fails
 
     def pin(self, executor: Executor) -> LogSegment:
         """Lists the log up to the version that is asked for; nothing of the table is read."""
@@ -115,7 +115,7 @@ class TableOpener:
             segment=self.segment,
             events=self.events,
         )
-        snapshot = self._open_listed(opening, executor)
+        snapshot = self.snapshot = self._open_listed(opening, executor)
         choice = snapshot.choice
         self.events(
             SnapshotOpened(
@@ -127,7 +127,6 @@ class TableOpener:
                 base_bytes=choice.bases[0].nbytes if choice.bases else 0,
             )
         )
-        self.opened(snapshot)
         return snapshot
 
     def _open_listed(self, opening: Opening, executor: Executor) -> Snapshot:

@@ -80,10 +80,9 @@ class ScanRun:
         self.events = Events((self._count, *listeners))
         self.requests = RequestLog()  # counts them, and stops them
         self.progress = ReplayProgress()
-        self.snapshot: Snapshot | None = None
         self.decision: Decision | None = None
         self._store = store
-        self._opener = TableOpener(store.url, config, self.events, self._opened, segment)
+        self._opener = TableOpener(store.url, config, self.events, segment)
         self._given = snapshot
         self._begun: _Begun | None = None
         self._ran_by: Executor | None = None
@@ -98,6 +97,15 @@ class ScanRun:
         self._files_before_base = 0
         self._fallback_code: str | None = None
         self._keys: tuple[int | None, str] = (None, "keys")  # how many keys there were at the end, and where
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The table, as soon as it is open."""
+        return self._opener.snapshot
+
+    @snapshot.setter
+    def snapshot(self, snapshot: Snapshot | None) -> None:
+        self._opener.snapshot = snapshot
 
     def pin(self) -> LogSegment:
         """Lists the log up to the version that is asked for; nothing of the table is read."""
@@ -207,7 +215,7 @@ class ScanRun:
 
     def metrics(self) -> ScanMetrics:
         """What the run has done so far."""
-        counts, entries = self._counts, self.progress.counts()
+        snapshot, counts, entries = self.snapshot, self._counts, self.progress.counts()
         base, seen = self.progress.base, self.progress.seen
         seen_keys, seen_tier = self._keys if seen is None else (len(seen), seen.tier)
         return ScanMetrics(
@@ -222,7 +230,7 @@ class ScanRun:
             seen_keys=seen_keys,
             seen_tier=seen_tier,
             fallbacks=self._fallbacks,
-            version=None if self.snapshot is None else self.snapshot.version,
+            version=None if snapshot is None else snapshot.version,
             base_version=None if base is None else base.version,
             is_complete=self._scan is not None,
         )
@@ -340,9 +348,6 @@ class ScanRun:
                 self.progress.drop_base()
         elif isinstance(event, BaseChosen):
             self._chosen, self._files_before_base = event, self._files
-
-    def _opened(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
 
     def _tell_first(self, trips: int) -> None:
         if self._trips_to_first_file is None:
