@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, _MAP, STRUCT = range(1, 13)
 
 DEEPEST = 32
-"""How deep structs and lists may stand in one another. A Parquet footer needs eight."""
+"""The deepest nesting of structs and lists that is read. A Parquet footer needs eight."""
 
 ThriftStruct = dict[int, Any]
 

@@ -339,7 +339,7 @@ def to_install(extra: str) -> str:
 
 @contextlib.contextmanager
 def needed(purpose: str, extra: str) -> Iterator[None]:
-    """Where the import of an extra's package fails, has the ImportError say what it is for and how to get it."""
+    """Adds to the ImportError of an extra's package what it is for and how to install it."""
     try:
         yield
     except ImportError as error:

@@ -14,6 +14,7 @@ from tests.conformance.tables import Expected, comparable, facts_of, odd_tables
 from delta_sidecar import DeltaFile, DeltaSidecarError
 from delta_sidecar.scan.files import delta_files
 from delta_sidecar.store import open_store
+from delta_sidecar.table.statistics import fold_stats
 
 if TYPE_CHECKING:
     from delta_sidecar.store import Store
@@ -86,3 +87,22 @@ def copy_into(store: Store, expected: Expected) -> Store:
         if path.is_file():
             store.put(path.relative_to(expected.root).as_posix(), path.read_bytes())
     return store
+
+
+def statistics(table: PublicTable) -> None:
+    """What the statistics of a table come to is what those of its files come to."""
+    expected = table.newest
+    if "fails" in expected.facts or "may_refuse" in expected.facts:
+        return
+    opened = table.opened(expected)
+    found = list(opened.get_stats_for_files())
+    whole = fold_stats(opened.snapshot().handle)
+    assert whole.files == len(found) == expected.facts["files"]
+    assert whole.files - whole.files_without_rows == expected.facts["stats_files"]
+    deleted = sum(file.deleted_rows for file in found if file.num_records is not None)
+    assert whole.rows + deleted == expected.facts["stats_num_records"]
+    with_rows = [file for file in found if file.num_records != 0]
+    for each in whole.columns:
+        lows = [file.minimums[each.name] for file in with_rows if each.name in file.minimums]
+        highs = [file.maximums[each.name] for file in with_rows if each.name in file.maximums]
+        assert (each.minimum, each.maximum) == (min(lows, default=None), max(highs, default=None)), each.name

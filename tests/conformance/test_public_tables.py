@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests import tiers
-from tests.conformance import files, parity, rows
+from tests.conformance import deletion_vectors, files, parity, rows
 from tests.conformance.engines import ENGINES
 from tests.conformance.public_table import PublicTable
 from tests.conformance.sidecars import sidecars
@@ -37,8 +37,12 @@ CHECKS: dict[str, Callable[[PublicTable], None]] = {
     "columns one at a time": rows.columns_one_at_a_time,
     "columns without the refused": rows.columns_without_the_refused,
     "deletion vectors by their names": rows.deletion_vectors_by_their_names,
+    "deletion vectors in the log": deletion_vectors.vectors_in_the_log,
+    "rows that deletion vectors leave": deletion_vectors.rows_left,
+    "statistics": files.statistics,
     "sidecars": sidecars,
     "parity with deltalake": parity.parity,
+    "history": parity.history,
     "absolute paths": parity.absolute_paths,
 }
 QUICK = ("newest files", "paths")

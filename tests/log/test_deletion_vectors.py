@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conformance.tables import FOLDER, names, versions
 from tests.log.roaring import ARRAY, RUNS, Container, bitmap32, portable
 
-from delta_sidecar import DeletionVector, DeletionVectorError, LazyDeltaScanner, LazyScanConfig
+from delta_sidecar import DeletionVector, DeletionVectorError
 from delta_sidecar.log.deletion_vectors import deleted_rows, inline_bytes, stored_range
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-conformance = pytest.mark.skipif(
-    not names(), reason=f"no expected.json in {FOLDER}; set DELTA_CONFORMANCE_DIR to the folder with the tables"
-)
-WITH_VECTORS = [name for name in names() if any(each.facts.get("dvs") for each in versions(name))] or ["absent"]
 
 # The descriptors that the protocol has as examples.
 RELATIVE = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 4, 40, 6)
@@ -215,72 +202,3 @@ def test_no_flipped_byte_gets_past_the_checksum(place: int, bits: int) -> None:
     damaged[place] ^= bits
     with pytest.raises(DeletionVectorError):
         deleted_rows(STORED, bytes(damaged))
-
-
-@conformance
-@pytest.mark.parametrize("name", WITH_VECTORS)
-def test_the_vectors_of_public_tables_are_what_their_logs_say(name: str) -> None:
-    root = versions(name)[0].root
-    found = 0
-    for vector, num_records in descriptors(root):
-        rows = deleted_rows(vector, fetched(root, vector), num_rows=num_records)
-        assert len(rows) == vector.cardinality > 0
-        found += 1
-    assert found
-
-
-@conformance
-@pytest.mark.parametrize(
-    ("name", "version", "rows"),
-    [
-        ("delta-kernel-rs/table-with-dv-small", 1, [1, 2, 3, 4, 5, 6, 7, 8]),
-        ("delta-kernel-rs/cdf-table-with-dv", 3, [2, 3, 6, 7, 8, 9]),
-        ("delta-kernel-rs/cdf-table-with-dv", 4, [1, 2, 3, 4, 6, 7, 8, 9]),
-        ("delta-kernel-rs/cdf-table-with-dv", 5, [0, 1, 2, 4, 5, 6, 7, 8, 9]),
-    ],
-)
-def test_the_rows_that_are_left_of_a_public_table(name: str, version: int, rows: list[int]) -> None:
-    assert [row["value"] for row in rows_left(FOLDER / name, version)] == rows
-
-
-@conformance
-def test_the_rows_that_are_left_are_the_expected_ones() -> None:
-    expected = [
-        row
-        for path in (FOLDER / "expected-data/dv-with-columnmapping").glob("*.parquet")
-        for row in pq.read_table(path, columns=["col1", "col2"]).to_pylist()
-    ]
-    left = rows_left(FOLDER / "delta/dv-with-columnmapping", None)
-    assert sorted(tuple(row.values()) for row in left) == sorted(tuple(row.values()) for row in expected)
-
-
-def rows_left(root: Path, version: int | None) -> list[dict[str, Any]]:
-    with LazyDeltaScanner(root, LazyScanConfig(version=version)) as scanner:
-        files = list(scanner.scan_files())
-    left = []
-    for file in files:
-        rows = pq.ParquetFile(root / file.path).read().to_pylist()
-        vector = file.deletion_vector
-        gone = [] if vector is None else deleted_rows(vector, fetched(root, vector), num_rows=len(rows)).tolist()
-        left += [row for number, row in enumerate(rows) if number not in gone]
-    return left
-
-
-def descriptors(root: Path) -> Iterator[tuple[DeletionVector, int]]:
-    """The deletion vectors in a table's commits, each with the number of rows of its data file."""
-    for commit in sorted((root / "_delta_log").glob("*.json")):
-        for line in commit.read_text(encoding="utf-8").splitlines():
-            add = json.loads(line).get("add") or {}
-            vector = DeletionVector.from_struct(add.get("deletionVector"))
-            if vector is not None:
-                yield vector, json.loads(add["stats"])["numRecords"]
-
-
-def fetched(root: Path, vector: DeletionVector) -> bytes:
-    path = vector.file_path()
-    if path is None:
-        return inline_bytes(vector)
-    start, end = stored_range(vector)
-    # Delta's own tests put this in front of the names of their files.
-    file = root / path if (root / path).exists() else root / f"test%dv%prefix-{path}"
-    return file.read_bytes()[start:end]

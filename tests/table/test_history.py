@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import deltalake
 import pytest
 from tests.builder import TableBuilder, add, commit_info
-from tests.conformance import tables
 from tests.own_threads import forget
 from tests.table.written import counting_table
 
@@ -18,23 +17,6 @@ from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-# There is a gap in the versions of these. deltalake numbers what is there from the newest one downwards.
-WITH_GAPS = {"delta-rs/err_logs__table_b", "delta-rs/err_logs__table_g"}
-
-
-@pytest.mark.skipif(not tables.names(), reason=f"no conformance tables in {tables.FOLDER}")
-def test_the_history_is_the_same_as_in_deltalake() -> None:
-    compared = 0
-    for name in tables.names():
-        root = tables.versions(name)[0].root
-        if name in WITH_GAPS or not opens(root):
-            continue
-        theirs, ours = deltalake.DeltaTable(root), DeltaTable(root)
-        assert ours.history() == theirs.history(), name
-        assert ours.history(2) == theirs.history(2), name
-        compared += 1
-    assert compared > 100
 
 
 def test_an_older_version_has_the_history_up_to_it(tmp_path: Path) -> None:
@@ -106,11 +88,3 @@ def test_nested_values_come_as_they_are_written(tmp_path: Path) -> None:
     (info,) = (action["commitInfo"] for action in map(json.loads, lines) if "commitInfo" in action)
     assert isinstance(info["operationMetrics"], dict)
     assert DeltaTable(tmp_path).history() == [{**info, "version": 0}]
-
-
-def opens(root: Path) -> bool:
-    try:
-        deltalake.DeltaTable(root)
-    except (deltalake.exceptions.DeltaError, deltalake.exceptions.TableNotFoundError):
-        return False
-    return True

@@ -11,7 +11,6 @@ import deltalake
 import pyarrow as pa
 import pytest
 from tests.builder import TableBuilder, add, deletion_vector, protocol, remove
-from tests.conformance import tables
 from tests.own_threads import forget
 from tests.table.written import every_type, partitioned, write
 
@@ -439,34 +438,6 @@ def test_every_type_is_folded(tmp_path: Path) -> None:
     assert (found["flag"].null_count, found["tiny"].null_count) == (1, 2)
     assert found["list"].files_without == 2
     assert found["moment"].type == "timestamp[us, tz=UTC]"
-
-
-@pytest.mark.full
-@pytest.mark.skipif(not tables.names(), reason=f"no conformance tables in {tables.FOLDER}")
-def test_what_public_tables_come_to_is_what_their_files_come_to() -> None:
-    folded = 0
-    for name in tables.names():
-        expected = tables.versions(name)[-1]
-        if "fails" in expected.facts or "may_refuse" in expected.facts:
-            continue
-        table = DeltaTable(expected.root, expected.version)
-        files = list(table.get_stats_for_files())
-        whole = fold_stats(table.snapshot().handle)
-        assert whole.files == len(files) == expected.facts["files"], name
-        assert whole.files - whole.files_without_rows == expected.facts["stats_files"], name
-        assert (
-            whole.rows + sum(f.deleted_rows for f in files if f.num_records is not None)
-            == expected.facts["stats_num_records"]
-        )
-        for each in whole.columns:
-            lows = [f.minimums[each.name] for f in files if each.name in f.minimums and f.num_records != 0]
-            highs = [f.maximums[each.name] for f in files if each.name in f.maximums and f.num_records != 0]
-            assert (each.minimum, each.maximum) == (min(lows, default=None), max(highs, default=None)), (
-                name,
-                each.name,
-            )
-            folded += bool(lows)
-    assert folded > 100
 
 
 def test_statistics_in_native_columns_of_a_checkpoint_are_the_same(tmp_path: Path) -> None:

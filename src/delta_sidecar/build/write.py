@@ -28,7 +28,7 @@ from delta_sidecar.execute.lanes import in_threads
 from delta_sidecar.log.values import ARROW, value_text
 from delta_sidecar.sidecar.groups import LARGEST, RowGroup, RowSummary, StatsFooter, SummaryBounds
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, NO_FILES, Totals
-from delta_sidecar.sidecar.pieces import MAGIC, encode_piece, join_footers, piece_footer, read_footers
+from delta_sidecar.sidecar.pieces import MAGIC, GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.rows import bound_column, untold_names
 from delta_sidecar.sidecar.schema import column_name
 
@@ -154,7 +154,7 @@ def write_footer(pieces: Pieces, layout: PlannedLayout, body: bytes) -> int:
             file.truncate()
             blocks = join_footers(
                 layout.schema,
-                read_footers(source, pieces.groups, pieces.index_footers),
+                _footers(source, pieces),
                 num_row_groups=len(pieces.groups),
                 num_rows=pieces.num_rows,
                 key_values={FOOTER_KEY: body.decode()},
@@ -196,6 +196,16 @@ def _copy(source: Path, start: int, length: int, file: BinaryIO) -> None:
         while length and (block := opened.read(min(length, _COPIED_AT_ONCE))):
             file.write(block)
             length -= len(block)
+
+
+def _footers(source: BinaryIO, pieces: Pieces) -> Iterator[GroupFooters]:
+    """Reads the footers of the pieces back, a row group at a time."""
+    for group, length in zip(pieces.groups, pieces.index_footers, strict=True):
+        source.seek(group.byte_offset + group.byte_length - length)
+        index = source.read(length)
+        source.seek(group.stats_offset + group.stats_length - group.stats_footer.length)
+        statistics = source.read(group.stats_footer.length)
+        yield GroupFooters(index, group.byte_offset, statistics, group.stats_offset)
 
 
 def _encoded(

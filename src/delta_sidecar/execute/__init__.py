@@ -1,4 +1,4 @@
-"""How plans run: threads, Arrow and the store.
+"""Runs plans: threads, Arrow and the store.
 
 Read in this order: `local` (the executor), `fetch` (requests in threads, small files ahead of need), `json`,
 `lanes` (streams made by threads, taken in order), `parquet/`, `pieces` (row groups out of byte ranges).

@@ -30,7 +30,7 @@ _MOST_DECODERS = 4
 
 
 def decoders() -> int:
-    """How many threads decode at once: one for each core that this process is bound to, but a few at most.
+    """The number of threads that decode at once: one for each core that this process is bound to, but a few at most.
 
     A share of the cores' time, as containers have it, is not seen.
     """
@@ -165,7 +165,7 @@ class Fetcher:
         return fetched
 
     def kept_after_first(self, path: str) -> Iterator[Bytes]:
-        """What is kept of a file after its first bytes, piece by piece without a gap."""
+        """The kept bytes of a file after its first ones, piece by piece without a gap."""
         return map(_unpack, self._kept[path].pieces[1:]) if path in self._kept else iter(())
 
     def keeps_all(self, path: str) -> bool:

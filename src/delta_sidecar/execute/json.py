@@ -158,10 +158,10 @@ def _ask(work: Work, path: str, start: int, size: int) -> Asked[Buffer]:
 
 
 BLOCK_BYTES = 8 << 20
-"""How much of a long file is fetched at once."""
+"""Bytes of a long file that are fetched at once."""
 
 PARSED_BYTES = 2 << 20
-"""How much of it is parsed at once: that takes several times as much memory."""
+"""Bytes of it that are parsed at once, which takes several times as much memory."""
 
 MOST_LINE_BYTES = 256 << 20
 """A longer line is not parsed: that would take several times as much memory."""

@@ -1,4 +1,4 @@
-"""What several threads make, taken by one consumer in order, only a few items ahead: streams, and a function's values.
+"""Work of several threads for one consumer, in order and only a few items ahead: streams, and a function's values.
 
 A producer that is ahead waits. A consumer that stops, by closing or dropping its iterator, ends the producers at
 their next item: nothing goes on in the background.

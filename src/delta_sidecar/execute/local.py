@@ -73,7 +73,7 @@ class LocalExecutor:
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """Its progress."""
         return Progress(self._work.place, self._work.clock.depth, self._work.counts)
 
     def execute(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:

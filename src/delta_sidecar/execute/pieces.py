@@ -248,7 +248,7 @@ def _unpacked(varint: bytes) -> int:
 
 
 def _first_read(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> Piece:
-    """What is read of a piece first: all of it, or its footer where it is large and some columns are wanted."""
+    """The first range read of a piece: all of it, or its footer where it is large and only some columns are needed."""
     is_large = piece.length > WHOLE_PIECE_BYTES and piece.footer_length > 0
     if not is_large or plan.directory is None or names is None:
         return piece

@@ -278,7 +278,7 @@ class UnknownFile:
 
 @dataclass(frozen=True, slots=True)
 class FileTotal:
-    """How many files, and how large they are together."""
+    """A number of files, and their total size."""
 
     files: int = 0
     bytes: int = 0

@@ -87,7 +87,7 @@ Flow: TypeAlias = Generator[Consume | PartialResult, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class ExecutionCounts:
-    """What running plans came to, beyond the requests.
+    """Work done by the plans that ran, beyond the requests.
 
     Attributes:
         files_read: Files of JSON lines that were fetched.
@@ -108,7 +108,7 @@ class ExecutionCounts:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an executor is.
+    """The progress of an executor.
 
     Attributes:
         place: Where the last batch comes from; None where it is not from a file.
@@ -126,7 +126,7 @@ class Executor(Protocol):
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """Its progress."""
 
     def execute(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
         """Runs a plan; batches come in the plan's order."""
@@ -157,7 +157,7 @@ class StateMachinePhase(Generic[T]):
 
     @property
     def step(self) -> Consume | PartialResult | Terminus[T]:
-        """What comes next. A flow that was not begun yet is, and reads nothing by that."""
+        """The step that comes next. A flow that was not begun yet begins, which reads nothing."""
         if self._step is None:
             flow = self._take_flow()
             self._step = _advance(flow.send, None)
@@ -170,7 +170,7 @@ class StateMachinePhase(Generic[T]):
         return self._flow is not None and not isinstance(self._step, Terminus)
 
     def get_plan(self) -> Plan:
-        """What is to be read.
+        """The plan to be run.
 
         Raises:
             RuntimeError: The flow has ended.

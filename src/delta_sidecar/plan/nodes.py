@@ -14,10 +14,10 @@ FILE_LABEL = "__file"
 """Column that a `ScanJson` adds: the label of the file that a row comes from."""
 
 HEAD_BYTES = 4096
-"""How much of the beginning of a file is its head."""
+"""Bytes at the beginning of a file that are its head."""
 
 TAIL_BYTES = 64 << 10
-"""How much of the end of a file is its tail; it is all of a smaller file."""
+"""Bytes at the end of a file that are its tail; a smaller file is all tail."""
 
 WHOLE_PIECE_BYTES = 1 << 20
 """Larger pieces are read by columns, where not all of them are wanted."""
@@ -68,7 +68,7 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """Where the range ends."""
+        """The end of the range, exclusive."""
         return self.offset + self.length
 
 
@@ -104,7 +104,7 @@ class Chunk(Protocol):
 
 
 class PieceDirectory(Protocol):
-    """Where the columns of a piece are."""
+    """The places of the columns of a piece."""
 
     @property
     def ranges(self) -> Mapping[str, Chunk]:
@@ -190,7 +190,7 @@ class Substitute:
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """What the footer of a Parquet file tells.
+    """Facts from the footer of a Parquet file.
 
     Attributes:
         path: The file.
@@ -341,7 +341,7 @@ class FilterOrdered:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the files of a plan a batch comes from. Places of one plan follow each other in the plan's order.
+    """The place of a batch in the files of a plan. Places of one plan follow each other in the plan's order.
 
     Attributes:
         path: The file.

@@ -1,4 +1,4 @@
-"""How many files, rows and bytes a snapshot has, within bounds that always hold, by at most two more requests.
+"""Estimates of a snapshot's files, rows and bytes, within bounds that always hold, by at most two more requests.
 
     checksum file -> commits after it -> commits after the base -> base
 
@@ -81,7 +81,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many files, rows that are not deleted, and bytes there are."""
+    """Ranges for the numbers of files, of rows that are not deleted, and of bytes."""
 
     files: Range = Range()
     rows: Range = Range()
@@ -100,7 +100,7 @@ class Counts:
         return Counts(*(Range(0, number.upper) for number in (self.files, self.rows, self.bytes)))
 
     def tidy(self) -> Counts:
-        """Where there are no files, there is nothing in them."""
+        """Without files there are no rows and no bytes."""
         return NOTHING if self.files.upper == 0 else self
 
     def better(self, other: Counts) -> Counts:
@@ -119,7 +119,7 @@ NOTHING = Counts(*(Range(0, 0),) * 3)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a snapshot has."""
+    """The estimated files, rows and bytes of a snapshot."""
 
     counts: Counts  # files, rows and bytes; with a predicate those of files that may match
     sources: tuple[str, ...] = ()  # what was used, in words
@@ -173,7 +173,7 @@ def files_in_base(snapshot: Snapshot) -> Flow[int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a table has at a version, and what its largest file has at most."""
+    """The totals of a table at a version, and bounds on its largest file."""
 
     counts: Counts
     largest: int | None = None
@@ -226,7 +226,7 @@ class _TailCounter:
 
 
 def _in_checksum(version: int) -> Flow[_State | None]:
-    """What a checksum file, which was kept, says of files."""
+    """The number and size of files by a checksum file, which was kept."""
     for batch in (yield Consume(ReadFiles((checksum_path(version),), max_bytes=CHECKSUM_BYTES))):
         content = batch.column("data")[0].as_py()
         checksum = read_checksum(content) if content is not None else None
@@ -237,7 +237,7 @@ def _in_checksum(version: int) -> Flow[_State | None]:
 
 
 def _in_base(base: object, request: ScanRequest, most_requests: int = MOST_REQUESTS) -> Flow[tuple[_State | None, str]]:
-    """What a base has, and the source in words; with a predicate, of row groups that may hold a file that matches."""
+    """The totals of a base, or with a predicate of row groups that may hold a match; and the source in words."""
     if base is None:
         return _State(NOTHING, 0, 0), "the start of the log"
     if isinstance(base, SidecarBase):
@@ -329,7 +329,7 @@ def _is_small(commits: Tail) -> bool:
 
 
 def _counts_of(files: pa.RecordBatch) -> Counts:
-    """What a batch of files has; of rows, as far as statistics say."""
+    """The totals of a batch of files; of rows, as far as statistics say."""
     size = _values(files.column("size"))
     known = size[size >= 0]
     # Python's numbers do not overflow.

@@ -241,25 +241,25 @@ class Pruning(BoundPredicate):
         return tuple(".".join(("add", "stats_parsed", *leaf)) for leaf in struct_leaves(self.statistics))
 
     def by_partition(self, add: Mapping[str, pa.Array], present: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which files may match, by what is known without the statistics' text; `present` says which rows are files."""
+        """The files that may match, by what is known without the text of statistics; `present` marks rows of files."""
         parsed = add.get("stats_parsed")
         found = None if parsed is None or not self.statistics else struct_statistics(parsed, self.statistics)
         return present & self._may_match(add, present, found)
 
     def by_statistics(self, add: Mapping[str, pa.Array], rows: int) -> NDArray[np.bool_]:
-        """Which files may match, by their partition values and the statistics in their text."""
+        """The files that may match, by their partition values and the statistics in their text."""
         text = add.get("stats")
         found = None if text is None or not self.statistics else parse_statistics(text, self.statistics)
         return self.by_values(add, rows, found)
 
     def by_values(self, add: Mapping[str, pa.Array], rows: int, found: FileStatistics | None) -> NDArray[np.bool_]:
-        """Which files may match, by their partition values and by statistics that were found for them."""
+        """The files that may match, by their partition values and by statistics that were found for them."""
         return self._may_match(add, np.ones(rows, dtype=np.bool_), found)
 
     def _may_match(
         self, add: Mapping[str, pa.Array], present: NDArray[np.bool_], found: FileStatistics | None
     ) -> NDArray[np.bool_]:
-        """Which files may match, right for those that are there."""
+        """The files that may match; the answer is right for rows that are files."""
         rows = len(present)
         known: dict[ColumnPath, ColumnBounds | None] = {} if found is None else _bounds(found)
         untold: dict[ColumnPath, NDArray[np.bool_]] = {}

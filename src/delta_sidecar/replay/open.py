@@ -40,7 +40,7 @@ NO_HINT = -1
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is to be opened."""
+    """The table to open, and how."""
 
     table: str  # the table's address, for messages
     version: int | None = None  # the version to read; None for the newest

@@ -1,4 +1,4 @@
-"""What one scan asks of a log: a single value, bound to the table once."""
+"""The request of one scan: a single value, bound to the table once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Emitted:
 
 
 class BaseMark(NamedTuple):
-    """Which base a replay ends on or tries next; the first one is that of the start of the log."""
+    """The base that a replay ends on or tries next; by default the start of the log."""
 
     name: str = ""
     version: int = -1
@@ -45,7 +45,7 @@ class BaseMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EntryCounts:
-    """What became of the file entries that a replay met.
+    """Counts of the file entries that a replay met.
 
     Attributes:
         commit_adds: Entries in commits.
@@ -69,7 +69,7 @@ class EntryCounts:
 
 @dataclass(slots=True, eq=False)
 class ReplayProgress:
-    """Where one replay is, and what it met, counted from any thread. It pickles empty: it belongs to a process."""
+    """The progress of one replay, counted from any thread. It pickles empty: it belongs to a process."""
 
     base: BaseMark | None = None  # the base that the replay ends on or tries next; None before it began
     emitted: tuple[Emitted, ...] = ()  # what was emitted of bases that failed
@@ -112,7 +112,7 @@ class ReplayProgress:
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What a scan asks for."""
+    """The request of a scan."""
 
     table: str  # the table's address, for messages
     columns: FileColumns  # makes the batches that are emitted
@@ -174,7 +174,7 @@ class ScanRequest:
 
 @dataclass(slots=True)
 class Question:
-    """What a scan asks for, to be bound to a table's columns once they are known."""
+    """The predicate and columns of a scan, to be bound to a table's columns once they are known."""
 
     predicate: Predicate | None
     columns: tuple[str, ...] = tuple(FILE_SCHEMA.names)

@@ -209,7 +209,7 @@ def open_snapshot(opening: Opening) -> Flow[Snapshot]:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known so far of a table."""
+    """Protocol, metadata and columns as far as they are known."""
 
     protocol: Protocol | None = None
     metadata: Metadata | None = None
@@ -302,7 +302,7 @@ def _next_commits(opening: Opening, choice: BaseChoice, up_to: int | None = None
 
 
 def _ahead(opening: Opening, choice: BaseChoice, files: tuple[FileRef, ...] = ()) -> Ahead:
-    """What is worth asking for beside commits: footers and pieces of the base, where it will be read."""
+    """Files worth fetching beside commits: footers and pieces of the base, where it will be read."""
     if not choice.bases or not opening.whole_base:
         return Ahead(files)
     base, question, request = choice.bases[0], opening.question, None

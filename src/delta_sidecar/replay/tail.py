@@ -248,7 +248,7 @@ def _present(batch: pa.RecordBatch, names: tuple[str, ...]) -> NDArray[np.bool_]
 
 @contextmanager
 def naming_commits(table: str) -> Iterator[None]:
-    """Where a commit cannot be read, has the error say which, and what it means for the table."""
+    """Explains which commit cannot be read, and what that means for the table."""
     try:
         yield
     except UnreadableFileError as error:

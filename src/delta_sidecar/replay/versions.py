@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.open import Opening
 
 AT_ONCE = 8
-"""How many commits are looked into in one trip."""
+"""Commits that are looked into in one trip."""
 
 BEGINNING = 64 << 10
-"""How much of a commit is read at first."""
+"""Bytes of a commit that are read at first."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

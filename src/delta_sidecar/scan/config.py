@@ -1,4 +1,4 @@
-"""What a scan is asked for."""
+"""The configuration of a scan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ScanStrategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LazyScanConfig:
-    """What a scan is asked for.
+    """The configuration of a scan.
 
     What is None here is decided by the table's properties, the environment and the defaults, in this order; the page
     "Options" has them all.
@@ -120,7 +120,7 @@ class LazyScanConfig:
     def options(
         self, properties: Mapping[str, str | None] | None = None, ignored: Callable[[str, str], None] | None = None
     ) -> ScanOptions:
-        """What counts, of what this, the table, the environment and the defaults say.
+        """The options in force, out of this, the table's properties, the environment and the defaults.
 
         Args:
             properties: The table's properties; None before they are known.

@@ -1,4 +1,4 @@
-"""How many files, rows and bytes a scan will give, for a planner that has to decide before it starts."""
+"""Estimates of the files, rows and bytes of a scan, for a planner that has to decide before it starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScanEstimate:
-    """What a scan will give, within bounds that always hold.
+    """An estimate of a scan, within bounds that always hold.
 
     Each of the three has `lower`, `upper` and `is_exact`; `upper` is None where there is no telling.
 

@@ -1,4 +1,4 @@
-"""What a scan is going to do, and why; with `analyze`, what it did.
+"""The plan of a scan, with reasons; with `analyze`, what it did.
 
 Without `analyze` no file entry is read: the table is opened, the strategy is decided, and the base is looked at, a
 checkpoint by its footers and a metadata sidecar by its manifest. With it the scan runs, to its end or to its limit.
@@ -66,7 +66,7 @@ class BaseExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a scan is going to do, and why.
+    """The plan of a scan, with reasons.
 
     Attributes:
         table: The table's address, without secrets.
@@ -177,7 +177,7 @@ class FallenBack:
 
 
 def look_at_base(snapshot: Snapshot, request: ScanRequest, events: Events) -> Flow[BaseSummary]:
-    """What the first base that can be trusted is made of, and how much of it a scan reads."""
+    """The files of the first base that can be trusted, and how much of it a scan reads."""
     choice = yield from trusted_choice(snapshot.table, snapshot.choice, events)
     if not choice.bases:
         return START_OF_LOG
@@ -189,7 +189,7 @@ def look_at_base(snapshot: Snapshot, request: ScanRequest, events: Events) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a scan comes to, opening the table included, as far as that is known before a file entry is read."""
+    """The cost of a scan, opening the table included, as far as that is known before a file entry is read."""
 
     row_groups_at_most: int  # row groups of the base that are read
     bytes_at_most: int  # bytes that are moved
@@ -200,7 +200,7 @@ class Expectation:
 def expect(
     base: BaseSummary, commit_bytes: int, opening: RequestCounts, *, at_once: int, in_order: bool
 ) -> Expectation:
-    """What a scan comes to.
+    """The cost of a scan.
 
     Args:
         base: The base that it ends on.
@@ -266,5 +266,5 @@ def _requests(base: BaseSummary, at_once: int) -> int:
 
 
 def _batches(groups: int, at_once: int) -> int:
-    """How often row groups are fetched together, at most: the first time it may be only some of them."""
+    """The most times that row groups are fetched together: the first time it may be only some of them."""
     return 0 if not groups else 1 + -(-groups // at_once)

@@ -93,7 +93,7 @@ def _tags(text: str) -> dict[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class ScanMetrics:
-    """What a scan has done so far.
+    """The metrics of a scan so far.
 
     Attributes:
         requests: Requests by kind, bytes and dependent round trips.

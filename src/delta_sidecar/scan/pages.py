@@ -48,7 +48,7 @@ _Emitted = tuple[str, Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_VERSION)], st
 
 
 class PageToken(msgspec.Struct, frozen=True):
-    """Where a scan stands, and of what."""
+    """The position of a scan, and the scan's identity."""
 
     format: int = msgspec.field(name="f")  # the format of the token
     table: str = msgspec.field(name="t")  # the table's own id
@@ -126,7 +126,7 @@ class PageToken(msgspec.Struct, frozen=True):
 
     @property
     def emitted_before(self) -> tuple[Emitted, ...]:
-        """What earlier pages emitted of metadata sidecars before those failed."""
+        """The files that earlier pages emitted of metadata sidecars before those failed."""
         return tuple(starmap(Emitted, self.emitted))
 
     @property

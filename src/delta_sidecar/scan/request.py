@@ -187,7 +187,7 @@ _COLUMNS_WITH_STATISTICS = 32
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How a scan goes about it."""
+    """The strategy and order of a scan."""
 
     strategy: ScanStrategy  # which end of the log comes first: never `AUTO`
     reason: str  # why

@@ -182,7 +182,7 @@ class ScanRun:
             self._cursor.take(files)
 
     def page_token(self) -> str | None:
-        """Where the scan stands; None before its first file, and at its end."""
+        """The position of the scan; None before its first file, and at its end."""
         at = None if self._cursor is None else self._cursor.position()
         base = self.progress.base
         if at is None or base is None or self._scan is not None or self.snapshot is None or self.decision is None:
@@ -214,7 +214,7 @@ class ScanRun:
         return ExecutionCounts() if self._ran_by is None else self._ran_by.progress.counts
 
     def metrics(self) -> ScanMetrics:
-        """What the run has done so far."""
+        """The metrics of the run so far."""
         snapshot, counts, entries = self.snapshot, self._counts, self.progress.counts()
         base, seen = self.progress.base, self.progress.seen
         seen_keys, seen_tier = self._keys if seen is None else (len(seen), seen.tier)

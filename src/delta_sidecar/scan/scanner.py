@@ -86,12 +86,12 @@ class LazyDeltaScanner:
 
     @property
     def metrics(self) -> ScanMetrics:
-        """What the latest scan has done so far."""
+        """The metrics of the latest scan so far."""
         return self._run.metrics()
 
     @property
     def page_token(self) -> str | None:
-        """Where the latest scan stands: after the last file that it gave out.
+        """The position of the latest scan: after the last file that it emitted.
 
         A scan with this as `LazyScanConfig.page_token`, of the same table and predicate, goes on from there, in
         another process too, and reads the same version. None before the first file, and when no file is left.

@@ -25,7 +25,7 @@ _SHARED = "two take from one stream at the same time: let one of them do it, or 
 
 
 class Cancellable(Protocol):
-    """What a stream is stopped through, such as a `RequestLog`."""
+    """The handle that stops a stream, such as a `RequestLog`."""
 
     def cancel(self) -> None:
         """Lets no further request go out, from any thread."""
@@ -205,7 +205,7 @@ class AsyncStream(AsyncIterator[T]):
 
 
 def _next_items(stream: BatchStream, items_of: Callable[[pa.RecordBatch], Iterable[T]]) -> list[T] | None:
-    """What the next batch has to give, or None at the end; a future cannot carry a `StopIteration`."""
+    """The next batch, or None at the end; a future cannot carry a `StopIteration`."""
     batch = next(stream, None)
     return None if batch is None else list(items_of(batch))
 
@@ -222,7 +222,7 @@ class Position:
 
 
 class _At(NamedTuple):
-    """Where a scan is in the batch that it emitted last."""
+    """The position of a scan in the batch that it emitted last."""
 
     before: Position | None  # before that batch
     place: Place | None  # where the batch is from
@@ -266,7 +266,7 @@ class EarlierFiles:
     _passed: int = field(default=0)
 
     def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
-        """What is left of a batch."""
+        """The rest of a batch."""
         at = self.position
         if self._passed == at.rows:
             return batch

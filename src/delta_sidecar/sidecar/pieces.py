@@ -15,7 +15,7 @@ every column, so that single columns can be fetched and trusted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,7 +42,6 @@ from delta_sidecar.sidecar.schema import FORMAT_VERSION
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from delta_sidecar.sidecar.groups import RowGroup
     from delta_sidecar.sidecar.schema import SidecarSchema
 
 MAGIC = b"PAR1"
@@ -254,16 +253,6 @@ class GroupFooters:
     index_offset: int
     statistics: bytes
     statistics_offset: int
-
-
-def read_footers(source: BinaryIO, groups: Iterable[RowGroup], index_footers: Iterable[int]) -> Iterator[GroupFooters]:
-    """Reads the footers of pieces in a data file; of the index pieces their lengths are given."""
-    for group, length in zip(groups, index_footers, strict=True):
-        source.seek(group.byte_offset + group.byte_length - length)
-        index = source.read(length)
-        source.seek(group.stats_offset + group.stats_length - group.stats_footer.length)
-        statistics = source.read(group.stats_footer.length)
-        yield GroupFooters(index, group.byte_offset, statistics, group.stats_offset)
 
 
 def join_footers(

@@ -45,7 +45,7 @@ class FileSeries:
 
     @property
     def hours(self) -> int:
-        """How many hours have files."""
+        """The number of hours that have files."""
         return max(1, -(-self.count // self.files_per_hour))
 
     def slots(self, numbers: Numbers) -> Numbers:

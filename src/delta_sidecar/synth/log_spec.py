@@ -113,7 +113,7 @@ class LogSpec:
 
     @property
     def live_files(self) -> int:
-        """How many files are live at the newest version."""
+        """The number of files that are live at the newest version."""
         return self.files + self.tail_commits * (self.adds_per_commit - self.deletes_per_commit)
 
     @property

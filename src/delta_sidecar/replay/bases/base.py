@@ -83,11 +83,11 @@ class Base(ABC):
 
     @property
     def num_files(self) -> int | None:
-        """How many files it has, where that is known without reading more of it."""
+        """Its number of files, where that is known without reading more of it."""
         return None
 
     def ahead(self, request: ScanRequest | None) -> Ahead:
-        """What `trust`, and `emit` for a request, begin to read with, where that is known already and little."""
+        """The first reads of `trust`, and of `emit` for a request, where they are known already and small."""
         del request
         return NOTHING_AHEAD
 
@@ -133,7 +133,7 @@ class Base(ABC):
 
 @dataclass(frozen=True, slots=True)
 class BaseSummary:
-    """What a base is made of."""
+    """The files and row groups of a base."""
 
     name: str = ""  # its file name; empty for the start of the log
     version: int = -1  # its version; -1 for the start of the log
@@ -160,7 +160,7 @@ class BaseSummary:
 
 
 START_OF_LOG = BaseSummary()
-"""What there is before version 0."""
+"""The base before version 0: empty."""
 
 
 def raise_unreachable(subject: str, error: Exception) -> None:

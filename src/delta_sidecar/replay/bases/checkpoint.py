@@ -253,7 +253,7 @@ def raise_if_torn(subject: str, error: Exception) -> None:
 
 @contextmanager
 def _naming_files(table: str) -> Iterator[None]:
-    """Where a file of a base fails after rows of it may have been used, has the error say so."""
+    """Explains that a file of a base failed after rows of it may have been used."""
     try:
         yield
     except UnreadableFileError as error:
@@ -266,7 +266,7 @@ def _naming_files(table: str) -> Iterator[None]:
 
 
 def _from(parts: tuple[tuple[FileRef, ...], ...], start: Place) -> tuple[tuple[FileRef, ...], ...]:
-    """What is left of the files of a checkpoint from a place on."""
+    """The files of a checkpoint from a place on."""
     for number, part in enumerate(parts):
         for at, file in enumerate(part):
             if file.path == start.path:

@@ -1,4 +1,4 @@
-"""Which base a replay ends on: what a listed log offers, and the way down the list.
+"""The choice of the base that a replay ends on: the bases of a listed log, and the way down the list.
 
 Bases are tried from the first down. Where one proves unusable the commits up to it join the tail of the next; where
 none is left, a log of which only the end was listed is listed again, all of it.
@@ -116,7 +116,7 @@ class BaseChoice:
         return replace(self, bases=()) if self.segment.from_start else None
 
     def listed(self, segment: LogSegment) -> BaseChoice:
-        """What another listing of the same log offers."""
+        """Takes the bases of another listing of the same log."""
         offered = bases_of(segment, sidecars=self.sidecars)
         offered = tuple(base for base in offered if base.name not in self.unusable)
         return replace(self, segment=segment, bases=offered)

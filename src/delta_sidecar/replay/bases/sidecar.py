@@ -123,7 +123,7 @@ class SidecarBase(Base):
 
     @property
     def trusted_layout(self) -> SidecarLayout:
-        """What is where in it, once it is trusted."""
+        """Its layout, once it is trusted."""
         if self.layout is None:
             msg = f"{self.name} is not trusted yet: take what `trust` gives"
             raise RuntimeError(msg)
@@ -367,14 +367,14 @@ def _pieces_of(manifest: Manifest, group: RowGroup, columns: PieceColumns) -> Pi
 
 
 def _enough(groups: Sequence[RowGroup], files: int) -> int:
-    """How many row groups hold as many files, if all of them are wanted."""
+    """The number of row groups that hold so many files, if all of them match."""
     held = list(accumulate(group.num_rows for group in groups))
     return min(len(groups), bisect_left(held, files) + 1)
 
 
 @contextmanager
 def _naming_pieces(table: str) -> Iterator[None]:
-    """Where a metadata sidecar cannot be read again after files of it were emitted, has the error say so."""
+    """Explains that a metadata sidecar cannot be read again after files of it were emitted."""
     try:
         yield
     except (SidecarError, UnreadableFileError) as error:
@@ -411,7 +411,7 @@ _TRANSACTION = re.compile(rb'"txnId"\s*:\s*"[^"]+"')
 
 @dataclass(frozen=True, slots=True)
 class VersionProof:
-    """What is there of a version: its commit and its witnesses."""
+    """The proof of a version that is there: its commit and its witnesses."""
 
     commit: CommitMark | None  # the commit; None where it is not there
     witnesses: tuple[Witness, ...] = ()  # the checkpoints and the checksum file, as far as they were asked for

@@ -60,7 +60,7 @@ class SeenSet:
 
     @property
     def tier(self) -> Tier:
-        """What the keys have become."""
+        """The form that the keys are in: whole, as digests in memory, or as digests on disk."""
         if self._seen.spilled or self._later.spilled:
             return "disk"
         return "digests" if self._whole is None else "keys"
