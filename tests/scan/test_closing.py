@@ -154,7 +154,7 @@ def test_the_keys_of_a_scan_are_let_go_at_its_end(table: TableBuilder) -> None:
     scanning = scanner(table, remove_set_memory_limit=0, strategy="reverse")
     files = scanning.scan_files()
     next(files)
-    assert scanning._run.progress._seen is not None
+    assert scanning._run.progress.seen is not None
     list(files)
-    assert scanning._run.progress._seen is None
+    assert scanning._run.progress.seen is None
     assert (scanning.metrics.seen_keys, scanning.metrics.seen_tier) == (COMMITS, "disk")
