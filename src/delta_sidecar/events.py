@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -426,7 +426,10 @@ Listener: TypeAlias = Callable[[Event], None]
 class Events:
     """Passes events on to listeners, and to the log. It pickles without its listeners: they belong to a process."""
 
-    listeners: tuple[Listener, ...] = ()
+    listeners: Iterable[Listener] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "listeners", tuple(self.listeners))
 
     def __call__(self, event: Event) -> None:
         """Logs an event and calls the listeners with it."""

@@ -26,8 +26,16 @@ from tests.scan.sidecar_tables import (
     without_sidecars,
 )
 
-from delta_sidecar import DeltaSidecarError, LazyDeltaScanner, LazyScanConfig, MissingCommitError
+from delta_sidecar import (
+    CorruptCheckpointError,
+    DeltaSidecarError,
+    LazyDeltaScanner,
+    LazyScanConfig,
+    MissingCommitError,
+)
 from delta_sidecar.log import segment as listed_sidecars
+from delta_sidecar.store import open_store
+from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,25 +152,33 @@ def test_of_two_the_older_one_serves_where_the_newer_one_is_broken(table: TableB
     assert one.told == (1, "damaged")
 
 
-def test_below_many_broken_ones_an_older_one_serves(tmp_path: Path) -> None:
-    """The newest four are tried, then the log is listed again for the next ones."""
+@pytest.mark.parametrize("oldest_whole", [True, False])
+def test_below_many_broken_ones_an_older_one_serves(tmp_path: Path, *, oldest_whole: bool) -> None:
+    """Nothing else can serve, so all of them are tried; the log is listed once more at most."""
     table = hourly(tmp_path)
     while table.version < 14:
         table.commit([hour_file(40 + table.version)])
     expected = heard(table).files
-    for version in (2, 4, 6, 8, 10):
+    for version in range(2, 14):
         with_sidecar(table, version)
-        if version > 2:
+        if version > 2 or not oldest_whole:
             manifest_path(table, version).write_bytes(b"{}")
             sidecar_path(table, version).write_bytes(b"nothing")
     for path in (*table.log.glob("*.checkpoint.parquet"), table.log / "_last_checkpoint"):
         path.unlink(missing_ok=True)
     for version in (0, 1):
         (table.log / f"{version:020}.json").unlink()
+    store = RecordingStore(open_store(table.root))
+    if not oldest_whole:
+        with pytest.raises(CorruptCheckpointError, match=r"v2\.parquet cannot be used"):
+            list(LazyDeltaScanner(table.root, store=store).scan_files())
+        assert len(store.paths("list")) == 2
+        return
+    is_same(list(LazyDeltaScanner(table.root, store=store).scan_files()), expected)
+    assert len(store.paths("list")) == 1
     one = heard(table)
     assert one.bases == [(2, 1)]
-    is_same(one.files, expected)
-    assert [name for name, _ in one.passed_over][-2:] == ["v4.manifest.json", "v4.parquet"]
+    assert [name for name, _ in one.passed_over][-2:] == ["v3.manifest.json", "v3.parquet"]
 
 
 @pytest.mark.parametrize("hint", [True, False])

@@ -299,15 +299,15 @@ class LogListing:
         found.sort(key=lambda checkpoint: (-checkpoint.version, len(checkpoint.files), checkpoint.name))
         return [checkpoint for checkpoint in found if checkpoint.name not in self.excluded]
 
-    def sidecar_bases(self, version: int) -> list[ListedSidecar]:
-        """The usable metadata sidecars that can be a base of a version, the newest few, newest first."""
+    def sidecar_bases(self, version: int, most: int | None = _MOST_TRIED) -> list[ListedSidecar]:
+        """The usable metadata sidecars that can be a base of a version, those of the newest few, newest first."""
         found = set()
         for name in self.sidecars:
             parsed = parse_sidecar_name(name)
             if parsed is not None and parsed.kind in _TIERS and name not in self.excluded:
                 found.add((-parsed.version, _TIERS[parsed.kind]))
         near = [(-at, tier) for at, tier in sorted(found) if version - MOST_TAIL <= -at <= version]
-        newest = sorted({at for at, _ in near}, reverse=True)[:_MOST_TRIED]
+        newest = sorted({at for at, _ in near}, reverse=True)[:most]
         return [ListedSidecar.of(self.sidecars, at, tier) for at, tier in near if at in newest]
 
     def missing(self, version: int, most: int, other_base: int = -1) -> list[int]:
@@ -324,6 +324,8 @@ class LogListing:
         commits = self.commits.up_to(version)
         reachable = commits.first - 1
         checkpoints = tuple(found for found in self.checkpoints(version) if found.version >= reachable)
+        # Where nothing else can serve, all of them are tried.
+        most = _MOST_TRIED if checkpoints or reachable == -1 else None
         return LogSegment(
             version=version,
             latest=self.latest,
@@ -332,7 +334,7 @@ class LogListing:
             checksums=self._useful_checksums(version, {found.version for found in checkpoints}),
             from_start=reachable == -1,
             sidecars=self.sidecars,
-            sidecar_bases=tuple(self.sidecar_bases(version)),
+            sidecar_bases=tuple(self.sidecar_bases(version, most)),
             complete=self.start is None,
             e_tag=self._tagged[1] if self._tagged[0] == version else None,
             superseded=self.commits.time(version + 1),

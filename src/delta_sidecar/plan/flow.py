@@ -230,9 +230,9 @@ def _advance(resume: Callable[[Any], Any], value: object) -> Consume | PartialRe
         return Terminus(end.value)
 
 
-def run_flow(start: Flow[T] | StateMachinePhase[T], executor: Executor) -> T:
+def run_flow(flow: Flow[T] | StateMachinePhase[T], executor: Executor) -> T:
     """Runs a flow to its end, passing over its batches, and gives its value."""
-    with closing(_run(start, executor)) as batches:
+    with closing(_run(flow, executor)) as batches:
         while True:
             try:
                 next(batches)
