@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -426,10 +426,7 @@ Listener: TypeAlias = Callable[[Event], None]
 class Events:
     """Passes events on to listeners, and to the log. It pickles without its listeners: they belong to a process."""
 
-    listeners: Iterable[Listener] = field(default=(), repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "listeners", tuple(self.listeners))
+    listeners: tuple[Listener, ...] = field(default=(), repr=False)
 
     def __call__(self, event: Event) -> None:
         """Logs an event and calls the listeners with it."""
