@@ -231,5 +231,5 @@ def _same_moments(left: pa.StringArray, right: pa.StringArray) -> NDArray[np.boo
     # A date is no timestamp: the column may have been one of dates.
     timed = to_numpy(pc.match_substring(left, pattern=":"))
     (one, one_zoneless), (other, other_zoneless) = parse_timestamps(left), parse_timestamps(right)
-    alike: NDArray[np.bool_] = to_numpy(pc.equal(one, other)) & to_numpy(pc.equal(one_zoneless, other_zoneless))
-    return timed & alike
+    equal: NDArray[np.bool_] = to_numpy(pc.equal(one, other)) & to_numpy(pc.equal(one_zoneless, other_zoneless))
+    return timed & equal
