@@ -126,7 +126,9 @@ def answered_ahead() -> Iterator[None]:
 
     def list_patiently(executor: LocalExecutor, plan: ListFiles, ahead: Ahead) -> Iterator[pa.RecordBatch]:
         for page in list_files(executor, plan, ahead):
-            wait([pending.asked.future for pending in executor._fetcher._ahead.values() if pending.asked])
+            asked = [pending.asked for pending in executor._fetcher._ahead.values() if pending.asked]
+            # What is near is read when it is taken.
+            wait([each.future for each in asked if each.future])
             yield page
 
     with pytest.MonkeyPatch.context() as patch:

@@ -8,6 +8,8 @@ import time
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from delta_sidecar._threads import IDLE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 PATIENCE = 60
 """Seconds after which a test that hangs fails instead."""
 
-_RESTING = {("threading.py", "wait"), ("thread.py", "_worker"), ("lanes.py", "_work")}
+_RESTING = {("threading.py", "wait"), ("_threads.py", "run")}
 """Where a thread waits for others: the file and function that it is in."""
 
 
@@ -24,9 +26,10 @@ _of_earlier_tests: set[threading.Thread] = set()
 
 
 def own_threads() -> set[threading.Thread]:
-    """Those that the test, or a fixture that was made for it, has started."""
-    running = {thread for thread in threading.enumerate() if thread.name.startswith("delta-sidecar")}
-    return running - _of_earlier_tests
+    """Those that work for the test, or for a fixture that was made for it; not those that are kept for the next."""
+    names = {thread: thread.name for thread in threading.enumerate()}
+    busy = {thread for thread, name in names.items() if name.startswith("delta-sidecar") and name != IDLE}
+    return busy - _of_earlier_tests
 
 
 def leave_out_running_threads() -> None:
@@ -38,11 +41,9 @@ def leave_out_running_threads() -> None:
 def await_threads(before: set[threading.Thread] | frozenset[threading.Thread] = frozenset()) -> None:
     """Waits until there are no others than before."""
     deadline = time.monotonic() + PATIENCE
-    # Again and again: a thread may start another before it ends.
     while left := own_threads() - before:
-        for thread in left:
-            thread.join(max(0.0, deadline - time.monotonic()))
-            assert not thread.is_alive(), f"{thread.name} is left over"
+        assert time.monotonic() < deadline, f"{[thread.name for thread in left]} are left over"
+        time.sleep(0.001)
 
 
 def forget(store: RecordingStore) -> None:

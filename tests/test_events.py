@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import logging
@@ -161,7 +160,7 @@ def test_every_warning_says_why(caplog: pytest.LogCaptureFixture) -> None:
     kinds = [kind for kind in Event.__subclasses__() if kind.level >= logging.WARNING]
     assert kinds
     for kind in kinds:
-        made = {field.name: f"<{field.name}>" for field in dataclasses.fields(kind)}
+        made = {name: f"<{name}>" for name in kind.__struct_fields__}
         with caplog.at_level(logging.WARNING, logger="delta_sidecar"):
             Events()(kind(**made))
         assert "<reason>" in caplog.messages[-1], kind
@@ -195,7 +194,7 @@ def test_an_event_has_a_name_a_level_and_says_what_each_field_is(kind: type[Even
     assert kind.level in {logging.DEBUG, logging.INFO, logging.WARNING}
     doc = kind.__doc__ or ""
     assert not doc.startswith(f"{kind.__name__}("), "a dataclass without a docstring gets its signature for one"
-    own = [field.name for field in dataclasses.fields(kind) if field.name != "table"]
+    own = [name for name in kind.__struct_fields__ if name != "table"]
     assert [name for name in own if f"        {name}: " not in doc] == []
     assert not {"time", "level", "event", "message", "exception"} & set(own), "taken by the line that it is logged in"
 
@@ -215,7 +214,7 @@ def test_fields_are_plain_values(kind: type[Event]) -> None:
 
 def test_an_event_survives_pickling_and_does_not_change() -> None:
     assert pickle.loads(pickle.dumps(FIRST)) == FIRST  # noqa: S301 - our own
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         FIRST.trips = 3  # type: ignore[misc]
 
 

@@ -31,10 +31,12 @@ def strings(values: Iterable[str | None]) -> pa.StringArray:
 
 def binaries(values: Sequence[bytes | None]) -> pa.BinaryArray:
     """Makes a binary array; over the memory of the value where there is only one."""
-    valid = np.array([value is not None for value in values], dtype=np.bool_)
-    offsets = np.cumsum([0, *(len(value or b"") for value in values)], dtype=np.int32)
-    bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    content = pa.py_buffer(b"".join(value or b"" for value in values))
+    bits = None
+    if None in values:
+        bits = pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))
+        values = [value or b"" for value in values]
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)  # type: ignore[arg-type]
+    content = pa.py_buffer(b"".join(values))  # type: ignore[arg-type]
     return pa.Array.from_buffers(pa.binary(), len(values), [bits, pa.py_buffer(offsets), content])
 
 

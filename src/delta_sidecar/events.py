@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
 
 logger = logging.getLogger("delta_sidecar")
 logger.addHandler(logging.NullHandler())
@@ -22,8 +23,7 @@ logger.addHandler(logging.NullHandler())
 _FIELDS = "delta_sidecar"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """Something that happened to a table.
 
     Attributes:
@@ -37,7 +37,7 @@ class Event:
 
     def fields(self) -> dict[str, Any]:
         """Its fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
     def message(self) -> str:
         """The event, the table and the reason in a line: the text of its record in the log."""
@@ -50,8 +50,7 @@ class Event:
         return getattr(self, "error", None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotOpened(Event):
+class SnapshotOpened(Event, frozen=True, kw_only=True):
     """The version to read is pinned, and its protocol and metadata are known.
 
     Attributes:
@@ -71,8 +70,7 @@ class SnapshotOpened(Event):
     base_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyChosen(Event):
+class StrategyChosen(Event, frozen=True, kw_only=True):
     """It is decided in which order the log is replayed.
 
     Attributes:
@@ -88,8 +86,7 @@ class StrategyChosen(Event):
     order: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaseChosen(Event):
+class BaseChosen(Event, frozen=True, kw_only=True):
     """A base is trusted, and its files come next.
 
     Attributes:
@@ -105,8 +102,7 @@ class BaseChosen(Event):
     tier: int = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BasePassedOver(Event):
+class BasePassedOver(Event, frozen=True, kw_only=True):
     """A base proved unusable; the next one is taken.
 
     Attributes:
@@ -131,8 +127,7 @@ class BasePassedOver(Event):
         return f"{self.base}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FallbackTriggered(Event):
+class FallbackTriggered(Event, frozen=True, kw_only=True):
     """Strict mode met an action that it does not take, and the scan goes on in the standard chain.
 
     Attributes:
@@ -150,8 +145,7 @@ class FallbackTriggered(Event):
         return f"{self.action} in version {self.version}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionDoubted(Event):
+class RetentionDoubted(Event, frozen=True, kw_only=True):
     """Data files of an old version may be vacuumed already, and no retention guard was set to refuse it.
 
     Attributes:
@@ -169,8 +163,7 @@ class RetentionDoubted(Event):
         return f"version {self.version}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyIgnored(Event):
+class PropertyIgnored(Event, frozen=True, kw_only=True):
     """A property of the table has a value that is not valid; it does not count.
 
     Attributes:
@@ -188,8 +181,7 @@ class PropertyIgnored(Event):
         return f"{self.property}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstFileFound(Event):
+class FirstFileFound(Event, frozen=True, kw_only=True):
     """The first file is emitted.
 
     Attributes:
@@ -206,8 +198,7 @@ class FirstFileFound(Event):
 Outcome: TypeAlias = Literal["complete", "limit", "stopped", "failed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanEnded(Event):
+class ScanEnded(Event, frozen=True, kw_only=True):
     """A scan came to its end, in one way or another.
 
     Attributes:
@@ -258,8 +249,7 @@ class ScanEnded(Event):
     remove_set_tier: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowScanEnded(Event):
+class RowScanEnded(Event, frozen=True, kw_only=True):
     """A scan for rows is over, one way or another; the scan that found its files has an event of its own.
 
     Attributes:
@@ -292,8 +282,7 @@ class RowScanEnded(Event):
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumEnded(Event):
+class VacuumEnded(Event, frozen=True, kw_only=True):
     """A clean-up of metadata sidecars came to its end, in one way or another.
 
     Attributes:
@@ -325,8 +314,7 @@ class VacuumEnded(Event):
     trips: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildEnded(Event):
+class BuildEnded(Event, frozen=True, kw_only=True):
     """A build of a metadata sidecar came to its end, in one way or another.
 
     Attributes:
@@ -358,8 +346,7 @@ class BuildEnded(Event):
     trips: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchWritten(Event):
+class BatchWritten(Event, frozen=True, kw_only=True):
     """A pipeline is through with a batch, in one way or another.
 
     Attributes:
@@ -393,8 +380,7 @@ class BatchWritten(Event):
     null_bucket_rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointTriggered(Event):
+class CheckpointTriggered(Event, frozen=True, kw_only=True):
     """A version came up that is to have a checkpoint and a metadata sidecar.
 
     Attributes:
@@ -422,11 +408,10 @@ class CheckpointTriggered(Event):
 Listener: TypeAlias = Callable[[Event], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """Passes events on to listeners, and to the log. It pickles without its listeners: they belong to a process."""
 
-    listeners: tuple[Listener, ...] = field(default=(), repr=False)
+    listeners: tuple[Listener, ...] = ()
 
     def __call__(self, event: Event) -> None:
         """Logs an event and calls the listeners with it."""
@@ -437,6 +422,9 @@ class Events:
                 listener(event)
             except Exception:  # a failing listener does no harm to the scan
                 logger.exception("a listener failed on %s", event.name)
+
+    def __repr__(self) -> str:
+        return "Events()"
 
     def __reduce__(self) -> tuple[type[Events], tuple[()]]:
         return Events, ()

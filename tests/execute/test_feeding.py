@@ -97,10 +97,9 @@ def test_streams_are_looked_for_in_a_thread_of_their_own() -> None:
     feeder = Feeder([numbers(0)])
     assert list(fed(feeder)) == [0, 1, 2]
     assert feeder.entered is not None
-    feeder.entered.join(PATIENCE)
+    await_threads()
     assert feeder.left is feeder.entered
     assert feeder.entered is not threading.current_thread()
-    assert feeder.entered.name == "delta-sidecar-discovery"
     assert feeder.entered.daemon
 
 

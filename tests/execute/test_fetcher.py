@@ -161,5 +161,5 @@ def test_what_waits_for_its_turn_is_given_up(inner: Store, work_with: WorkWith) 
     assert begun.wait(PATIENCE)
     fetcher.drop_ahead()
     hold.set()
-    work.pool.shutdown(wait=True)
+    work.pool.close(wait_for_calls=True)
     assert store.paths("get") == ["a"]

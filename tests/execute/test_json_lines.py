@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from delta_sidecar.execute.json import line_blocks, parse_lines
 from delta_sidecar.log.actions import KEYS_SCHEMA
-from delta_sidecar.plan import FILE_LABEL, LINE
+from delta_sidecar.plan import LINE
 
 PATIENTLY = settings(deadline=None)
 SCHEMA = pa.schema([("a", pa.struct([("x", pa.int64()), ("s", pa.string())])), ("b", pa.string())])
@@ -53,17 +53,17 @@ def test_a_file_without_content_has_no_block() -> None:
 
 
 def parsed(text: str, *, lines: bool = True, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
-    batch = parse_lines(text.encode(), schema, 7, lines=lines)
+    batch = parse_lines(text.encode(), schema, lines=lines)
     assert batch is not None
     return batch
 
 
-def test_rows_come_with_their_label_and_text() -> None:
+def test_rows_come_with_their_text() -> None:
     batch = parsed('{"a":{"x":1,"y":[2]}}\n{"b":"t","c":null}')
-    assert batch.schema.names == ["a", "b", FILE_LABEL, LINE]
+    assert batch.schema.names == ["a", "b", LINE]
     assert batch.to_pylist() == [
-        {"a": {"x": 1, "s": None}, "b": None, FILE_LABEL: 7, LINE: '{"a":{"x":1,"y":[2]}}'},
-        {"a": None, "b": "t", FILE_LABEL: 7, LINE: '{"b":"t","c":null}'},
+        {"a": {"x": 1, "s": None}, "b": None, LINE: '{"a":{"x":1,"y":[2]}}'},
+        {"a": None, "b": "t", LINE: '{"b":"t","c":null}'},
     ]
 
 
@@ -75,7 +75,7 @@ def test_texts_are_left_out_where_they_are_not_wanted() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", " \n\t\r\n ", "\r\n\r\n"])
 def test_white_space_is_nothing(text: str) -> None:
-    assert parse_lines(text.encode(), SCHEMA, 0, lines=True) is None
+    assert parse_lines(text.encode(), SCHEMA, lines=True) is None
 
 
 VALUES = st.recursive(
@@ -117,14 +117,14 @@ def test_every_row_has_its_own_text(rows: list[dict[str, Any]], end: str, *, asc
 def test_what_is_not_of_the_schema_is_refused(text: str, *, lines: bool) -> None:
     for content in (text, '{"b":"ok"}\n' + text + "\n", text + '\n{"b":"ok"}\n'):
         with pytest.raises(pa.ArrowInvalid):
-            parse_lines(content.encode(), SCHEMA, 0, lines=lines)
+            parse_lines(content.encode(), SCHEMA, lines=lines)
 
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_a_line_that_is_null_is_refused_and_a_text_with_it_is_not(*, lines: bool) -> None:
     for content in ("null", '{"b":"x"}\nnull', '{"b":"x"}\r\n\r\n \tnull\n{"b":"y"}', '{"b":"x"}\nnull{"b":"y"}'):
         with pytest.raises(pa.ArrowInvalid, match="not a JSON object"):
-            parse_lines(content.encode(), SCHEMA, 0, lines=lines)
+            parse_lines(content.encode(), SCHEMA, lines=lines)
     assert parsed('{"b":null}\n{"b":"\\nnull"}\n{}\n', lines=lines).column("b").to_pylist() == [None, "\nnull", None]
 
 
@@ -132,14 +132,14 @@ def test_a_line_that_is_null_is_refused_and_a_text_with_it_is_not(*, lines: bool
 @pytest.mark.parametrize("lines", [False, True])
 def test_texts_that_are_no_utf8_are_refused(content: bytes, *, lines: bool) -> None:
     with pytest.raises(pa.ArrowInvalid):
-        parse_lines(content, SCHEMA, 0, lines=lines)
+        parse_lines(content, SCHEMA, lines=lines)
 
 
 @pytest.mark.parametrize("text", ['{"b":"x"}{"b":"y"}', ' \n{"b":"x"}{"b":"y"}\n', '{"b":"x"}{"b":"y"}\n\t\n{"b":"z"}'])
 def test_two_objects_in_a_line_are_refused_where_texts_are_wanted(text: str) -> None:
     """Whose text would it be? Without texts both are rows."""
     with pytest.raises(pa.ArrowInvalid):
-        parse_lines(text.encode(), SCHEMA, 0, lines=True)
+        parse_lines(text.encode(), SCHEMA, lines=True)
     assert parsed(text, lines=False).column("b").to_pylist()[:2] == ["x", "y"]
 
 

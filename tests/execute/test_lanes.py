@@ -9,16 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.execute.letting_go import WatchedItems
+from tests.own_threads import PATIENCE, await_threads
 
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.store import TripClock, current_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-PATIENCE = 60
-"""Seconds after which a test that hangs fails instead."""
-
 
 WORKERS = 3
 
@@ -28,14 +25,6 @@ def lanes(
 ) -> Iterator[Any]:
     chosen = {"budget": 1_000, "weigh": lambda _: 1, **options}
     return in_lanes(workers, clock or TripClock(), makers, ahead=lambda: ahead, **chosen)
-
-
-def await_workers() -> None:
-    """Waits until no thread of a lane is left."""
-    for thread in threading.enumerate():
-        if thread.name.startswith("delta-sidecar-decode"):
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
 
 
 def stream(*items: object) -> Callable[[], Iterator[Any]]:
@@ -160,9 +149,10 @@ def test_an_error_while_making_a_stream() -> None:
 
 @pytest.mark.parametrize("way", ["close", "drop"])
 def test_stopping_ends_the_producers(way: str) -> None:
-    ended = threading.Semaphore(0)
+    began, ended = threading.Semaphore(0), threading.Semaphore(0)
 
     def endless() -> Iterator[int]:
+        began.release()
         try:
             while True:
                 yield 1
@@ -172,12 +162,14 @@ def test_stopping_ends_the_producers(way: str) -> None:
     items = lanes([endless] * 10, workers=2, budget=3)
     next(items)
     next(items)
+    assert began.acquire(timeout=PATIENCE)
+    assert began.acquire(timeout=PATIENCE)
     if way == "close":
         items.close()
     del items
     assert ended.acquire(timeout=PATIENCE)
     assert ended.acquire(timeout=PATIENCE)
-    await_workers()
+    await_threads()
 
 
 def test_streams_that_have_not_begun_never_begin() -> None:
@@ -197,7 +189,7 @@ def test_streams_that_have_not_begun_never_begin() -> None:
     assert next(items) == 0
     items.close()
     hold.set()
-    await_workers()
+    await_threads()
     assert begun == []
 
 

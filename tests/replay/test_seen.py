@@ -120,8 +120,8 @@ def test_memory_of_a_large_set_does_not_grow_with_the_keys() -> None:
 def test_keys_become_digests_and_digests_go_to_disk() -> None:
     seen = SeenSet(300_000)
     tiers, sizes = [], []
-    for start in range(0, 20_000, 500):
-        seen.insert(numbered(range(start, start + 500)))
+    for start in range(0, 20_000, 200):
+        seen.insert(numbered(range(start, start + 200)))
         tiers.append(seen.tier)
         sizes.append(seen.nbytes)
     assert tiers == sorted(tiers, key=["keys", "digests", "disk"].index)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from tests.builder import TableBuilder, add
-from tests.own_threads import PATIENCE, are_at_rest, own_threads
+from tests.own_threads import PATIENCE, are_at_rest, await_threads, own_threads
 from tests.scan.large_tables import FILES, append, wide_stats
 from tests.scan.reading import STRATEGIES, scan, scanner, store_of
 
@@ -51,12 +51,10 @@ def many_groups(tmp_path_factory: pytest.TempPathFactory) -> TableBuilder:
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
-    before = set(threading.enumerate())
+    before = own_threads()
     yield
     gc.collect()
-    for thread in set(threading.enumerate()) - before:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), f"{thread.name} is left over"
+    await_threads(before)
 
 
 class Held:
@@ -134,12 +132,12 @@ def test_a_limit_ends_an_async_scan(long_tail: TableBuilder) -> None:
 def test_nothing_is_read_before_the_first_file_is_awaited(long_tail: TableBuilder) -> None:
     async def start() -> None:
         store = RecordingStore(store_of(long_tail))
-        before = set(threading.enumerate())
+        before = own_threads()
         files, batches = scanner(long_tail, store).scan_files_async(), scanner(long_tail, store).scan_batches_async()
         waiting = anext(files)
         await asyncio.sleep(0.05)
         assert not store.attempts
-        assert not set(threading.enumerate()) - before
+        assert not own_threads() - before
         await waiting
         assert store.attempts
         await files.aclose()
@@ -472,7 +470,7 @@ def test_batches_are_taken_apart_in_the_thread_of_the_scan() -> None:
     slow = Slow()
     slow.gate.set()
     assert asyncio.run(taken(slow.stream())) == [1, 2, 3] * 2
-    assert slow.threads == {"delta-sidecar-async_0"}
+    assert slow.threads == {"delta-sidecar-async"}
 
 
 def test_a_batch_that_comes_after_a_cancellation_closes_the_scan() -> None:

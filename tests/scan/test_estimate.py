@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builder import TableBuilder, add, deletion_vector, metadata, protocol, remove, txn
 from tests.builder.strategies import History, histories, predicates
+from tests.own_threads import await_threads
 from tests.scan.effort import examples
 from tests.scan.expected import built
 from tests.scan.reading import key_of, scan, scanner, store_of
@@ -54,7 +55,7 @@ def requests_of_the_snapshot(table: TableBuilder, version: int | None = None) ->
     store = RecordingStore(store_of(table))
     with closing(LocalExecutor(store)) as executor:
         run_flow(open_snapshot(Opening(store.url, version, 0)), executor)
-        executor._work.pool.shutdown(wait=True)
+        await_threads()
     return len(store.attempts)
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
+from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import NotEnoughMemoryError, ObjectNotFoundError, UnreadableFileError
 from delta_sidecar.plan import HEAD_BYTES, ExecutionCounts
 from delta_sidecar.store import Fetched, Store, TripClock, run_in
+from delta_sidecar.store.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from delta_sidecar.plan import FileRef, Place
 
@@ -26,6 +28,7 @@ Bytes = bytes | memoryview
 FIRST_BYTES = 8 << 20
 AHEAD_BYTES = 4 << 20
 KEPT_BYTES = 64 << 20
+_UNPACKED_BYTES = 4 << 20
 _MOST_DECODERS = 4
 
 
@@ -39,10 +42,10 @@ def decoders() -> int:
 
 
 class Work:
-    """Runs the requests of one scan in threads, and counts what its plans come to.
+    """Makes the requests of one scan, and counts what its plans come to.
 
-    Requests that a round trip has no thread left for are part of the next trip. All calls but `count` come from the
-    consumer's thread.
+    They are made in threads, a few at once: those that a round trip has no thread left for are part of the next trip.
+    All calls but `count` come from the consumer's thread.
     """
 
     def __init__(self, store: Store, file_parallelism: int, other_requests: int = 4) -> None:
@@ -53,36 +56,39 @@ class Work:
         self.counts = ExecutionCounts()
         self.place: Place | None = None  # of the last batch; None where that is not from a file
         self.dry = 0  # batches in a row of which a filter left nothing
+        self._is_local = isinstance(store, LocalStore)
         self._lock = threading.Lock()
-        self._pools: list[ThreadPoolExecutor] = []
+        self.pool = ThreadPool(0, "delta-sidecar-io")
         self.resize(file_parallelism)
-
-    @property
-    def pool(self) -> ThreadPoolExecutor:
-        """The threads."""
-        return self._pools[-1]
 
     def resize(self, file_parallelism: int) -> None:
         """Sets how many files are fetched at once from now on; what is under way goes on."""
         self.file_parallelism = file_parallelism
-        self._threads, self._trip, self._in_trip = file_parallelism + self._other_requests, 0, 0
-        self._pools.append(ThreadPoolExecutor(self._threads, thread_name_prefix="delta-sidecar-io"))
+        self.pool.size, self._trip, self._in_trip = file_parallelism + self._other_requests, 0, 0
 
     def submit(self, request: Callable[[], T]) -> Asked[T]:
         """Asks something of the store in a thread."""
-        if self.clock.depth > self._trip or self._in_trip >= self._threads:
-            # A clock never goes back, so every trip between it and the last one that was taken from is full.
-            self._trip, self._in_trip = max(self.clock.depth, self._trip + 1), 0
-        self._in_trip += 1
-        clock = TripClock(self._trip)
-        return Asked(clock, self._pools[-1].submit(run_in, clock, request))
+        asked = Asked(self._next_clock(), request)
+        asked.future = self.pool.submit(asked.make)
+        return asked
+
+    def ask(self, request: Callable[[], T]) -> Asked[T]:
+        """Asks the store for something small: it is read where it is taken if it is near, else in a thread."""
+        return Asked(self._next_clock(), request) if self._is_local else self.submit(request)
 
     def take(self, asked: Asked[T]) -> T:
         """Waits for the answer."""
         try:
-            return asked.future.result()
+            return asked.result()
         finally:
             self.clock.depth = max(self.clock.depth, asked.clock.depth)
+
+    def _next_clock(self) -> TripClock:
+        if self.clock.depth > self._trip or self._in_trip >= self.pool.size:
+            # A clock never goes back, so every trip between it and the last one that was taken from is full.
+            self._trip, self._in_trip = max(self.clock.depth, self._trip + 1), 0
+        self._in_trip += 1
+        return TripClock(self._trip)
 
     def count(
         self, *, files: int = 0, read: int = 0, skipped: int = 0, batches: int = 0, of_pieces: bool = False
@@ -100,17 +106,37 @@ class Work:
             )
 
     def close(self) -> None:
-        """Ends the threads. What is still under way is not waited for."""
-        for pool in self._pools:
-            pool.shutdown(wait=False, cancel_futures=True)
+        """Drops the requests that have not begun. What is under way is not waited for."""
+        self.pool.close()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Asked(Generic[T]):
-    """A request under way."""
+    """A request: under way in a thread, or to be made by who takes its answer first."""
 
     clock: TripClock
-    future: Future[T]
+    request: Callable[[], T]
+    future: Future[T] | None = None
+    _answer: list[T] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def result(self) -> T:
+        """The answer; it may be asked for by several threads."""
+        if self.future is not None:
+            return self.future.result()
+        with self._lock:
+            if not self._answer:
+                self._answer.append(self.make())
+        return self._answer[0]
+
+    def make(self) -> T:
+        """Makes the request."""
+        return run_in(self.clock, self.request)
+
+    def cancel(self) -> None:
+        """It is not made, unless it was begun."""
+        if self.future is not None:
+            self.future.cancel()
 
 
 class Fetcher:
@@ -157,7 +183,7 @@ class Fetcher:
             again = self._submit(path, HEAD_BYTES if pending.head else FIRST_BYTES, head=pending.head)
             fetched = self._result(again)
         if keep and path not in self._kept and self._kept_bytes + len(fetched.data) <= KEPT_BYTES:
-            self._kept[path] = _Kept(fetched.size, fetched.e_tag, [_pack(fetched.data)])
+            self._kept[path] = _Kept(fetched.size, fetched.e_tag, [self._packed(fetched.data)])
             self._kept_bytes += len(fetched.data)
         elif not keep and path in self._kept:
             self._kept_bytes -= self._kept.pop(path).length
@@ -166,7 +192,7 @@ class Fetcher:
 
     def kept_after_first(self, path: str) -> Iterator[Bytes]:
         """The kept bytes of a file after its first ones, piece by piece without a gap."""
-        return map(_unpack, self._kept[path].pieces[1:]) if path in self._kept else iter(())
+        return (piece.unpacked() for piece in self._kept[path].pieces[1:]) if path in self._kept else iter(())
 
     def keeps_all(self, path: str) -> bool:
         """Whether all of a file is kept."""
@@ -177,7 +203,7 @@ class Fetcher:
         """Keeps the next bytes of a file, if all before them are kept and there is room."""
         kept = self._kept.get(path)
         if kept is not None and kept.length == start and self._kept_bytes + len(data) <= KEPT_BYTES:
-            kept.pieces.append(_pack(data))
+            kept.pieces.append(self._packed(data))
             self._kept_bytes += len(data)
 
     def put_back(self, pending: Pending) -> None:
@@ -189,32 +215,49 @@ class Fetcher:
         """Forgets what was asked for ahead and not taken."""
         for pending in self._ahead.values():
             if pending.asked is not None:
-                pending.asked.future.cancel()
+                pending.asked.cancel()
         self._ahead.clear()
 
     def _submit(self, path: str, max_bytes: int, *, head: bool, speculative: bool = False) -> Pending:
-        asked = self._work.submit(lambda: self._work.store.get(path, max_bytes=max_bytes))
+        asked = self._work.ask(lambda: self._work.store.get(path, max_bytes=max_bytes))
         return Pending(path, asked, head=head, speculative=speculative)
+
+    def _packed(self, data: Bytes) -> _Piece:
+        # The text of a log shrinks to a fraction, and most is too little to be worth it.
+        return _Piece(data if self._kept_bytes < _UNPACKED_BYTES else _CODEC.compress(data), len(data))
 
     def _result(self, pending: Pending) -> Fetched:
         if pending.kept is not None:
-            return Fetched(_unpack(pending.kept.pieces[0]), pending.kept.size, pending.kept.e_tag)
+            return Fetched(pending.kept.pieces[0].unpacked(), pending.kept.size, pending.kept.e_tag)
         if pending.asked is None:
             raise ObjectNotFoundError(pending.path)
         return self._work.take(pending.asked)
 
 
 @dataclass(frozen=True, slots=True)
+class _Piece:
+    """Bytes of a file, as they are or compressed."""
+
+    content: Bytes | pa.Buffer
+    length: int
+
+    def unpacked(self) -> Bytes:
+        if isinstance(self.content, pa.Buffer):
+            return memoryview(_CODEC.decompress(self.content, self.length))
+        return self.content
+
+
+@dataclass(frozen=True, slots=True)
 class _Kept:
-    """The beginning of a file, in pieces without a gap: each compressed, with its length."""
+    """The beginning of a file, in pieces without a gap."""
 
     size: int
     e_tag: str | None
-    pieces: list[tuple[bytes, int]]
+    pieces: list[_Piece]
 
     @property
     def length(self) -> int:
-        return sum(length for _, length in self.pieces)
+        return sum(piece.length for piece in self.pieces)
 
 
 @dataclass(slots=True)
@@ -228,16 +271,7 @@ class Pending:
     speculative: bool = False  # whether it was asked for before it was known to be there
 
 
-# What is kept takes little memory: the text of a log shrinks to a fraction.
 _CODEC = pa.Codec("zstd", 1)
-
-
-def _pack(data: Bytes) -> tuple[bytes, int]:
-    return bytes(_CODEC.compress(data)), len(data)
-
-
-def _unpack(packed: tuple[bytes, int]) -> memoryview:
-    return memoryview(_CODEC.decompress(*packed))
 
 
 def unreadable(ref: FileRef, error: Exception) -> UnreadableFileError | NotEnoughMemoryError:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pv
 import pyarrow.json as pj
 
-from delta_sidecar._arrow import from_numpy, scalar
-from delta_sidecar.errors import ObjectTruncatedError, StorageError
+from delta_sidecar._arrow import from_numpy, strings
+from delta_sidecar.errors import NotEnoughMemoryError, ObjectTruncatedError, StorageError, UnreadableFileError
 from delta_sidecar.execute.fetch import FIRST_BYTES, Asked, Fetcher, Pending, Work, unreadable
 from delta_sidecar.plan import FILE_LABEL, LINE, Place
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from delta_sidecar.plan import Batches, FileRef, ScanJson
-    from delta_sidecar.store import Buffer
+    from delta_sidecar.store import Buffer, Fetched
 
 
 AHEAD_BYTES = 16 << 20
@@ -46,23 +45,75 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
-    for ref, pending in _started(fetcher, files, most):
-        work.count(files=pending.kept is None)
-        try:
-            for size, batch in _blocks(_chunks(work, fetcher, ref, pending, keep=plan.keep), plan, ref.label):
-                if batch is not None:
-                    work.count(batches=1)
-                    work.place = Place(ref.path)
-                    yield batch
-                parsed, untidy = parsed + size, untidy + size
-                if untidy >= _TIDY_BYTES:
-                    # Arrow's allocator keeps what a thread frees; over a long commit, or many, that adds up.
-                    untidy = 0
-                    pa.default_memory_pool().release_unused()
-        except (pa.ArrowException, MemoryError, StorageError) as error:
-            raise unreadable(ref, error) from error
+    for group in _started(fetcher, files, plan.together, most):
+        work.count(files=sum(pending.kept is None for _, pending in group))
+        for size, batch in _batches(work, fetcher, plan, group):
+            if batch is not None:
+                work.count(batches=1)
+                work.place = Place(group[0][0].path)
+                yield batch
+            parsed, untidy = parsed + size, untidy + size
+            if untidy >= _TIDY_BYTES:
+                # Arrow's allocator keeps what a thread frees; over a long commit, or many, that adds up.
+                untidy = 0
+                pa.default_memory_pool().release_unused()
     if parsed >= _TIDY_BYTES:
         pa.default_memory_pool().release_unused()
+
+
+def _batches(
+    work: Work, fetcher: Fetcher, plan: ScanJson, group: Sequence[tuple[FileRef, Pending]]
+) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+    """The size and the rows of each block of one file, or of several small ones; no rows where none are wanted."""
+    ref, pending = group[0]
+    if _is_small(ref):
+        yield from _together(fetcher, plan, group)
+        return
+    with _naming(ref):
+        yield from _blocks(_chunks(work, fetcher, ref, pending, keep=plan.keep), plan, ref.label)
+
+
+def _together(
+    fetcher: Fetcher, plan: ScanJson, group: Sequence[tuple[FileRef, Pending]]
+) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+    """Parses small files together, or one by one where that fails: those before a torn one are given."""
+    texts: list[tuple[FileRef, Buffer]] = []
+    failure: UnreadableFileError | NotEnoughMemoryError | None = None
+    for ref, pending in group:
+        try:
+            with _naming(ref):
+                text = _first(fetcher, ref, pending, keep=plan.keep).data
+        except (UnreadableFileError, NotEnoughMemoryError) as error:
+            failure = error
+            break
+        if not plan.only_with or not _holds_none(text, plan.only_with):
+            texts.append((ref, text))
+    batch = _joined(texts, plan) if texts else None
+    if batch is not None:
+        yield sum(len(text) for _, text in texts), batch
+    else:
+        for ref, text in texts:
+            with _naming(ref):
+                yield from _blocks(iter((text,)), plan, ref.label)
+    if failure is not None:
+        raise failure
+
+
+def _joined(texts: Sequence[tuple[FileRef, Buffer]], plan: ScanJson) -> pa.RecordBatch | None:
+    """The rows of files; None where one of them, or a line of it, is not what it should be."""
+    parts, rows = [], []
+    for _, text in texts:
+        parts.append(bytes(text) if text[-1:] == b"\n" else bytes(text) + b"\n")
+        rows.append(parts[-1].count(b"\n"))
+    block = b"".join(parts)
+    try:
+        batch = parse_lines(block, plan.schema, lines=any(text in block for text in plan.lines_with))
+    except (pa.ArrowException, MemoryError):
+        return None
+    if batch is None or batch.num_rows != sum(rows):
+        return None
+    labels = np.array([ref.label for ref, _ in texts], dtype=np.int64)
+    return batch.append_column(FILE_LABEL, from_numpy(labels.repeat(rows)))
 
 
 def _blocks(chunks: Iterator[Buffer], plan: ScanJson, label: int) -> Iterator[tuple[int, pa.RecordBatch | None]]:
@@ -72,17 +123,29 @@ def _blocks(chunks: Iterator[Buffer], plan: ScanJson, label: int) -> Iterator[tu
         if plan.only_with and _holds_none(block, plan.only_with):
             is_empty = False
             continue
-        batch = parse_lines(block, plan.schema, label, lines=any(text in block for text in plan.lines_with))
-        is_empty = is_empty and batch is None
+        batch = parse_lines(block, plan.schema, lines=any(text in block for text in plan.lines_with))
+        if batch is not None:
+            is_empty = False
+            batch = batch.append_column(FILE_LABEL, from_numpy(np.full(batch.num_rows, label, dtype=np.int64)))
         yield len(block), batch
     if is_empty:
         msg = "there is no JSON object in it"
         raise pa.ArrowInvalid(msg)
 
 
-def _holds_none(block: bytes, texts: tuple[bytes, ...]) -> bool:
+@contextmanager
+def _naming(ref: FileRef) -> Iterator[None]:
+    """Names the file that cannot be fetched, or is not what it should be."""
+    try:
+        yield
+    except (pa.ArrowException, MemoryError, StorageError) as error:
+        raise unreadable(ref, error) from error
+
+
+def _holds_none(block: Buffer, texts: tuple[bytes, ...]) -> bool:
     # A name may be written with escapes.
-    return b"\\u" not in block and not any(text in block for text in texts)
+    text = bytes(block)
+    return not any(found in text for found in (*texts, b"\\u"))
 
 
 def within(files: Sequence[FileRef], budget: int) -> Iterator[FileRef]:
@@ -94,8 +157,10 @@ def within(files: Sequence[FileRef], budget: int) -> Iterator[FileRef]:
         yield ref
 
 
-def _started(fetcher: Fetcher, files: Sequence[FileRef], most: Callable[[], int]) -> Iterator[tuple[FileRef, Pending]]:
-    """Files in order, the next ones already asked for, as far as their sizes allow.
+def _started(
+    fetcher: Fetcher, files: Sequence[FileRef], together: int, most: Callable[[], int]
+) -> Iterator[list[tuple[FileRef, Pending]]]:
+    """Files in order, in groups, the next ones already asked for, as far as their sizes allow.
 
     What was asked for and not taken stays for a later plan.
     """
@@ -111,25 +176,42 @@ def _started(fetcher: Fetcher, files: Sequence[FileRef], most: Callable[[], int]
                 waiting.append((files[position], fetcher.start(files[position].path)))
                 held += size
                 position += 1
-            ref, pending = waiting.popleft()
-            held -= _first_bytes(ref)
-            yield ref, pending
+            group = [waiting.popleft()]
+            length = _first_bytes(group[0][0])
+            while waiting and len(group) < together and _is_small(waiting[0][0], length) and _is_small(group[-1][0]):
+                group.append(waiting.popleft())
+                length += _first_bytes(group[-1][0])
+            held -= length
+            together *= 2
+            yield group
+            del group
     finally:
         for _, pending in waiting:
             fetcher.put_back(pending)
+
+
+def _is_small(ref: FileRef, before: int = 0) -> bool:
+    """Whether a file comes at once and whole, and is parsed at once, together with so many bytes before it."""
+    return ref.size is not None and ref.size <= FIRST_BYTES and before + ref.size <= PARSED_BYTES
 
 
 def _first_bytes(ref: FileRef) -> int:
     return min(ref.size or FIRST_BYTES, FIRST_BYTES)
 
 
-def _chunks(work: Work, fetcher: Fetcher, ref: FileRef, pending: Pending, *, keep: bool) -> Iterator[Buffer]:
-    """The content of a file, the next chunk already asked for."""
-    more = fetcher.kept_after_first(ref.path)
+def _first(fetcher: Fetcher, ref: FileRef, pending: Pending, *, keep: bool) -> Fetched:
+    """The first bytes of a file: all of a small one."""
     first = fetcher.take(pending, keep=keep)
     if ref.size is not None and first.size != ref.size:
         msg = f"the listing says {ref.size} bytes, the file has {first.size}"
         raise ObjectTruncatedError(msg)
+    return first
+
+
+def _chunks(work: Work, fetcher: Fetcher, ref: FileRef, pending: Pending, *, keep: bool) -> Iterator[Buffer]:
+    """The content of a file, the next chunk already asked for."""
+    more = fetcher.kept_after_first(ref.path)
+    first = _first(fetcher, ref, pending, keep=keep)
     start, size = len(first.data), first.size
     yield first.data
     del first, pending
@@ -195,13 +277,12 @@ def line_blocks(chunks: Iterator[Bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> pa.RecordBatch | None:
+def parse_lines(block: bytes, schema: pa.Schema, *, lines: bool) -> pa.RecordBatch | None:
     """Reads a block of JSON lines.
 
     Args:
         block: Whole lines.
         schema: What to read of them.
-        label: Goes into a column of its own.
         lines: Whether each row comes with its own text.
 
     Returns:
@@ -226,11 +307,11 @@ def parse_lines(block: bytes, schema: pa.Schema, label: int, *, lines: bool) -> 
     )
     batch = reader.read_all().combine_chunks().to_batches()[0]
     text = _texts(block, batch.num_rows) if lines else pa.nulls(batch.num_rows, pa.string())
-    labels = from_numpy(np.full(batch.num_rows, label, dtype=np.int64))
-    return pa.RecordBatch.from_arrays([*batch.columns, labels, text], names=[*batch.schema.names, FILE_LABEL, LINE])
+    return batch.append_column(LINE, text)
 
 
 _OBJECT = re.compile(rb"\s*\{")
+_BREAKS = re.compile(rb"[\r\n]+")
 _NULL = re.compile(rb"\n[ \t\r]*null")
 
 
@@ -241,16 +322,8 @@ def _check_text(block: bytes) -> None:
 
 
 def _texts(block: bytes, rows: int) -> pa.StringArray:
-    # A control character never stands in JSON, so that a line is one field of a CSV without quotes.
-    table = pv.read_csv(
-        pa.BufferReader(block),
-        read_options=pv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=[LINE]),
-        parse_options=pv.ParseOptions(delimiter="\x01", quote_char=False, newlines_in_values=False),
-        convert_options=pv.ConvertOptions(column_types={LINE: pa.string()}, strings_can_be_null=False),
-    )
-    texts = table.column(0).combine_chunks()
-    if not pc.all(pc.starts_with(texts, pattern="{")).as_py():
-        texts = texts.filter(pc.not_equal(pc.utf8_trim_whitespace(texts), scalar("", pa.string())))
+    # No line break stands in JSON's texts.
+    texts = strings(text.decode() for line in _BREAKS.split(block) if (text := line.strip()))
     if len(texts) != rows:
         msg = f"{rows} JSON objects in {len(texts)} lines"
         raise pa.ArrowInvalid(msg)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import atexit
 import threading
-import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
 
+from delta_sidecar._threads import ThreadPool, in_thread
 from delta_sidecar.store import ScanCancelledError, TripClock, run_in
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _ITEMS = 4
-_PATIENCE = 30.0
 
 
 def in_lanes(
@@ -80,55 +77,44 @@ class Crew(Generic[T]):
         self.stopped = False
         self.changed = threading.Condition()
         self._size = size
-        self._queue: SimpleQueue[Lane[T] | None] = SimpleQueue()
+        self._waiting: deque[Lane[T]] = deque()
         self._workers = 0
-        with _crews_lock:
-            _crews.add(self)
+        _crews.add(self)
 
     def put(self, lane: Lane[T]) -> None:
         """Has a lane produced once a thread is free."""
-        self._queue.put(lane)
-        if self._workers < self._size:
+        with self.changed:
+            self._waiting.append(lane)
+            if self._workers >= self._size:
+                return
             self._workers += 1
-            self.run(self._work, f"delta-sidecar-decode_{self._workers}")
-
-    def run(self, work: Callable[[], None], name: str) -> None:
-        """Has a thread of its own do something else for these lanes."""
-        _Hand(target=work, name=name, daemon=True).start()
+        in_thread(self._work, "delta-sidecar-decode")
 
     def stop(self) -> None:
         """Ends the threads at their next item: nobody takes any more."""
         with self.changed:
             self.stopped = True
             self.changed.notify_all()
-        for _ in range(self._workers):
-            self._queue.put(None)
 
     def _work(self) -> None:
-        while (lane := self._queue.get()) is not None:
+        while True:
+            with self.changed:
+                if self.stopped or not self._waiting:
+                    self._workers -= 1
+                    return
+                lane = self._waiting.popleft()
             run_in(lane.clock, lane.produce)
-
-
-class _Hand(threading.Thread):
-    """A thread of a crew."""
+            del lane
 
 
 _crews: WeakSet[Crew[Any]] = WeakSet()
-_crews_lock = threading.Lock()
 
 
 @atexit.register
 def _stop_all() -> None:
-    """Stops what is left over when the process ends: a thread that is cut off inside of Arrow would abort it."""
-    with _crews_lock:
-        left = list(_crews)
-    for crew in left:
+    """Stops what is left over when the process ends; the end of the threads waits for it."""
+    for crew in list(_crews):
         crew.stop()
-    deadline = time.monotonic() + _PATIENCE
-    # Of other crews too: a thread in the middle of an item outlives the crew of a consumer that has stopped.
-    for thread in threading.enumerate():
-        if isinstance(thread, _Hand) and thread.is_alive():
-            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 class Lane(Generic[T]):
@@ -222,7 +208,7 @@ def in_threads(
     """
     waiting: deque[Future[T]] = deque()
     remaining = iter(items)
-    pool = ThreadPoolExecutor(threads, thread_name_prefix=f"delta-sidecar-{name}")
+    pool = ThreadPool(threads, f"delta-sidecar-{name}")
     try:
         while True:
             room = (threads + 1 if ahead is None else ahead()) - len(waiting)
@@ -231,7 +217,7 @@ def in_threads(
                 return
             yield waiting.popleft().result()
     finally:
-        pool.shutdown(wait=wait, cancel_futures=True)
+        pool.close(wait_for_calls=wait)
 
 
 # Lanes whose streams are found one by one, by a thread of its own.
@@ -267,7 +253,7 @@ def in_fed_lanes(
     feed = _Feed(makers, crew, TripClock(clock.depth), ahead)
     try:
         log.watch(feed.give_up)
-        crew.run(feed.run, "delta-sidecar-discovery")
+        in_thread(feed.run, "delta-sidecar-discovery")
         while (lane := feed.first()) is not None:
             yield from lane.items(clock)
             feed.done()

@@ -14,8 +14,6 @@ from delta_sidecar._arrow import binaries, from_numpy, strings
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.execute.fetch import FIRST_BYTES, Fetcher, Work, unreadable
 from delta_sidecar.execute.json import AHEAD_BYTES, scan_json, within
-from delta_sidecar.execute.parquet.footer import read_footer
-from delta_sidecar.execute.parquet.scan import ParquetScan
 from delta_sidecar.execute.pieces import PieceScan
 from delta_sidecar.plan import (
     HEAD_BYTES,
@@ -40,6 +38,7 @@ from delta_sidecar.plan import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from delta_sidecar.execute.parquet.scan import ParquetScan
     from delta_sidecar.plan import Executor, FileRef
     from delta_sidecar.store import Fetched, Page, Store
 
@@ -128,7 +127,11 @@ class LocalExecutor:
                 return self._read_ranges(plan)
 
     def _parquet_scan(self) -> ParquetScan:
-        self._parquet = self._parquet or ParquetScan(self._work, self._row_groups_ahead)
+        if self._parquet is None:
+            # Much of a table can be read without a Parquet file.
+            from delta_sidecar.execute.parquet.scan import ParquetScan
+
+            self._parquet = ParquetScan(self._work, self._row_groups_ahead)
         return self._parquet
 
     def _piece_scan(self) -> PieceScan:
@@ -168,21 +171,21 @@ class LocalExecutor:
             yield from self._work.store.list(plan.prefix, after=plan.after)
 
         pages = listed()
-        # In a thread, for an interrupt cannot reach a thread that waits for a store.
-        asked = self._work.submit(lambda: next(pages, None))
+        # In a thread where the store is far: an interrupt cannot reach a thread that waits for it.
+        asked = self._work.ask(lambda: next(pages, None))
         self._ask_ahead(ahead)
         while (page := self._work.take(asked)) is not None:
             paths, tags = [found.path for found in page], [found.e_tag for found in page]
             numbers = np.array([(found.size, found.last_modified) for found in page], dtype=np.int64).reshape(-1, 2)
             columns = [strings(paths), *map(from_numpy, numbers.T), strings(tags)]
             yield pa.RecordBatch.from_arrays(columns, names=["path", "size", "last_modified", "e_tag"])
-            asked = self._work.submit(lambda: next(pages, None))
+            asked = self._work.ask(lambda: next(pages, None))
 
     def _read_files(self, plan: ReadFiles, ahead: Ahead) -> Batches:
         first_bytes = min(plan.max_bytes, FIRST_BYTES) if plan.beginning else FIRST_BYTES
         started = [self._fetcher.start(path, first_bytes) for path in plan.paths]
         started += [self._fetcher.start(path, HEAD_BYTES, head=True) for path in plan.heads]
-        tails = [(ref, self._work.submit(partial(_tail, self._work.store, ref))) for ref in plan.tails]
+        tails = [(ref, self._work.ask(partial(_tail, self._work.store, ref))) for ref in plan.tails]
         self._ask_ahead(ahead)
         for number, pending in enumerate(started):
             # A mere beginning is not kept: who asks for the file next may want all of it.
@@ -208,13 +211,13 @@ class LocalExecutor:
         if start >= first.size:
             return bytes(first.data)
         store = self._work.store
-        rest = self._work.take(self._work.submit(lambda: store.get_range(path, start, first.size)))
+        rest = self._work.take(self._work.ask(lambda: store.get_range(path, start, first.size)))
         return bytes(first.data) + bytes(rest)
 
     def _read_ranges(self, plan: ReadRanges) -> Batches:
         store, ref = self._work.store, plan.file
         try:
-            found = self._work.take(self._work.submit(lambda: store.get_ranges(ref.path, plan.ranges)))
+            found = self._work.take(self._work.ask(lambda: store.get_ranges(ref.path, plan.ranges)))
         except (MemoryError, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
         for number, data in enumerate(found):
@@ -224,13 +227,15 @@ class LocalExecutor:
     def _read_key_value(self, plan: ReadKeyValue) -> Batches:
         work, ref = self._work, plan.file
 
+        from delta_sidecar.execute.parquet.footer import read_footer
+
         def read() -> bytes | None:
             size = work.store.head(ref.path).size if ref.size is None else ref.size
             pairs = read_footer(work.store, ref.path, size).metadata.metadata
             return None if pairs is None else pairs.get(plan.key.encode())
 
         try:
-            value = work.take(work.submit(read))
+            value = work.take(work.ask(read))
         except (pa.ArrowException, MemoryError, StorageError, OSError) as error:
             raise unreadable(ref, error) from error
         yield pa.RecordBatch.from_arrays([binaries([value])], names=["value"])

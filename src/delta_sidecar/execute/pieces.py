@@ -16,9 +16,8 @@ from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError, StorageError
 from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
-from delta_sidecar.execute.parquet.pages import DATA_PAGE, read_page_header
 from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Piece, Place
-from delta_sidecar.store import current_clock
+from delta_sidecar.store import current_clock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,10 +35,10 @@ MOST_PIECE_BYTES = 1 << 30
 
 # What a piece is made of: see the format. Nothing of it takes more room in memory than its pages do.
 _ENCODINGS = frozenset({"PLAIN", "RLE", "DELTA_BINARY_PACKED"})
-# The whole header of a data page without statistics, as nearly all are: read_page_header takes ten times as long.
+# The header of a data page up to its statistics: read_page_header takes ten times as long.
 _VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
 _HEADER = re.compile(
-    rb"\x15\x00\x15%b\x15%b(?:\x15%b\x1c|\x2c)\x15%b\x15[\x00\x0a]\x15\x06\x15\x06(?:\x1c\x00)?\x00\x00"
+    rb"\x15\x00\x15%b\x15%b(?:\x15%b\x1c|\x2c)\x15%b\x15[\x00\x0a]\x15\x06\x15\x06[\x00\x1c]"
     % ((_VARINT,) * 4)
 )
 _LONGEST_HEADER = 64 << 10
@@ -71,6 +70,12 @@ class PieceScan:
             UnreadableFileError: A row group cannot be fetched, or is not what it should be.
         """
         self._work.count(skipped=plan.skipped, of_pieces=True)
+        if len(plan.groups) == 1:
+            # The consumer waits for it anyway.
+            for place, batch in run_in(self._work.clock, lambda: list(next(self._tasks(plan, functions))())):
+                self._work.place = place
+                yield batch
+            return
         given = 0
 
         def ahead() -> int:
@@ -96,7 +101,7 @@ class PieceScan:
         asked: dict[Piece, Asked[Mapping[Piece, Buffer]]] = {}
         for path in dict.fromkeys(piece.path for piece in pieces):
             of_file = tuple(piece for piece in pieces if piece.path == path)
-            asked |= dict.fromkeys(of_file, self._work.submit(partial(_fetch, self._work, of_file)))
+            asked |= dict.fromkeys(of_file, self._work.ask(partial(_fetch, self._work, of_file)))
         return asked
 
     def _tasks(self, plan: ScanPieces, functions: Functions) -> Iterator[Callable[[], Iterator[_Placed]]]:
@@ -160,7 +165,7 @@ class _GroupTask:
     ) -> Iterator[tuple[str, pa.Array]]:
         first = _first_read(self.plan, piece, names)
         asked = self.asked.pop(first)
-        found = asked.future.result()
+        found = asked.result()
         clock = current_clock()
         clock.depth = max(clock.depth, asked.clock.depth)
         data = found[first]
@@ -229,6 +234,8 @@ def _first_page(data: memoryview, position: int) -> tuple[int, int]:
     usual = _HEADER.match(data, position)
     if usual is not None:
         return _unpacked(usual[1]), _unpacked(usual[4])
+    from delta_sidecar.execute.parquet.pages import DATA_PAGE, read_page_header
+
     msg = "a page has no header as in a metadata sidecar"
     try:
         header = read_page_header(bytes(data[position : position + _LONGEST_HEADER]))

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +33,7 @@ Batches = Generator[pa.RecordBatch, None, None]
 """A lazy stream of batches; closing it stops its I/O."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Ahead(Struct, frozen=True):
     """Hints: what is likely to be read next, worth asking for at the same time as a plan. It may be absent.
 
     Attributes:
@@ -53,16 +52,14 @@ class Ahead:
 NOTHING_AHEAD = Ahead()
 
 
-@dataclass(frozen=True, slots=True)
-class Consume:
+class Consume(Struct, frozen=True):
     """A step whose batches the flow reads itself."""
 
     plan: Plan
     ahead: Ahead = NOTHING_AHEAD
 
 
-@dataclass(frozen=True, slots=True)
-class PartialResult:
+class PartialResult(Struct, frozen=True):
     """A step whose batches go to the user.
 
     Attributes:
@@ -74,8 +71,7 @@ class PartialResult:
     parallel: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Terminus(Generic[T]):
+class Terminus(Struct, Generic[T], frozen=True):
     """The end of a flow, with its value."""
 
     value: T
@@ -85,8 +81,7 @@ Flow: TypeAlias = Generator[Consume | PartialResult, Any, T]
 """Is sent an iterator of batches for each `Consume`, and None for each `PartialResult`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionCounts:
+class ExecutionCounts(Struct, frozen=True):
     """Work done by the plans that ran, beyond the requests.
 
     Attributes:
@@ -106,8 +101,7 @@ class ExecutionCounts:
     batches_decoded: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """The progress of an executor.
 
     Attributes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 from numpy.typing import NDArray
 
 FILE_LABEL = "__file"
@@ -29,8 +29,7 @@ BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch | None]
 RowTest = Callable[[pa.RecordBatch], NDArray[np.bool_]]
 
 
-@dataclass(frozen=True, slots=True)
-class FileRef:
+class FileRef(Struct, frozen=True):
     """A file to read.
 
     Attributes:
@@ -46,8 +45,7 @@ class FileRef:
     e_tag: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A range of a file that is a whole Parquet file of its own, of one row group.
 
     Attributes:
@@ -72,8 +70,7 @@ class Piece:
         return self.offset + self.length
 
 
-@dataclass(frozen=True, slots=True)
-class PieceGroup:
+class PieceGroup(Struct, frozen=True):
     """Pieces with different columns of the same rows.
 
     Attributes:
@@ -114,8 +111,7 @@ class PieceDirectory(Protocol):
         """Makes a Parquet file of some columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListFiles:
+class ListFiles(Struct, frozen=True):
     """Lists what is below a folder: batches of `path`, `size`, `last_modified`, `e_tag`.
 
     Attributes:
@@ -127,8 +123,7 @@ class ListFiles:
     after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFiles:
+class ReadFiles(Struct, frozen=True):
     """Reads small files whole: batches of `path`, `size`, `data`. An absent file gives no row.
 
     Attributes:
@@ -148,8 +143,7 @@ class ReadFiles:
     tails: tuple[FileRef, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ScanJson:
+class ScanJson(Struct, frozen=True):
     """Reads files of JSON lines, block by block, in the order given.
 
     Attributes:
@@ -161,6 +155,7 @@ class ScanJson:
         all_needed: Whether most likely all files are read, so that many may be asked for at once.
         kept_only: Whether only the first files are read, as long as they were kept whole: nothing is asked for.
         at_once: How many files are fetched at once; None for the executor's own number.
+        together: How many small files may come in one batch in the beginning; twice as many each time. 0: none do.
     """
 
     files: tuple[FileRef, ...]
@@ -171,10 +166,10 @@ class ScanJson:
     all_needed: bool = False
     kept_only: bool = False
     at_once: int | None = None
+    together: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Substitute:
+class Substitute(Struct, frozen=True):
     """A column that stands in for another: it is read where `missing` has more nulls than `beside`.
 
     Attributes:
@@ -188,8 +183,7 @@ class Substitute:
     beside: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileSummary:
+class FileSummary(Struct, frozen=True):
     """Facts from the footer of a Parquet file.
 
     Attributes:
@@ -218,8 +212,7 @@ class FooterTest(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class ScanParquet:
+class ScanParquet(Struct, frozen=True):
     """Reads Parquet files, a bounded batch at a time.
 
     Attributes:
@@ -250,8 +243,7 @@ class ScanParquet:
     at_once: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScanPieces:
+class ScanPieces(Struct, frozen=True):
     """Reads row groups out of pieces, in the order given: a batch each, with the columns of all its pieces.
 
     A row group that cannot be read, or is not what its digests say, is an `UnreadableFileError` with its number as
@@ -277,8 +269,7 @@ class ScanPieces:
     skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRanges:
+class ReadRanges(Struct, frozen=True):
     """Reads ranges of one file: batches of `number` (that of the range) and `data`, in order.
 
     Attributes:
@@ -290,8 +281,7 @@ class ReadRanges:
     ranges: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadKeyValue:
+class ReadKeyValue(Struct, frozen=True):
     """Reads a value out of the footer of a Parquet file: one batch of `value`, null where there is none.
 
     Attributes:
@@ -303,8 +293,7 @@ class ReadKeyValue:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFooters:
+class ReadFooters(Struct, frozen=True):
     """Reads what footers of Parquet files tell: a batch a file of `path, group, rows, column, values, lower, upper`.
 
     A file gives one row for itself, with `column` null and the number of its row groups as `group`; then one for each
@@ -323,24 +312,21 @@ class ReadFooters:
     most_requests: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """Gives each batch to a function without state, which returns what becomes of it; None drops the batch."""
 
     source: Plan
     function: BatchFunction
 
 
-@dataclass(frozen=True, slots=True)
-class FilterOrdered:
+class FilterOrdered(Struct, frozen=True):
     """As `Filter`, with a function that has state: batches reach it one at a time and in order."""
 
     source: Plan
     function: BatchFunction
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The place of a batch in the files of a plan. Places of one plan follow each other in the plan's order.
 
     Attributes:

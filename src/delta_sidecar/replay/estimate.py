@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from delta_sidecar._arrow import to_numpy
@@ -201,11 +202,13 @@ class _TailCounter:
         """Counts commits, as far as they were kept or all of them; gives those that are left."""
         live = LiveAdds(self.seen, self.request.columns, self.request.pruning)
         for window in commits.windows():
-            plan = replace(live_adds_plan(window, self.request.columns), keep=True, kept_only=kept_only)
+            plan = msgspec.structs.replace(
+                live_adds_plan(window, self.request.columns, self.request.pruning), keep=True, kept_only=kept_only
+            )
             before = len(self.versions)
             with naming_commits(self.request.table):
                 for batch in (yield Consume(plan)):
-                    self.versions.add(batch.column(FILE_LABEL)[0].as_py())
+                    self.versions.update(batch.column(FILE_LABEL).to_pylist())
                     files = live(batch)
                     self.counts += NOTHING if files is None else _counts_of(files)
             live.flush()

@@ -24,7 +24,15 @@ from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, Torn
 from delta_sidecar.replay.bases.choice import passed_over
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.seen.seen import SeenSet
-from delta_sidecar.replay.tail import LiveAdds, TailKeys, live_adds_plan, naming_commits, tail_keys_plan, watched
+from delta_sidecar.replay.tail import (
+    WINDOW,
+    LiveAdds,
+    TailKeys,
+    live_adds_plan,
+    naming_commits,
+    tail_keys_plan,
+    watched,
+)
 
 if TYPE_CHECKING:
     from delta_sidecar.plan import Flow
@@ -118,7 +126,9 @@ class _Replay:
         request = self._request
         live = live or LiveAdds(self.seen, request.columns, request.pruning, self._progress)
         for window in commits.windows():
-            plan = live_adds_plan(window, request.columns, request.files_at_once)
+            # Who wants few files may have them in the newest commit.
+            together = WINDOW if request.limit is None else 1
+            plan = live_adds_plan(window, request.columns, request.pruning, request.files_at_once, together)
             try:
                 with naming_commits(request.table):
                     yield PartialResult(FilterOrdered(watched(plan) if self._is_strict else plan, live))

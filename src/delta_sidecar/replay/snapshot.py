@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from delta_sidecar._arrow import to_numpy
@@ -33,7 +34,7 @@ from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.scan import emit_files
-from delta_sidecar.replay.tail import Tail, naming_commits
+from delta_sidecar.replay.tail import WINDOW, Tail, naming_commits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -311,7 +312,7 @@ def _ahead(opening: Opening, choice: BaseChoice, files: tuple[FileRef, ...] = ()
         with suppress(DeltaSidecarError):
             request = question.bound(opening.table, base.columns)
             request = replace(request, sidecar_groups_at_once=opening.sidecar_groups_at_once)
-    return replace(base.ahead(request), files=files)
+    return msgspec.structs.replace(base.ahead(request), files=files)
 
 
 def _in_checksum(opening: Opening, choice: BaseChoice, version: int, known: _Known) -> Flow[bool]:
@@ -345,15 +346,15 @@ def _in_commits(
                 only_with=tuple(f'"{name}"'.encode() for name in names) if opening.whole_tail else (),
                 keep=True,
                 all_needed=True,
+                together=WINDOW if opening.whole_tail else 1,
             )
             found, versions = dict[str, object](), dict[str, int]()
             for batch in (yield Consume(plan, ahead)):
-                version = batch.column(FILE_LABEL)[0].as_py()
-                if len(found) == len(names) and min(versions.values()) > version:
+                if len(found) == len(names) and min(versions.values()) > batch.column(FILE_LABEL)[0].as_py():
                     break
                 for name in names:
-                    action = _last_action(batch, name, version) if versions.get(name, version) == version else None
-                    if action is not None:
+                    version, action = _newest_action(batch, name)
+                    if action is not None and version >= versions.get(name, version):
                         found[name], versions[name] = action, version
             for name, action in found.items():
                 source = f"commit {versions[name]} of {opening.table}"
@@ -367,10 +368,15 @@ def _in_commits(
                 return
 
 
-def _last_action(batch: pa.RecordBatch, name: str, version: int) -> object:
-    """The action of a name in a block of a commit; of several, which no writer should make, the last."""
+def _newest_action(batch: pa.RecordBatch, name: str) -> tuple[int, object]:
+    """The version and content of an action in some commits; of several in one, which no writer should make, the last.
+
+    It is None where there is none.
+    """
     present = np.flatnonzero(to_numpy(batch.column(name).is_valid()))
+    versions = to_numpy(batch.column(FILE_LABEL))[present]
     if not len(present):
-        return None
-    line = batch.column(LINE)[int(present[-1])].as_py()
-    return None if line is None else line_action(line, name, commit_path(version))
+        return -1, None
+    version = int(versions.max())
+    line = batch.column(LINE)[int(present[versions == version][-1])].as_py()
+    return version, None if line is None else line_action(line, name, commit_path(version))

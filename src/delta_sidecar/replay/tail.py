@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_sidecar._arrow import from_numpy, to_numpy
+from delta_sidecar._arrow import from_numpy, scalar, to_numpy
 from delta_sidecar.errors import (
     AuthenticationError,
     CorruptCommitError,
@@ -29,7 +30,7 @@ from delta_sidecar.replay.files import struct_fields, tags_in_lines
 from delta_sidecar.replay.request import ReplayProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
@@ -44,7 +45,7 @@ WINDOW = 1_000
 
 @dataclass(slots=True)
 class LiveAdds:
-    """Keeps the live adds of commits that come newest first, block by block.
+    """Keeps the live adds of commits that come newest first, some together or one block by block.
 
     An add is live if no newer commit has its key. The keys of a commit's removes count from the next commit on:
     within one commit they do not hide its adds. An action that is not in Delta's format is an `UnreadableFileError`.
@@ -57,32 +58,30 @@ class LiveAdds:
     _version: int | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Takes a block of one commit; gives its live files that may match."""
-        version = batch.column(FILE_LABEL)[0].as_py()
-        if version != self._version:
-            self.flush()
-            self._version = version
-        for keys in _keys(batch, "remove"):
-            self.seen.hold_back(keys)
-        actions = batch.column("add")
-        present = to_numpy(actions.is_valid())
-        if not present.any():
-            return None
-        lines = batch.column(LINE)
-        if not present.all():
-            chosen = from_numpy(present)
-            actions, lines = actions.filter(chosen), lines.filter(chosen)
-        add = struct_fields(actions)
-        _require_paths(add["path"], version)
-        live = self.seen.insert(file_keys(add))
+        """Takes a block of one commit, or several commits; gives their live files that may match."""
+        versions = to_numpy(batch.column(FILE_LABEL))
+        removed, removed_in, _ = _actions(batch, "remove", versions)
+        add, added_in, lines = _actions(batch, "add", versions)
+        keys, live = file_keys(add), np.ones(len(added_in), dtype=np.bool_)
+        removed_keys = file_keys(removed)
+        for version in _in_order(versions):
+            if version != self._version:
+                self.flush()
+                self._version = version
+            # Commits come newest first.
+            first, last = np.searchsorted(-removed_in, (-version, 1 - version)).tolist()
+            self.seen.hold_back(removed_keys.slice(first, last - first))
+            first, last = np.searchsorted(-added_in, (-version, 1 - version)).tolist()
+            live[first:last] = self.seen.insert(keys.slice(first, last - first))
         count = int(np.count_nonzero(live))
         self.progress.add(commit_adds=len(live), commit_hidden=len(live) - count)
         if not count:
             return None
         try:
-            add["tags"] = tags_in_lines(lines, to_numpy(add["tags"].is_valid()))
+            if "tags" in add:
+                add["tags"] = tags_in_lines(lines, to_numpy(add["tags"].is_valid()))
         except pa.ArrowInvalid as error:
-            raise _not_delta(version, error) from error
+            raise _not_delta(int(added_in[0]), error) from error
         found = select(add, live, self.columns, self.pruning)
         self.progress.add(commit_pruned=count - (0 if found is None else found.num_rows))
         return found
@@ -101,9 +100,9 @@ class TailKeys:
     def take(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Takes the blocks of all commits, in any order."""
         for batch in batches:
+            versions = to_numpy(batch.column(FILE_LABEL))
             for name in KEYS_SCHEMA.names:
-                for keys in _keys(batch, name):
-                    self.seen.insert(keys)
+                self.seen.insert(file_keys(_actions(batch, name, versions)[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,25 +137,43 @@ class Tail:
         return replace(self, base=max(self.base, version))
 
 
-def live_adds_plan(commits: tuple[FileRef, ...], columns: FileColumns, at_once: int | None = None) -> ScanJson:
-    """Reads the actions of commits."""
+def live_adds_plan(
+    commits: tuple[FileRef, ...],
+    columns: FileColumns,
+    pruning: Pruning | None,
+    at_once: int | None = None,
+    together: int = WINDOW,
+) -> ScanJson:
+    """Reads what is needed of the actions of commits, some of them together."""
     physical = tuple(name for _, name in columns.partition_columns)
-    return ScanJson(commits, commit_schema(physical), lines_with=(b'"tags"',), at_once=at_once)
+    fields = {*columns.fields(), *(("stats",) if pruning is not None and pruning.statistics else ())}
+    with_lines = (b'"tags"',) if "tags" in fields else ()
+    schema = commit_schema(physical, fields)
+    return ScanJson(commits, schema, lines_with=with_lines, at_once=at_once, together=together)
 
 
 def tail_keys_plan(commits: tuple[FileRef, ...], at_once: int | None = None) -> ScanJson:
     """Reads what keys are made of in commits; a replay reads them again."""
-    return ScanJson(commits, KEYS_SCHEMA, keep=True, all_needed=True, at_once=at_once)
+    return ScanJson(commits, KEYS_SCHEMA, keep=True, all_needed=True, at_once=at_once, together=WINDOW)
 
 
-def commit_schema(partition_columns: tuple[str, ...] = ()) -> pa.Schema:
-    """The schema that a replay reads the lines of a commit with; `partition_columns` are physical names."""
+_ALL_FIELDS = frozenset(each.name for each in ADD_FIELDS)
+
+
+def commit_schema(partition_columns: tuple[str, ...] = (), fields: Collection[str] = _ALL_FIELDS) -> pa.Schema:
+    """The schema that a replay reads the lines of a commit with.
+
+    Args:
+        partition_columns: Their physical names.
+        fields: Those of `add` that are read.
+    """
     # JSON has objects, not maps: one with the known columns, and one whose content is read from the text of the line.
     values = pa.struct([(name, pa.string()) for name in partition_columns])
     types = {each.name: each.type for each in ADD_FIELDS} | {"partitionValues": values, "tags": pa.struct([])}
     if not partition_columns:
         del types["partitionValues"]
-    return pa.schema({"add": pa.struct(types), "remove": KEY})
+    add = pa.struct([(name, kind) for name, kind in types.items() if name in fields])
+    return pa.schema({"add": add, "remove": KEY})
 
 
 def select(
@@ -178,20 +195,30 @@ def select(
     return columns.batch(add, rows)
 
 
-def _keys(batch: pa.RecordBatch, name: str) -> list[pa.BinaryArray]:
-    actions = batch.column(name)
-    present = actions.drop_null() if actions.null_count else actions
-    if not len(present):
-        return []
-    fields = struct_fields(present)
-    _require_paths(fields["path"], batch.column(FILE_LABEL)[0].as_py())
-    return [file_keys(fields)]
-
-
-def _require_paths(paths: pa.StringArray, version: int) -> None:
+def _actions(
+    batch: pa.RecordBatch, name: str, versions: NDArray[np.int64]
+) -> tuple[dict[str, pa.Array], NDArray[np.int64], pa.StringArray]:
+    """The fields of the actions of a name, with the version and the text of each."""
+    actions, lines = batch.column(name), batch.column(LINE)
+    if actions.null_count:
+        present = to_numpy(actions.is_valid())
+        chosen = from_numpy(present)
+        actions, lines, versions = actions.filter(chosen), lines.filter(chosen), versions[present]
+    fields = struct_fields(actions)
+    paths = fields["path"]
     if paths.null_count or pc.min(pc.binary_length(paths)).as_py() == 0:
         error = pa.ArrowInvalid("there is a file action without a path")
-        raise _not_delta(version, error) from error
+        missing = np.flatnonzero(to_numpy(pc.equal(pc.fill_null(pc.binary_length(paths), _NO_LENGTH), _NO_LENGTH)))
+        raise _not_delta(int(versions[missing[0]]), error) from error
+    return fields, versions, lines
+
+
+_NO_LENGTH = scalar(0, pa.int32())
+
+
+def _in_order(versions: NDArray[np.int64]) -> list[int]:
+    """The versions of a batch, each once, in the order in which they come."""
+    return versions[np.flatnonzero(np.diff(versions, prepend=-1))].tolist()  # type: ignore[no-any-return]
 
 
 def _not_delta(version: int, error: Exception) -> UnreadableFileError:
@@ -232,10 +259,10 @@ class FeatureTripwire:
 
 
 def watched(plan: ScanJson) -> Plan:
-    """A plan of commits with the tripwire in it."""
+    """A plan of commits, one by one, with the tripwire in it."""
     others = (name for name in (*ALLOWED, *_KNOWN) if name not in plan.schema.names)
     schema = pa.schema([*plan.schema, *(pa.field(name, _PRESENT) for name in others)])
-    return Filter(replace(plan, schema=schema), FeatureTripwire())
+    return Filter(msgspec.structs.replace(plan, schema=schema, together=0), FeatureTripwire())
 
 
 def _present(batch: pa.RecordBatch, names: tuple[str, ...]) -> NDArray[np.bool_]:

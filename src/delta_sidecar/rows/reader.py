@@ -37,11 +37,11 @@ from delta_sidecar.rows.file_columns import KnownColumns, groups_that_may_match
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from concurrent.futures import ThreadPoolExecutor
 
     import pyarrow.compute as pc
     from numpy.typing import NDArray
 
+    from delta_sidecar._threads import ThreadPool
     from delta_sidecar.log.deletion_vectors import DeletionVector
     from delta_sidecar.rows.columns import RowColumns
     from delta_sidecar.rows.file_columns import FileColumnsFound
@@ -83,7 +83,7 @@ class FileReader:
         columns: RowColumns,
         selection: Selection,
         places: Places,
-        pool: ThreadPoolExecutor,
+        pool: ThreadPool,
         options: RowOptions,
         counts: RowCounts | None = None,
     ) -> None:

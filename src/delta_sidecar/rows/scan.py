@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +19,7 @@ from weakref import finalize
 
 import pyarrow as pa
 
+from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import ScanClosedError
 from delta_sidecar.events import Events, RowScanEnded
 from delta_sidecar.execute.lanes import in_fed_lanes
@@ -183,7 +183,7 @@ class RowScan:
         columns, limit, options = self.begin(), self._query.limit, self._options
         if limit == 0:
             return
-        pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
+        pool = ThreadPool(options.file_parallelism, "delta-sidecar-ahead")
         places = Places(self._access, self._requests)
         sized = replace(options, rows_per_batch=self._rows_per_batch())
         reader = FileReader(columns, self._selection, places, pool, sized, self._counts)
@@ -212,7 +212,7 @@ class RowScan:
                 raise ScanClosedError
         finally:
             self._end_requests()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.close()
 
     @contextmanager
     def _discovery(self, reader: FileReader) -> Iterator[Iterator[Callable[[], Iterator[pa.RecordBatch]]]]:

@@ -7,7 +7,6 @@ A condition on nothing but partition columns holds in all rows of a file or in n
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sidecar._arrow import from_numpy, scalar, to_numpy
+from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import ScanClosedError, StorageError
 from delta_sidecar.execute.lanes import in_fed_lanes
 from delta_sidecar.log.stats import parse_num_records
@@ -83,7 +83,7 @@ def open_files(table: ReadableTable, query: RowQuery, requests: RequestLog) -> I
     snapshot, options = table.snapshot(), table.row_options
     selection = select_rows(query, snapshot.schema).bound(snapshot.schema)
     columns = row_columns(snapshot.columns, query.columns, selection.looked_at)
-    pool = ThreadPoolExecutor(options.file_parallelism, thread_name_prefix="delta-sidecar-ahead")
+    pool = ThreadPool(options.file_parallelism, "delta-sidecar-ahead")
     table.remember(requests)
     try:
         yield FileReader(columns, selection, Places(table.access, requests), pool, options)
@@ -91,7 +91,7 @@ def open_files(table: ReadableTable, query: RowQuery, requests: RequestLog) -> I
         raise ScanClosedError from None
     finally:
         requests.cancel()
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.close()
 
 
 def file_batches(table: ReadableTable, file: DeltaFile, query: RowQuery) -> Generator[pa.RecordBatch, None, None]:

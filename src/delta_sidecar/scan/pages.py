@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import astuple
-from hashlib import blake2b
 from itertools import starmap
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -170,6 +169,8 @@ class PageToken(msgspec.Struct, frozen=True):
 
 def query_digest(*parts: object) -> str:
     """A digest of what a query asks for."""
+    from hashlib import blake2b
+
     return blake2b("\n".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
@@ -178,6 +179,8 @@ def _base(mark: BaseMark) -> tuple[str, int, str]:
 
 
 def _check(content: bytes) -> bytes:
+    from hashlib import blake2b
+
     return blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 

@@ -24,7 +24,6 @@ from delta_sidecar.predicate import Comparison, In
 from delta_sidecar.predicate.tree import NEGATED, fold
 from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.replay.versions import milliseconds, version_at
 from delta_sidecar.scan.config import LazyScanConfig, ScanOptions, ScanStrategy
 from delta_sidecar.scan.retention import check_retention
 
@@ -153,6 +152,8 @@ def pinned(opening: Opening, config: LazyScanConfig, executor: Executor) -> Open
     """The same opening, at the version of the time that is asked for where there is one."""
     if not isinstance(config.timestamp, datetime):
         return opening
+    from delta_sidecar.replay.versions import milliseconds, version_at
+
     return replace(opening, version=run_flow(version_at(opening, milliseconds(config.timestamp)), executor))
 
 

@@ -22,12 +22,10 @@ from delta_sidecar.execute import open_executor
 from delta_sidecar.log.names import parse_sidecar_name
 from delta_sidecar.plan import ExecutionCounts, StateMachineIterator, run_flow
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER
-from delta_sidecar.replay.estimate import files_in_base
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.request import Question, ReplayProgress
 from delta_sidecar.replay.snapshot import Scan, scan
 from delta_sidecar.scan.config import ScanStrategy
-from delta_sidecar.scan.explain import Explanation, FallenBack, explained, look_at_base
 from delta_sidecar.scan.files import ScanMetrics
 from delta_sidecar.scan.pages import PageToken, query_digest
 from delta_sidecar.scan.request import Decision, TableOpener, bind_request, decide
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.scan.config import LazyScanConfig, ScanOptions
+    from delta_sidecar.scan.explain import Explanation
     from delta_sidecar.store import Store
 
 
@@ -136,6 +135,8 @@ class ScanRun:
 
     def explain(self) -> Explanation:
         """Says what the scan is going to do; no file entry is read."""
+        from delta_sidecar.scan.explain import FallenBack, explained, look_at_base
+
         with self._executing() as executor:
             snapshot, options = self._opener.open(executor)
             request = bind_request(self.config, options, snapshot, Question(self.config.parsed_predicate))
@@ -272,6 +273,8 @@ class ScanRun:
 
     def _decide(self, snapshot: Snapshot, options: ScanOptions, request: ScanRequest, executor: Executor) -> Decision:
         def count_base() -> int | None:
+            from delta_sidecar.replay.estimate import files_in_base
+
             return run_flow(files_in_base(snapshot), executor)
 
         token = self.config.token

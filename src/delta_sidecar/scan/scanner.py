@@ -14,7 +14,6 @@ import pyarrow as pa
 from delta_sidecar.errors import OptionError
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.scan.config import LazyScanConfig
-from delta_sidecar.scan.estimate import ScanEstimate, estimate_scan
 from delta_sidecar.scan.files import DeltaFile, delta_files
 from delta_sidecar.scan.run import ScanRun
 from delta_sidecar.scan.stream import AsyncStream, BatchStream
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from delta_sidecar.events import Listener
     from delta_sidecar.plan import Batches
     from delta_sidecar.replay.snapshot import Snapshot
+    from delta_sidecar.scan.estimate import ScanEstimate
     from delta_sidecar.scan.explain import Explanation
     from delta_sidecar.scan.files import ScanMetrics
     from delta_sidecar.store import Store, TokenCredential
@@ -118,6 +118,8 @@ class LazyDeltaScanner:
 
         The bounds always hold. It takes at most two requests beyond those of `snapshot`.
         """
+        from delta_sidecar.scan.estimate import estimate_scan
+
         self._run = self._new_run()
         return estimate_scan(self._store, self._run)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import PageTokenExpiredError, ScanClosedError
+from delta_sidecar.log.names import LogFileKind, parse_log_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -140,7 +141,7 @@ class AsyncStream(AsyncIterator[T]):
         self._stream = stream
         self._items_of = items_of
         self._items: deque[T] = deque()
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: ThreadPool | None = None
         self._is_awaited = False
         self._end: Exception | None = None
 
@@ -172,11 +173,11 @@ class AsyncStream(AsyncIterator[T]):
 
     async def _take(self) -> None:
         # Who awaits has asyncio; who does not should not have to load it.
-        from asyncio import get_running_loop
+        from asyncio import wrap_future
 
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="delta-sidecar-async")
-        taking = get_running_loop().run_in_executor(self._thread, _next_items, self._stream, self._items_of)
+            self._thread = ThreadPool(1, "delta-sidecar-async")
+        taking = wrap_future(self._thread.submit(_next_items, self._stream, self._items_of))
         self._is_awaited = True
         try:
             found = await taking
@@ -201,7 +202,6 @@ class AsyncStream(AsyncIterator[T]):
         if self._thread is not None:
             # What was under way when the requests stopped is closed where it runs, once it is answered.
             self._thread.submit(self._stream.close)
-            self._thread.shutdown(wait=False)
 
 
 def _next_items(stream: BatchStream, items_of: Callable[[pa.RecordBatch], Iterable[T]]) -> list[T] | None:
@@ -270,7 +270,8 @@ class EarlierFiles:
         at = self.position
         if self._passed == at.rows:
             return batch
-        if place != at.place:
+        # Commits that follow each other may come in one batch, which is at the place of the first.
+        if place != at.place and not (_is_commit(place) and _is_commit(at.place)):
             self.check()
         skipped = min(batch.num_rows, at.rows - self._passed)
         self._passed += skipped
@@ -289,3 +290,8 @@ class EarlierFiles:
                 f"first page"
             )
             raise PageTokenExpiredError(msg)
+
+
+def _is_commit(place: Place | None) -> bool:
+    name = None if place is None else parse_log_name(place.path)
+    return name is not None and name.kind is LogFileKind.COMMIT

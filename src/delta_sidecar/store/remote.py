@@ -6,13 +6,13 @@ import contextlib
 import logging
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import obstore
 from obstore.exceptions import BaseError, NotSupportedError
 
+from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import (
     AuthenticationError,
     ObjectExistsError,
@@ -203,14 +203,15 @@ class RemoteStore:
         raise StorageError(msg)
 
     def _read_all(self, path: str, ranges: Sequence[tuple[int, int]], trip: int) -> Sequence[Buffer]:
-        pool = ThreadPoolExecutor(min(len(ranges), _PARALLEL_RANGES), "delta-sidecar-range")
+        pool = ThreadPool(min(len(ranges), _PARALLEL_RANGES), "delta-sidecar-range")
         # Those that no thread is left for wait for another trip.
         at_once = min(_PARALLEL_RANGES, self._gate.limit)
         trips = [trip + number // at_once for number in range(len(ranges))]
         try:
-            return list(pool.map(self._read_exactly, [path] * len(ranges), ranges, trips))
+            read = [pool.submit(self._read_exactly, path, *each) for each in zip(ranges, trips, strict=True)]
+            return [each.result() for each in read]
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.close(wait_for_calls=True)
             clock = current_clock()
             clock.depth = max(clock.depth, trips[-1])
 

@@ -18,8 +18,8 @@ from delta_sidecar.execute.parquet.times import with_raw_int96
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import ThreadPoolExecutor
 
+    from delta_sidecar._threads import ThreadPool
     from delta_sidecar.store import Store
 
     Source = Callable[[], pa.NativeFile]
@@ -59,7 +59,7 @@ class ParquetRows:
         store: Store,
         path: str,
         footer: Footer,
-        pool: ThreadPoolExecutor,
+        pool: ThreadPool,
         size: BatchSize | None = None,
         layout: Layout | None = None,
     ) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -64,7 +64,7 @@ class ParquetScan:
             UnreadableFileError: One cannot be fetched, or is not what it should be.
         """
         if plan.check:
-            plan = replace(plan, files=self._checked(plan))
+            plan = msgspec.structs.replace(plan, files=self._checked(plan))
         if plan.columns:
             waves = _Waves(plan.enough)
             decoded = in_lanes(
@@ -130,7 +130,7 @@ class ParquetScan:
                     self._footers[ref.path] = footer
         finally:
             for waiting in asked:
-                waiting.future.cancel()
+                waiting.cancel()
         if plan.content is not None:
             plan.content(summaries)
         return tuple(ref for ref in plan.files if ref.path in self._footers)
@@ -170,7 +170,7 @@ class ParquetScan:
         asked = self._work.submit(selected.fetch)
 
         def take() -> SparseFile:
-            fetched = asked.future.result()
+            fetched = asked.result()
             fetched.hand_over()
             # It is this decoder's now; the next row group may be fetched.
             room.give_back(size)

@@ -15,7 +15,9 @@ from delta_sidecar.store import Store, TripClock, current_clock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
+
+    from delta_sidecar._threads import ThreadPool
 
 Bytes = bytes | memoryview
 Range = tuple[int, int]
@@ -38,7 +40,7 @@ class SparseFile:
 
     closed = False
 
-    def __init__(self, store: Store, path: str, size: int, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, store: Store, path: str, size: int, pool: ThreadPool) -> None:
         self.path = path
         self.size_in_bytes = size
         self._store = store
@@ -180,7 +182,7 @@ class _Window:
                 self._at, self._data = position, fetch(position, min(position + self._width, self.end))
         return self._at, self._data
 
-    def read_on(self, pool: ThreadPoolExecutor, store: Store, path: str, clock: TripClock) -> None:
+    def read_on(self, pool: ThreadPool, store: Store, path: str, clock: TripClock) -> None:
         start = self._at + len(self._data)
         if self._next is None and start < self.end:
             end = min(start + self._width, self.end)

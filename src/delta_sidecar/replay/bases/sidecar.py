@@ -26,7 +26,7 @@ from delta_sidecar.errors import (
     SidecarError,
     UnreadableFileError,
 )
-from delta_sidecar.log.identity import file_keys, key_paths
+from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, checksum_path, commit_path
 from delta_sidecar.plan import (
     NOTHING_AHEAD,
@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments
     from delta_sidecar.sidecar.layout import PieceColumns
 
-_FEW_KEYS = 10_000
 _MOST_BYTES = 8 << 20
 """So much is asked for together, unless one row group is larger."""
 
@@ -324,14 +323,12 @@ class SidecarBase(Base):
             directory=read_piece_footer,
             skipped=skipped,
         )
-        few = seen.few(_FEW_KEYS) if len(seen) else None
         rows = SidecarRows(
             seen,
             request.columns,
             request.pruning,
             layout.schema,
             layout.manifest.stats_format,
-            None if few is None else key_paths(few),
             newest,
             request.limit,
             request.progress,

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from delta_sidecar.sidecar.schema import SidecarSchema
 
 
+_MANY = 5_000
+"""For fewer files their keys are made sooner than the paths of a seen-set."""
+
+
 @dataclass(frozen=True, slots=True)
 class SidecarRows:
     """Keeps the files of a metadata sidecar that may match and that a frozen seen-set does not hide."""
@@ -34,8 +38,6 @@ class SidecarRows:
     pruning: Pruning | None  # tests which files may match; None: all may
     schema: SidecarSchema  # the sidecar's columns
     stats_format: str  # the layout of its statistics as text
-    # The paths of the seen-set, where they are few: most files have none of them, and need no key.
-    paths: pa.StringArray | None = field(default=None, repr=False)
     newest: NewestRows | None = None  # the order in which files are emitted; None for the sidecar's own
     most: int | None = None  # no more files of a row group are emitted; None for all
     progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)  # counts what is met
@@ -68,10 +70,12 @@ class SidecarRows:
         return self.columns.batch(add, batch.num_rows)
 
     def _live(self, add: Mapping[str, pa.Array]) -> NDArray[np.bool_]:
-        if self.paths is None:
+        paths = self.seen.paths if len(add["path"]) >= _MANY else None
+        if paths is None:
             return ~self.seen.contains(file_keys(add))
+        # Most files have none of the paths, and need no key.
         live = np.ones(len(add["path"]), dtype=np.bool_)
-        rows = np.flatnonzero(to_numpy(pc.is_in(canonical_paths(add["path"]), value_set=self.paths)))
+        rows = np.flatnonzero(to_numpy(pc.is_in(canonical_paths(add["path"]), value_set=paths)))
         if len(rows):
             taken = from_numpy(rows)
             live[rows] = ~self.seen.contains(file_keys({name: column.take(taken) for name, column in add.items()}))

@@ -15,7 +15,6 @@ import threading
 import weakref
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b, shake_128
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -328,6 +327,8 @@ class KeyHashes:
 
     def fingerprints(self, keys: pa.BinaryArray) -> Fingerprints:
         """A weighted sum of each key's eight-byte words, with secret odd weights; all keys of a length at once."""
+        from hashlib import shake_128
+
         lengths = to_numpy(pc.binary_length(keys))
         out = np.zeros(len(keys), dtype=np.uint64)
         for length in np.flatnonzero(np.bincount(lengths)):
@@ -340,6 +341,8 @@ class KeyHashes:
 
     def digests(self, keys: pa.BinaryArray) -> Digests:
         """A keyed blake2b of each key."""
+        from hashlib import blake2b
+
         if not len(keys):
             return np.zeros((0, 2), dtype=np.uint64)
         offsets, data = keys.buffers()[1:]

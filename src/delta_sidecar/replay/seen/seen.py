@@ -1,8 +1,8 @@
 """The seen-set: the keys of the files that newer commits have.
 
 It is exact, and it keeps to a limit of memory: keys are kept as digests that depend on a secret, and what is too much
-for memory goes to temporary files. As long as the keys are few they are kept whole besides. Whole batches of keys are
-looked up at once.
+for memory goes to temporary files. Few keys, as most tails have, are kept whole instead, in a plain set. Of more, whole
+batches are looked up at once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from delta_sidecar._arrow import from_numpy
+from delta_sidecar._arrow import binaries, from_numpy, to_numpy
+from delta_sidecar.log.identity import key_paths
 from delta_sidecar.replay.seen.runs import KeyHashes, Run, SpilledRun, merged
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ MEMORY_LIMIT = 16 << 20
 """The memory that a seen-set may take by default."""
 
 _FEW_RUNS = 6
+
+_FEW_KEYS = 10_000
+_KEY_BYTES = 150
+"""Bytes that a key takes in a plain set, besides its own."""
 
 
 class SeenSet:
@@ -44,37 +50,42 @@ class SeenSet:
                 included. What is more goes to temporary files.
         """
         self._limit = memory_limit
+        # While the keys are few, these; None from then on.
+        self._few: _FewKeys | None = _FewKeys()
+        # Once it is frozen, all of them, and the paths in them as soon as they are asked for.
+        self._frozen: pa.BinaryArray | None = None
+        self._paths: pa.StringArray | None = None
         self._hashes = KeyHashes()
         self._seen = _Layer()
         self._later = _Layer()
-        self._whole: list[pa.BinaryArray] | None = []
-        self._whole_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._seen) if self._few is None else len(self._few.seen)
 
     @property
     def nbytes(self) -> int:
         """The memory it holds."""
-        return self._seen.nbytes + self._later.nbytes + self._whole_bytes
+        return self._seen.nbytes + self._later.nbytes if self._few is None else self._few.nbytes
 
     @property
     def tier(self) -> Tier:
         """The form that the keys are in: whole, as digests in memory, or as digests on disk."""
-        if self._seen.spilled or self._later.spilled:
-            return "disk"
-        return "digests" if self._whole is None else "keys"
+        if self._few is not None:
+            return "keys"
+        return "disk" if self._seen.spilled or self._later.spilled else "digests"
 
     def freeze(self) -> SeenSet:
         """Lays it out for lookups, from several threads too; nothing may be inserted any more."""
         self._seen.merge()
+        self._frozen = None if self._few is None else binaries(list(self._few.seen))
         return self
 
-    def few(self, most: int) -> pa.BinaryArray | None:
-        """All keys, with those that are held back, while they are few and kept whole; else None."""
-        if self._whole is None or len(self._seen) + len(self._later) > most:
-            return None
-        return pa.concat_arrays([pa.nulls(0, pa.binary()), *self._whole])
+    @property
+    def paths(self) -> pa.StringArray | None:
+        """The canonical paths in the keys of a frozen set, while these are few; else None."""
+        if self._frozen is not None and self._paths is None:
+            self._paths = key_paths(self._frozen)
+        return self._paths
 
     def contains(self, keys: pa.BinaryArray) -> Mask:
         """Key by key, whether it is in the set.
@@ -84,6 +95,9 @@ class SeenSet:
         """
         if not len(self) or not len(keys):
             return np.zeros(len(keys), dtype=np.bool_)
+        if self._few is not None:
+            whole = binaries(list(self._few.seen)) if self._frozen is None else self._frozen
+            return to_numpy(pc.is_in(keys, value_set=whole))
         batch = KeyBatch.of(keys, self._hashes)
         return batch.in_first_order(self._seen.find(batch))
 
@@ -96,14 +110,22 @@ class SeenSet:
         Raises:
             TemporaryFileError: It does not fit into memory, and not into a temporary file.
         """
-        return self._insert(self._seen, keys)
+        few = self._room_for(keys)
+        return self._insert(self._seen, keys) if few is None else few.insert(keys)
 
     def hold_back(self, keys: pa.BinaryArray) -> None:
         """Takes keys that are to come into the set later. Raises as `insert` does."""
-        self._insert(self._later, keys)
+        few = self._room_for(keys)
+        if few is None:
+            self._insert(self._later, keys)
+        else:
+            few.hold_back(keys)
 
     def release(self) -> None:
         """Puts the keys that were held back into the set. Raises as `insert` does."""
+        if self._few is not None:
+            self._few.release()
+            return
         if not len(self._later):
             return
         if len(self._seen) < len(self._later):
@@ -112,6 +134,18 @@ class SeenSet:
             self._seen.add(run.only(~self._seen.find(run)))
             self._keep_to_limit()
 
+    def _room_for(self, keys: pa.BinaryArray) -> _FewKeys | None:
+        """The few keys, where these can go to them; if they cannot, all become digests."""
+        few, self._frozen, self._paths = self._few, None, None
+        if few is None:
+            return None
+        if few.count + len(keys) <= _FEW_KEYS and few.nbytes + _weight(keys) <= self._limit // 3:
+            return few
+        self._few = None
+        self._insert(self._seen, binaries(list(few.seen)))
+        self._insert(self._later, binaries(list(few.later)))
+        return None
+
     def _insert(self, layer: _Layer, keys: pa.BinaryArray) -> Mask:
         if not len(keys):
             return np.zeros(0, dtype=np.bool_)
@@ -119,20 +153,48 @@ class SeenSet:
         fresh = batch.first_of_equals()
         fresh &= ~layer.find(batch)
         layer.add(batch.run(fresh))
-        new = batch.in_first_order(fresh)
-        if self._whole is not None:
-            self._whole.append(keys.filter(from_numpy(new)))
-            self._whole_bytes += self._whole[-1].nbytes
         self._keep_to_limit()
-        return new
+        return batch.in_first_order(fresh)
 
     def _keep_to_limit(self) -> None:
-        if self._whole is not None and self.nbytes > self._limit // 3:
-            self._whole, self._whole_bytes = None, 0
         # Merging makes a copy.
         for layer in sorted((self._seen, self._later), key=lambda layer: layer.in_memory, reverse=True):
             if self._seen.in_memory + self._later.in_memory > self._limit // 2:
                 layer.spill()
+
+
+class _FewKeys:
+    """Keys as they are, in plain sets."""
+
+    def __init__(self) -> None:
+        self.seen: set[bytes] = set()
+        self.later: set[bytes] = set()
+        self.nbytes = 0
+
+    @property
+    def count(self) -> int:
+        """Those held back included."""
+        return len(self.seen) + len(self.later)
+
+    def insert(self, keys: pa.BinaryArray) -> Mask:
+        seen, new = self.seen, []
+        for key in keys.to_pylist():
+            new.append(key not in seen)
+            seen.add(key)
+        self.nbytes += _weight(keys)
+        return np.array(new, dtype=np.bool_)
+
+    def hold_back(self, keys: pa.BinaryArray) -> None:
+        self.later.update(keys.to_pylist())
+        self.nbytes += _weight(keys)
+
+    def release(self) -> None:
+        self.seen |= self.later
+        self.later.clear()
+
+
+def _weight(keys: pa.BinaryArray) -> int:
+    return int(keys.nbytes) + _KEY_BYTES * len(keys)
 
 
 class _Layer:
