@@ -224,7 +224,10 @@ class Fetcher:
 
     def _packed(self, data: Bytes) -> _Piece:
         # The text of a log shrinks to a fraction, and most is too little to be worth it.
-        return _Piece(data if self._kept_bytes < _UNPACKED_BYTES else _CODEC.compress(data), len(data))
+        if self._kept_bytes < _UNPACKED_BYTES:
+            return _Piece(data, len(data), is_packed=False)
+        # A copy, for Arrow's buffer is as large as the data.
+        return _Piece(bytes(_CODEC.compress(data)), len(data), is_packed=True)
 
     def _result(self, pending: Pending) -> Fetched:
         if pending.kept is not None:
@@ -238,13 +241,12 @@ class Fetcher:
 class _Piece:
     """Bytes of a file, as they are or compressed."""
 
-    content: Bytes | pa.Buffer
+    content: Bytes
     length: int
+    is_packed: bool
 
     def unpacked(self) -> Bytes:
-        if isinstance(self.content, pa.Buffer):
-            return memoryview(_CODEC.decompress(self.content, self.length))
-        return self.content
+        return memoryview(_CODEC.decompress(self.content, self.length)) if self.is_packed else self.content
 
 
 @dataclass(frozen=True, slots=True)
