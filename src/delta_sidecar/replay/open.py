@@ -54,6 +54,7 @@ class Opening:
     # the same, to be looked at and not to be scanned.
     refuse: bool = True
     sidecars: bool = True  # whether metadata sidecars count as bases
+    manifests: bool = True  # whether those with a manifest count, or all as if they had none
     # What a scan will ask a trusted base for, where all that matches in it will be read; None: unknown.
     question: Question | None = field(default=None, repr=False)
     sidecar_groups_at_once: int = 5  # how many row groups of a metadata sidecar it will fetch together
@@ -123,7 +124,7 @@ def read_listing(
             last = last if opening.version is None else min(last, opening.version)
             paths = [checksum_path(hint), *map(commit_path, range(hint + 1, last + 1))]
             heads: tuple[str, ...] = ()
-            if opening.sidecars and hint <= HIGHEST_VERSION:
+            if opening.sidecars and opening.manifests and hint <= HIGHEST_VERSION:
                 # A metadata sidecar is mostly written along with a checkpoint.
                 paths.insert(0, SIDECAR_FOLDER + manifest_name(hint))
                 heads = (commit_path(hint),)

@@ -117,6 +117,7 @@ class ScanRequest:
     table: str  # the table's address, for messages
     columns: FileColumns  # makes the batches that are emitted
     pruning: Pruning | None = None  # tests which files may match; None: all may
+    skipping: bool = True  # whether row groups that cannot hold a file that matches are left out
     limit: int | None = None  # most files that are wanted, with those before `start`; None for all
     forward: bool = False  # whether the base comes first, then the commits after it
     recent: bool = False  # whether a base that is in order of time is emitted from its newest end

@@ -194,7 +194,7 @@ def open_snapshot(opening: Opening) -> Flow[Snapshot]:
         opening = replace(opening, segment=None)
         segment = yield from list_log(opening)
     table, version, known = opening.table, segment.version, _Known()
-    choice = BaseChoice.of(segment, sidecars=opening.sidecars)
+    choice = BaseChoice.of(segment, sidecars=opening.sidecars, manifests=opening.manifests)
     choice = yield from _protocol_and_metadata(opening, choice, known)
     if known.protocol is None:
         msg = f"{table} has no protocol action up to version {version}: its log is not complete"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from delta_sidecar.errors import OptionError, OptionTypeError, described
 from delta_sidecar.options import SCAN_OPTIONS, resolve
 from delta_sidecar.predicate import Predicate, parse
+from delta_sidecar.scan.levels import LEVELS, Level
 from delta_sidecar.scan.pages import PageToken
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class LazyScanConfig:
         retention_guard: True refuses a version whose data files may be vacuumed already, however it was asked for: by
             number, time or page token. A function is given a `RetentionCheck` and gives the reason to refuse, or None.
             With False nothing is refused, and an event tells.
+        level: For measurements: how much of the design is used, from 0 (everything is collected before the first file
+            is given) to 7 (all of it); see `LEVELS`. None for all.
 
     Raises:
         OptionError: A value is out of range.
@@ -87,9 +90,10 @@ class LazyScanConfig:
     strict: bool | None = None
     enable_fallback: bool | None = None
     retention_guard: bool | RetentionGuard | None = None
+    level: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("limit", "version"):
+        for name in ("limit", "version", "level"):
             value = getattr(self, name)
             is_number = isinstance(value, int) and not isinstance(value, bool)
             if value is not None and (not is_number or value < 0):
@@ -113,6 +117,16 @@ class LazyScanConfig:
         return None if self.predicate is None else parse(self.predicate)
 
     @property
+    def steps(self) -> Level:
+        """What its level stands for."""
+        return LEVELS[-1 if self.level is None else self.level]
+
+    @property
+    def early_end(self) -> int | None:
+        """The number of files at which the scan ends without looking further; None for none."""
+        return self.limit if self.steps.early_end else None
+
+    @property
     def token(self) -> PageToken | None:
         """The page token, taken apart."""
         return None if self.page_token is None else PageToken.decode(self.page_token)
@@ -134,6 +148,8 @@ class LazyScanConfig:
             given["strategy"] = self.strategy.value
         values = resolve(SCAN_OPTIONS, given, properties or {}, ignored or (lambda *_: None))
         values["strategy"] = ScanStrategy(values["strategy"])
+        values["commit_read_parallelism"] = self.steps.commits_at_once or values["commit_read_parallelism"]
+        values["sidecar_enabled"] = values["sidecar_enabled"] and self.steps.sidecars
         return ScanOptions(**values)
 
     def _check_together(self) -> None:
@@ -143,9 +159,15 @@ class LazyScanConfig:
         if self.order == "recent" and self.strategy is ScanStrategy.FORWARD:
             msg = "order 'recent' begins with the newest commits, strategy 'forward' ends with them: leave one out"
             raise OptionError(msg)
+        if self.level is not None and self.level >= len(LEVELS):
+            msg = f"level must be from 0 to {len(LEVELS) - 1}, not {self.level}"
+            raise OptionError(msg)
         token = self.token
         if token is None:
             return
+        if self.level is not None:
+            msg = "a scan of one level has no pages: leave level or page_token out"
+            raise OptionError(msg)
         if self.timestamp is not None or self.version not in (None, token.version):
             msg = f"the page token is for version {token.version}: leave version and timestamp out"
             raise OptionError(msg)

@@ -97,11 +97,11 @@ class TableOpener:
     def _open(self, options: ScanOptions, executor: Executor, question: Question | None) -> Snapshot:
         config = self.config
         is_forward = options.strategy is ScanStrategy.FORWARD
-        is_likely_forward = options.strategy is ScanStrategy.AUTO and config.limit is None
+        is_likely_forward = options.strategy is ScanStrategy.AUTO and config.early_end is None
         # A first file that has to be looked for may be anywhere in the tail; else it is in the newest commits.
         is_whole = is_forward or is_likely_forward or config.predicate is not None
         whole_tail = question is not None and is_whole
-        whole_base = whole_tail and config.limit is None
+        whole_base = whole_tail and config.early_end is None
         opening = Opening(
             self.table,
             config.version,
@@ -109,6 +109,7 @@ class TableOpener:
             whole_tail=whole_tail,
             whole_base=whole_base,
             sidecars=options.sidecar_enabled,
+            manifests=config.steps.manifests,
             question=question if whole_base and config.page_token is None else None,
             sidecar_groups_at_once=options.sidecar_row_groups_per_batch,
             segment=self.segment,
@@ -233,7 +234,8 @@ def bind_request(config: LazyScanConfig, options: ScanOptions, snapshot: Snapsho
     at = None if config.token is None else config.token.position
     return replace(
         question.bound(snapshot.table, snapshot.columns),
-        limit=None if config.limit is None else config.limit + (0 if at is None else at.rows),
+        skipping=config.steps.pruning,
+        limit=None if config.early_end is None else config.early_end + (0 if at is None else at.rows),
         start=None if at is None else at.place,
         emitted=() if config.token is None else config.token.emitted_before,
         strict=options.strict,

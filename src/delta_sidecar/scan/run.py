@@ -265,7 +265,8 @@ class ScanRun:
             yield from self._sliced(flow, executor, begun.options.batch_size)
 
     def _begin(self, schema: pa.Schema, executor: Executor) -> _Begun:
-        question = Question(self.config.parsed_predicate, tuple(schema.names))
+        names = schema.names if self.config.steps.projection else FILE_SCHEMA.names
+        question = Question(self.config.parsed_predicate, tuple(names))
         if self._given is None:
             return _Begun(executor, *self._opener.open(executor, question), question)
         self.snapshot = self._given
@@ -301,20 +302,22 @@ class ScanRun:
         limit, token = self.config.limit, self.config.token
         earlier = None if token is None else EarlierFiles(token.position)
         with closing(StateMachineIterator(flow, executor)) as machine:
-            for found in machine:
+            for found in list(machine) if self.config.steps.collected else machine:
                 progress = executor.progress
                 rest = found if earlier is None else earlier.left(found, progress.place)
                 for start in range(0, rest.num_rows, batch_size):
                     batch = rest.slice(start, batch_size)
                     if limit is not None:
                         batch = batch.slice(0, limit - self._files)
+                    if not batch.num_rows:
+                        break
                     self._tell_first(progress.trips)
                     self._files += batch.num_rows
                     self._batches += 1
                     if self._cursor is not None:
                         self._cursor.give(batch, progress.place)
                     yield batch
-                    if self._files == limit:
+                    if self._files == self.config.early_end:
                         return
             if earlier is not None:
                 earlier.check()

@@ -354,9 +354,9 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows, start: int, request: Sc
     early: tuple[str, ...] = ()
     if rows.pruning is not None and rows.pruning.statistics and "stats" not in fields:
         fields += ("stats",)
-    if rows.pruning is not None:
+    if rows.pruning is not None and request.skipping:
         early += rows.pruning.struct_columns if rows.pruning.statistics else ()
-    if rows.pruning is not None and rows.pruning.partitions:
+    if rows.pruning is not None and request.skipping and rows.pruning.partitions:
         early = ("add.partitionValues", *early)
     tables = ScanParquet(
         leaf,

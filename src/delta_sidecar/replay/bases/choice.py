@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import Executor, Flow
 
 
-def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
+def bases_of(segment: LogSegment, *, sidecars: bool = True, manifests: bool = True) -> tuple[Base, ...]:
     """The bases that a listed log offers, in the order in which they are tried.
 
     The newest metadata sidecar comes first, even where a checkpoint is newer: it is read as its own version, and the
@@ -34,10 +34,11 @@ def bases_of(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
     Args:
         segment: The listed log.
         sidecars: Whether metadata sidecars count.
+        manifests: Whether they are read by their manifests, or only by their footers.
     """
     checkpoints = tuple(CheckpointBase.of(files, segment.sidecars) for files in segment.checkpoints)
     reachable = segment.commits.first - 1
-    listed = segment.sidecar_bases if sidecars else ()
+    listed = [each for each in segment.sidecar_bases if sidecars and (manifests or each.tier > 1)]
     found = (SidecarBase.of(segment, each) for each in listed if each.version >= reachable)
     return (*found, *checkpoints)
 
@@ -50,14 +51,16 @@ class BaseChoice:
     bases: tuple[Base, ...]  # those that are left, the first to be tried first; what was learned of one stays with it
     unusable: frozenset[str] = frozenset()  # names of those that proved unusable
     sidecars: bool = True  # whether metadata sidecars count
+    manifests: bool = True  # whether by their manifests
     # The commits above this version count as the tail even where the first base is newer: a replay went through
     # them before the base was known. None where that is not so.
     reach: int | None = None
 
     @classmethod
-    def of(cls, segment: LogSegment, *, sidecars: bool = True) -> BaseChoice:
+    def of(cls, segment: LogSegment, *, sidecars: bool = True, manifests: bool = True) -> BaseChoice:
         """All that a log offers."""
-        return cls(segment, bases_of(segment, sidecars=sidecars), sidecars=sidecars)
+        bases = bases_of(segment, sidecars=sidecars, manifests=manifests)
+        return cls(segment, bases, sidecars=sidecars, manifests=manifests)
 
     @property
     def base_version(self) -> int:
@@ -117,7 +120,7 @@ class BaseChoice:
 
     def listed(self, segment: LogSegment) -> BaseChoice:
         """Takes the bases of another listing of the same log."""
-        offered = bases_of(segment, sidecars=self.sidecars)
+        offered = bases_of(segment, sidecars=self.sidecars, manifests=self.manifests)
         offered = tuple(base for base in offered if base.name not in self.unusable)
         return replace(self, segment=segment, bases=offered)
 

@@ -347,7 +347,7 @@ def _in_order(base: SidecarBase, groups: Segments, request: ScanRequest) -> tupl
 def _in_order(base: SidecarBase, groups: RowGroups | Segments, request: ScanRequest) -> tuple[RowGroup | Segment, ...]:
     """The row groups, or segments, that may hold a file that matches, in the order in which they are read."""
     layout = base.trusted_layout
-    found = matching(layout, groups, request.pruning)
+    found = matching(layout, groups, request.pruning if request.skipping else None)
     if request.recent:
         return newest_first(found, layout.order)  # type: ignore[type-var,return-value]
     return found if request.forward else found[::-1]
