@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from tests.own_threads import own_threads
 from tests.small_files import FILES_AN_HOUR, START, hour_name, small_files
 
 from delta_sidecar import DeltaTable
@@ -169,7 +170,7 @@ def test_breaking_off_stops_reading(watched: Watched) -> None:
         next(batches)
     del batches
     deadline = time.monotonic() + 60
-    while any(thread.name.startswith("delta-sidecar") for thread in threading.enumerate()):
+    while own_threads():
         assert time.monotonic() < deadline, "a scan that nobody takes from goes on"
         # What Polars has dropped it lets go of when it is called again.
         pl.select(1)

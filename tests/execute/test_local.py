@@ -394,7 +394,7 @@ def test_an_executor_says_how_far_it_is(inner: Store) -> None:
     refs = tuple(put_lines(inner, f"j{number}", [{"n": number}]) for number in range(3))
     groups = put_parquet(inner, "p", table_of(0, 5), row_group_size=2)
     executor = LocalExecutor(inner)
-    assert executor.progress == Progress(None, 0, ExecutionCounts())
+    assert executor.progress == Progress(((0, None),), 0, ExecutionCounts())
     lines = executor.execute(ScanJson(refs, SCHEMA))
     for ref in refs:
         next(lines)

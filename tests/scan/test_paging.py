@@ -11,7 +11,6 @@ import threading
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import FrameType
+
+    import pyarrow as pa
 
     from delta_sidecar.store.interface import Buffer
 
@@ -301,8 +302,7 @@ def test_a_batch_that_a_cancelled_task_waited_for_was_not_given(
 
 def test_whoever_asks_in_between_finds_the_place_before() -> None:
     """Another thread may ask at any line of what follows a scan."""
-    batches = [pa.record_batch({"path": pa.array([f"{number}"] * 5)}) for number in range(3)]
-    places = [Place("a"), Place("a"), Place("b")]
+    batches: list[tuple[tuple[int, Place], ...]] = [((0, Place(name)),) for name in "aab"]
     cursor = Cursor(None)
     usual = sys.gettrace()
     asked: list[Position | None] = []
@@ -316,16 +316,36 @@ def test_whoever_asks_in_between_finds_the_place_before() -> None:
             sys.settrace(ask)
         return ask
 
-    for batch, place in zip(batches, places, strict=True):
+    for places in batches:
         before = cursor.position()
         sys.settrace(ask)
-        cursor.give(batch, place)
+        cursor.give(places, 5, 0)
         sys.settrace(usual)
         assert set(asked) == {before}
         assert cursor.position() == before
         asked.clear()
         cursor.take(5)
     assert cursor.position() == Position(Place("b"), 5)
+
+
+def test_the_places_of_one_batch() -> None:
+    a, b, c = map(Place, "abc")
+    cursor = Cursor(Position(a, 2))
+    # Of the first batch two files were emitted by an earlier scan, and the user takes it in stretches of two.
+    batch = ((0, a), (3, b))
+    found = []
+    cursor.give(batch, 6, 0)
+    for start in (2, 4):
+        cursor.give(batch, 6, start)
+        for _ in range(2):
+            found.append(cursor.position())
+            cursor.take(1)
+    cursor.give(((0, b), (1, c)), 2, 0)
+    for _ in range(2):
+        found.append(cursor.position())
+        cursor.take(1)
+    expected = [(a, 2), (a, 3), (b, 1), (b, 2), (b, 3), (b, 4), (c, 1)]
+    assert [(at.place, at.rows) for at in [*found, cursor.position()] if at is not None] == expected
 
 
 def test_a_later_page_does_not_read_the_earlier_ones_again(tmp_path: Path) -> None:

@@ -54,12 +54,23 @@ class Work:
         self._other_requests = other_requests
         self.clock = TripClock()  # the consumer's, of dependent round trips
         self.counts = ExecutionCounts()
-        self.place: Place | None = None  # of the last batch; None where that is not from a file
+        # The places of the last batch's rows: from which row on each begins. None where it is not from a file.
+        self.places: tuple[tuple[int, Place | None], ...] = ((0, None),)
+        self.paths: dict[int, str] = {}  # of the files of JSON lines that are read, by their labels
         self.dry = 0  # batches in a row of which a filter left nothing
         self._is_local = isinstance(store, LocalStore)
         self._lock = threading.Lock()
         self.pool = ThreadPool(0, "delta-sidecar-io")
         self.resize(file_parallelism)
+
+    @property
+    def place(self) -> Place | None:
+        """The place of the last batch's first row."""
+        return self.places[0][1]
+
+    @place.setter
+    def place(self, place: Place | None) -> None:
+        self.places = ((0, place),)
 
     def resize(self, file_parallelism: int) -> None:
         """Sets how many files are fetched at once from now on; what is under way goes on."""
@@ -119,6 +130,11 @@ class Asked(Generic[T]):
     future: Future[T] | None = None
     _answer: list[T] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether nobody has to wait for the answer."""
+        return self.future is None or self.future.done()
 
     def result(self) -> T:
         """The answer; it may be asked for by several threads."""
@@ -271,6 +287,11 @@ class Pending:
     kept: _Kept | None = None  # the file, where it is here already
     head: bool = False  # whether only its head was asked for
     speculative: bool = False  # whether it was asked for before it was known to be there
+
+    @property
+    def is_here(self) -> bool:
+        """Whether nobody has to wait for it."""
+        return self.asked is None or self.asked.is_here
 
 
 _CODEC = pa.Codec("zstd", 1)

@@ -45,36 +45,41 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
-    for group in _started(fetcher, files, plan.together, most):
-        work.count(files=sum(pending.kept is None for _, pending in group))
-        for size, batch in _batches(work, fetcher, plan, group):
-            if batch is not None:
-                work.count(batches=1)
-                work.place = Place(group[0][0].path)
-                yield batch
-            parsed, untidy = parsed + size, untidy + size
-            if untidy >= _TIDY_BYTES:
-                # Arrow's allocator keeps what a thread frees; over a long commit, or many, that adds up.
-                untidy = 0
-                pa.default_memory_pool().release_unused()
+    queue = _Queue(fetcher, files, plan.together, most)
+    try:
+        while group := queue.next_group():
+            work.count(files=sum(pending.kept is None for _, pending in group))
+            work.paths = {ref.label: ref.path for ref, _ in group}
+            for size, batch in _batches(work, fetcher, plan, group, queue):
+                if batch is not None:
+                    work.count(batches=1)
+                    work.place = Place(group[0][0].path)
+                    yield batch
+                parsed, untidy = parsed + size, untidy + size
+                if untidy >= _TIDY_BYTES:
+                    # Arrow's allocator keeps what a thread frees; over a long commit, or many, that adds up.
+                    untidy = 0
+                    pa.default_memory_pool().release_unused()
+    finally:
+        queue.put_back()
     if parsed >= _TIDY_BYTES:
         pa.default_memory_pool().release_unused()
 
 
 def _batches(
-    work: Work, fetcher: Fetcher, plan: ScanJson, group: Sequence[tuple[FileRef, Pending]]
+    work: Work, fetcher: Fetcher, plan: ScanJson, group: Sequence[tuple[FileRef, Pending]], queue: _Queue
 ) -> Iterator[tuple[int, pa.RecordBatch | None]]:
     """The size and the rows of each block of one file, or of several small ones; no rows where none are wanted."""
     ref, pending = group[0]
     if _is_small(ref):
-        yield from _together(fetcher, plan, group)
+        yield from _together(fetcher, plan, group, queue)
         return
     with _naming(ref):
-        yield from _blocks(_chunks(work, fetcher, ref, pending, keep=plan.keep), plan, ref.label)
+        yield from _blocks(_chunks(work, fetcher, ref, pending, queue, keep=plan.keep), plan, ref.label)
 
 
 def _together(
-    fetcher: Fetcher, plan: ScanJson, group: Sequence[tuple[FileRef, Pending]]
+    fetcher: Fetcher, plan: ScanJson, group: Sequence[tuple[FileRef, Pending]], queue: _Queue
 ) -> Iterator[tuple[int, pa.RecordBatch | None]]:
     """Parses small files together, or one by one where that fails: those before a torn one are given."""
     texts: list[tuple[FileRef, Buffer]] = []
@@ -88,6 +93,7 @@ def _together(
             break
         if not plan.only_with or not _holds_none(text, plan.only_with):
             texts.append((ref, text))
+    queue.ask()
     batch = _joined(texts, plan) if texts else None
     if batch is not None:
         yield sum(len(text) for _, text in texts), batch
@@ -157,37 +163,50 @@ def within(files: Sequence[FileRef], budget: int) -> Iterator[FileRef]:
         yield ref
 
 
-def _started(
-    fetcher: Fetcher, files: Sequence[FileRef], together: int, most: Callable[[], int]
-) -> Iterator[list[tuple[FileRef, Pending]]]:
-    """Files in order, in groups, the next ones already asked for, as far as their sizes allow.
+class _Queue:
+    """Files in order, the next ones already asked for, as far as their sizes allow.
 
     What was asked for and not taken stays for a later plan.
     """
-    waiting: deque[tuple[FileRef, Pending]] = deque()
-    held = 0
-    position = 0
-    try:
-        while position < len(files) or waiting:
-            while position < len(files) and len(waiting) < most():
-                size = _first_bytes(files[position])
-                if waiting and held + size > AHEAD_BYTES:
-                    break
-                waiting.append((files[position], fetcher.start(files[position].path)))
-                held += size
-                position += 1
-            group = [waiting.popleft()]
-            length = _first_bytes(group[0][0])
-            while waiting and len(group) < together and _is_small(waiting[0][0], length) and _is_small(group[-1][0]):
-                group.append(waiting.popleft())
-                length += _first_bytes(group[-1][0])
-            held -= length
-            together *= 2
-            yield group
-            del group
-    finally:
-        for _, pending in waiting:
-            fetcher.put_back(pending)
+
+    def __init__(self, fetcher: Fetcher, files: Sequence[FileRef], together: int, most: Callable[[], int]) -> None:
+        self._fetcher = fetcher
+        self._remaining = deque(files)
+        self._together = together
+        self._most = most
+        self._waiting: deque[tuple[FileRef, Pending]] = deque()
+        self._held = 0
+
+    def ask(self) -> None:
+        """Asks for the next files. To be called once a group is fetched, before it is parsed and looked at."""
+        while self._remaining and len(self._waiting) < self._most():
+            size = _first_bytes(self._remaining[0])
+            if self._waiting and self._held + size > AHEAD_BYTES:
+                return
+            ref = self._remaining.popleft()
+            self._waiting.append((ref, self._fetcher.start(ref.path)))
+            self._held += size
+
+    def next_group(self) -> list[tuple[FileRef, Pending]]:
+        """The next files that are parsed together; none at the end."""
+        self.ask()
+        group: list[tuple[FileRef, Pending]] = []
+        length = 0
+        while self._waiting and len(group) < max(1, self._together):
+            ref, pending = self._waiting[0]
+            # Nobody waits for one file to have those before it.
+            if group and not (_is_small(ref, length) and pending.is_here):
+                break
+            group.append(self._waiting.popleft())
+            length += _first_bytes(ref)
+        self._held -= length
+        self._together *= 2
+        return group
+
+    def put_back(self) -> None:
+        """Leaves what was asked for to a later plan."""
+        for _, pending in self._waiting:
+            self._fetcher.put_back(pending)
 
 
 def _is_small(ref: FileRef, before: int = 0) -> bool:
@@ -208,10 +227,13 @@ def _first(fetcher: Fetcher, ref: FileRef, pending: Pending, *, keep: bool) -> F
     return first
 
 
-def _chunks(work: Work, fetcher: Fetcher, ref: FileRef, pending: Pending, *, keep: bool) -> Iterator[Buffer]:
+def _chunks(
+    work: Work, fetcher: Fetcher, ref: FileRef, pending: Pending, queue: _Queue, *, keep: bool
+) -> Iterator[Buffer]:
     """The content of a file, the next chunk already asked for."""
     more = fetcher.kept_after_first(ref.path)
     first = _first(fetcher, ref, pending, keep=keep)
+    queue.ask()
     start, size = len(first.data), first.size
     yield first.data
     del first, pending

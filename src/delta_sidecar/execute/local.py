@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import binaries, from_numpy, strings
+from delta_sidecar._arrow import binaries, from_numpy, strings, to_numpy
 from delta_sidecar.errors import ObjectNotFoundError, ObjectTruncatedError, StorageError
 from delta_sidecar.execute.fetch import FIRST_BYTES, Fetcher, Work, unreadable
 from delta_sidecar.execute.json import AHEAD_BYTES, scan_json, within
 from delta_sidecar.execute.pieces import PieceScan
 from delta_sidecar.plan import (
+    FILE_LABEL,
     HEAD_BYTES,
     NOTHING_AHEAD,
     TAIL_BYTES,
@@ -24,6 +25,7 @@ from delta_sidecar.plan import (
     Filter,
     FilterOrdered,
     ListFiles,
+    Place,
     Plan,
     Progress,
     ReadFiles,
@@ -73,7 +75,7 @@ class LocalExecutor:
     @property
     def progress(self) -> Progress:
         """Its progress."""
-        return Progress(self._work.place, self._work.clock.depth, self._work.counts)
+        return Progress(self._work.places, self._work.clock.depth, self._work.counts)
 
     def execute(self, plan: Plan, ahead: Ahead = NOTHING_AHEAD) -> Batches:
         """Runs a plan; batches come in the plan's order."""
@@ -164,7 +166,16 @@ class LocalExecutor:
                     self._work.dry += 1
                     continue
                 self._work.dry = 0
-                yield kept
+                yield self._placed(kept) if isinstance(plan, FilterOrdered) else kept
+
+    def _placed(self, kept: pa.RecordBatch) -> pa.RecordBatch:
+        """Takes the labels out of what a filter kept, where it kept them, for the places of its rows."""
+        if kept.schema.names[-1] != FILE_LABEL:
+            return kept
+        labels = to_numpy(kept.column(FILE_LABEL))
+        starts = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
+        self._work.places = tuple((start, Place(self._work.paths[int(labels[start])])) for start in starts)
+        return kept.remove_column(kept.num_columns - 1)
 
     def _list_files(self, plan: ListFiles, ahead: Ahead) -> Batches:
         def listed() -> Iterator[Page]:

@@ -35,10 +35,11 @@ MOST_PIECE_BYTES = 1 << 30
 
 # What a piece is made of: see the format. Nothing of it takes more room in memory than its pages do.
 _ENCODINGS = frozenset({"PLAIN", "RLE", "DELTA_BINARY_PACKED"})
-# The header of a data page up to its statistics: read_page_header takes ten times as long.
+# The whole header of a data page without statistics, as nearly all are: read_page_header takes ten times as long.
 _VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
 _HEADER = re.compile(
-    rb"\x15\x00\x15%b\x15%b(?:\x15%b\x1c|\x2c)\x15%b\x15[\x00\x0a]\x15\x06\x15\x06[\x00\x1c]" % ((_VARINT,) * 4)
+    rb"\x15\x00\x15%b\x15%b(?:\x15%b\x1c|\x2c)\x15%b\x15[\x00\x0a]\x15\x06\x15\x06(?:\x1c\x00)?\x00\x00"
+    % ((_VARINT,) * 4)
 )
 _LONGEST_HEADER = 64 << 10
 

@@ -105,14 +105,20 @@ class Progress(Struct, frozen=True):
     """The progress of an executor.
 
     Attributes:
-        place: Where the last batch comes from; None where it is not from a file.
+        places: Where the rows of the last batch come from: from which row on each place begins; None where it is not
+            from a file.
         trips: Round trips, one after another, that the batches so far took.
         counts: What was read so far.
     """
 
-    place: Place | None
+    places: tuple[tuple[int, Place | None], ...]
     trips: int
     counts: ExecutionCounts
+
+    @property
+    def place(self) -> Place | None:
+        """The place of the last batch's first row."""
+        return self.places[0][1]
 
 
 class Executor(Protocol):

@@ -320,7 +320,11 @@ class Filter(Struct, frozen=True):
 
 
 class FilterOrdered(Struct, frozen=True):
-    """As `Filter`, with a function that has state: batches reach it one at a time and in order."""
+    """As `Filter`, with a function that has state: batches reach it one at a time and in order.
+
+    Of a batch with rows of several files it may keep `FILE_LABEL`, as the last column: it tells the places of the rows,
+    and is taken out.
+    """
 
     source: Plan
     function: BatchFunction

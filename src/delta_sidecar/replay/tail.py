@@ -77,12 +77,9 @@ class LiveAdds:
         self.progress.add(commit_adds=len(live), commit_hidden=len(live) - count)
         if not count:
             return None
-        try:
-            if "tags" in add:
-                add["tags"] = tags_in_lines(lines, to_numpy(add["tags"].is_valid()))
-        except pa.ArrowInvalid as error:
-            raise _not_delta(int(added_in[0]), error) from error
-        found = select(add, live, self.columns, self.pruning)
+        if "tags" in add:
+            add["tags"] = _tags(lines, add["tags"], added_in)
+        found = select(add | {FILE_LABEL: from_numpy(added_in)}, live, self.columns, self.pruning)
         self.progress.add(commit_pruned=count - (0 if found is None else found.num_rows))
         return found
 
@@ -179,7 +176,7 @@ def commit_schema(partition_columns: tuple[str, ...] = (), fields: Collection[st
 def select(
     add: dict[str, pa.Array], live: NDArray[np.bool_], columns: FileColumns, pruning: Pruning | None
 ) -> pa.RecordBatch | None:
-    """Of `add` actions, those that are live and may match, as files."""
+    """Of `add` actions, those that are live and may match, as files; with their labels, if they have any."""
     if not live.all():
         chosen = from_numpy(live)
         add = {name: column.filter(chosen) for name, column in add.items()}
@@ -192,7 +189,9 @@ def select(
             chosen = from_numpy(keep)
             add = {name: column.filter(chosen) for name, column in add.items()}
             rows = len(add["path"])
-    return columns.batch(add, rows)
+    labels = add.pop(FILE_LABEL, None)
+    found = columns.batch(add, rows)
+    return found if labels is None else found.append_column(FILE_LABEL, labels)
 
 
 def _actions(
@@ -211,6 +210,20 @@ def _actions(
         missing = np.flatnonzero(to_numpy(pc.equal(pc.fill_null(pc.binary_length(paths), _NO_LENGTH), _NO_LENGTH)))
         raise _not_delta(int(versions[missing[0]]), error) from error
     return fields, versions, lines
+
+
+def _tags(lines: pa.StringArray, tags: pa.Array, versions: NDArray[np.int64]) -> pa.StringArray:
+    present = to_numpy(tags.is_valid())
+    try:
+        return tags_in_lines(lines, present)
+    except pa.ArrowInvalid as failure:
+        for version in _in_order(versions):
+            chosen = versions == version
+            try:
+                tags_in_lines(lines.filter(from_numpy(chosen)), present[chosen])
+            except pa.ArrowInvalid as error:
+                raise _not_delta(version, error) from error
+        raise _not_delta(int(versions[0]), failure) from failure
 
 
 _NO_LENGTH = scalar(0, pa.int32())

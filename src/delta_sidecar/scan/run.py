@@ -304,9 +304,12 @@ class ScanRun:
         with closing(StateMachineIterator(flow, executor)) as machine:
             for found in list(machine) if self.config.steps.collected else machine:
                 progress = executor.progress
-                rest = found if earlier is None else earlier.left(found, progress.place)
-                for start in range(0, rest.num_rows, batch_size):
-                    batch = rest.slice(start, batch_size)
+                rows, places = found.num_rows, progress.places
+                first = 0 if earlier is None else earlier.passed_over(rows, places)
+                if first and self._cursor is not None:
+                    self._cursor.give(places, rows, 0)
+                for start in range(first, rows, batch_size):
+                    batch = found.slice(start, batch_size)
                     if limit is not None:
                         batch = batch.slice(0, limit - self._files)
                     if not batch.num_rows:
@@ -315,7 +318,7 @@ class ScanRun:
                     self._files += batch.num_rows
                     self._batches += 1
                     if self._cursor is not None:
-                        self._cursor.give(batch, progress.place)
+                        self._cursor.give(places, rows, start)
                     yield batch
                     if self._files == self.config.early_end:
                         return

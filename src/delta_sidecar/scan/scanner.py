@@ -205,6 +205,8 @@ def _files(stream: BatchStream, run: ScanRun) -> Generator[DeltaFile, None, None
     with closing(stream) as batches:
         for batch in batches:
             for file in delta_files(batch):
+                if stream.failure is not None:
+                    raise stream.failure
                 run.take()
                 yield file
 

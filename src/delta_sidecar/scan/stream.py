@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import PageTokenExpiredError, ScanClosedError
-from delta_sidecar.log.names import LogFileKind, parse_log_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,32 +37,32 @@ class BatchStream:
     def __init__(self, batches: Batches, requests: Cancellable) -> None:
         self._batches = batches
         self._requests = requests
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None  # why it gives no more; None as long as it does
         self._is_over = False
 
     def __iter__(self) -> BatchStream:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        if self._failure is not None:
+        if self.failure is not None:
             # Who stopped it could not end what the consumer was inside of.
             self._end()
-            raise self._failure
+            raise self.failure
         try:
             return next(self._batches)
         except StopIteration:
             # Stopped from outside just now: what looks like the end is none.
-            if self._failure is not None:
-                raise self._failure from None
+            if self.failure is not None:
+                raise self.failure from None
             self._is_over = True
             raise
         except BaseException as error:
             if _is_taken(error):
                 self._give_up(_SHARED)
                 self._requests.cancel()
-            if self._failure is not None:
-                raise self._failure from error
-            self._failure = error if isinstance(error, Exception) else ScanClosedError(_INTERRUPTED)
+            if self.failure is not None:
+                raise self.failure from error
+            self.failure = error if isinstance(error, Exception) else ScanClosedError(_INTERRUPTED)
             raise
 
     def close(self) -> None:
@@ -79,8 +78,8 @@ class BatchStream:
         self._end()
 
     def _give_up(self, *message: str) -> None:
-        if self._failure is None and not self._is_over:
-            self._failure = ScanClosedError(*message)
+        if self.failure is None and not self._is_over:
+            self.failure = ScanClosedError(*message)
 
     def _end(self) -> bool:
         """Ends the batches; not where somebody takes from them right now, whose next request ends them."""
@@ -221,14 +220,24 @@ class Position:
     rows: int  # how many files of that place were emitted
 
 
-class _At(NamedTuple):
-    """The position of a scan in the batch that it emitted last."""
+Places: TypeAlias = "tuple[tuple[int, Place | None], ...]"
+"""The places of a batch's rows: from which row on each begins."""
 
-    before: Position | None  # before that batch
-    place: Place | None  # where the batch is from
-    rows: int  # files of that place that came before the batch
-    batch: pa.RecordBatch | None = None
-    taken: int = 0  # files of the batch that the user has
+
+class _At(NamedTuple):
+    """The position of a scan in the files that it emitted last: a stretch of a batch as the executor gave it."""
+
+    before: Position | None  # before that stretch
+    places: Places = ()
+    carried: int = 0  # files of the first place that came in batches before
+    rows: int = 0  # files of the batch
+    start: int = 0  # where the stretch begins
+    taken: int = 0  # files of the stretch that the user has
+
+    def position(self, row: int) -> Position | None:
+        """After so many files of the batch."""
+        begin, place = next(each for each in reversed(self.places) if each[0] < row)
+        return None if place is None else Position(place, row - begin + (0 if begin else self.carried))
 
 
 class Cursor:
@@ -236,15 +245,16 @@ class Cursor:
 
     def __init__(self, start: Position | None) -> None:
         # One value, so that another thread finds what belongs together.
-        self._at = _At(start, None, 0) if start is None else _At(start, start.place, start.rows)
+        self._at = _At(start)
 
-    def give(self, batch: pa.RecordBatch, place: Place | None) -> None:
-        """A batch is emitted, none of whose files the user has yet."""
-        last = self._at
-        rows = 0
-        if place == last.place:
-            rows = last.rows + (0 if last.batch is None else last.batch.num_rows)
-        self._at = _At(self.position(), place, rows, batch)
+    def give(self, places: Places, rows: int, start: int) -> None:
+        """A batch of some rows is emitted from one of them on; the user has none of these files yet."""
+        last, carried = self._at, self._at.carried
+        if places is not last.places:
+            goes_on = last.places and last.places[-1][1] == places[0][1]
+            end = last.position(last.rows) if goes_on else None
+            carried = 0 if end is None else end.rows
+        self._at = _At(self.position(), places, carried, rows, start)
 
     def take(self, files: int) -> None:
         """The user has so many more of its files."""
@@ -253,9 +263,7 @@ class Cursor:
     def position(self) -> Position | None:
         """After the last file that the user has; None before the first."""
         at = self._at
-        if at.batch is None or not at.taken:
-            return at.before
-        return None if at.place is None else Position(at.place, at.rows + at.taken)
+        return at.position(at.start + at.taken) if at.taken else at.before
 
 
 @dataclass(slots=True)
@@ -265,17 +273,19 @@ class EarlierFiles:
     position: Position
     _passed: int = field(default=0)
 
-    def left(self, batch: pa.RecordBatch, place: Place | None) -> pa.RecordBatch:
-        """The rest of a batch."""
+    def passed_over(self, rows: int, places: Places) -> int:
+        """How many of the first rows of a batch another scan emitted."""
         at = self.position
         if self._passed == at.rows:
-            return batch
-        # Commits that follow each other may come in one batch, which is at the place of the first.
-        if place != at.place and not (_is_commit(place) and _is_commit(at.place)):
+            return 0
+        if places[0][1] != at.place:
             self.check()
-        skipped = min(batch.num_rows, at.rows - self._passed)
-        self._passed += skipped
-        return batch.slice(skipped)
+        of_place = places[1][0] if len(places) > 1 else rows
+        passed = min(of_place, at.rows - self._passed)
+        self._passed += passed
+        if of_place < rows:
+            self.check()
+        return passed
 
     def check(self) -> None:
         """Refuses to go on where there are fewer files at the place than were emitted.
@@ -290,8 +300,3 @@ class EarlierFiles:
                 f"first page"
             )
             raise PageTokenExpiredError(msg)
-
-
-def _is_commit(place: Place | None) -> bool:
-    name = None if place is None else parse_log_name(place.path)
-    return name is not None and name.kind is LogFileKind.COMMIT
