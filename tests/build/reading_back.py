@@ -41,7 +41,7 @@ class ReadBack:
 
     @property
     def data(self) -> Path:
-        return self.folder / self.manifest.sidecar_file.name
+        return self.folder / self.manifest.sidecar_file
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -139,15 +139,15 @@ def read_back(root: Path, version: int) -> ReadBack:
     """Reads a sidecar by its manifest; every digest has to hold."""
     folder = root / "_delta_log" / "_sidecars"
     manifest = decode_manifest((folder / f"v{version}.manifest.json").read_bytes(), version=version)
-    groups: list[RowGroup] = list(manifest.row_groups)
-    if manifest.segments_file is not None:
-        data = (folder / manifest.segments_file.name).read_bytes()
-        for segment in manifest.segments:
-            part = data[segment.byte_offset : segment.byte_offset + segment.byte_length]
-            groups += decode_segment(part, segment, manifest)
+    groups: list[RowGroup] = []
+    for segment in manifest.segments:
+        data = (folder / manifest.files[segment.file].name).read_bytes()
+        part = data[segment.byte_offset : segment.byte_offset + segment.byte_length]
+        groups += decode_segment(part, segment, manifest)
+    groups += manifest.row_groups
     batches = []
-    whole = (folder / manifest.sidecar_file.name).read_bytes()
-    assert len(whole) == manifest.sidecar_file.size
+    whole = (folder / manifest.sidecar_file).read_bytes()
+    assert len(whole) == manifest.sidecar_size_bytes
     for group in groups:
         pieces = []
         for offset, length, digest in (

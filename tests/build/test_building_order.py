@@ -103,20 +103,20 @@ def test_statistics_only_of_named_columns(tmp_path: Path) -> None:
     assert (found.manifest.statistics, summary.time_column, summary.kept_texts) == ((("b",),), None, 1)
 
 
-def test_a_manifest_of_two_levels(tmp_path: Path) -> None:
+def test_a_manifest_with_segments(tmp_path: Path) -> None:
     table = hours(tmp_path)
     table.commit([add(f"none{number}", partition_values={"_event_hour": "2026021099"}) for number in range(3)])
-    summary = build(tmp_path, rows_per_group=2, levels=Levels(most_row_groups=3, groups_per_segment=4))
+    summary = build(tmp_path, rows_per_group=2, levels=Levels(3, 4, 2))
     found = is_right(tmp_path, summary)
-    assert found.manifest.segments_file is not None
-    assert [segment.num_row_groups for segment in found.manifest.segments] == [4, 4, 4, 3]
-    first = found.manifest.segments[0]
-    assert (first.event_hour_min, first.event_hour_max) == ("2026021000", "2026021099")
+    assert [segment.num_row_groups for segment in found.manifest.segments] == [2, 4, 4, 3]
+    assert list(found.manifest.row_groups) == found.groups[-2:]
+    first, second = found.manifest.segments[:2]
+    assert [group.first_key[0] for group in found.groups] == [0, 0, *[1] * 13], "files without statistics are apart"
     assert first.columns == {}
-    second = found.manifest.segments[1]
-    run = found.groups[4:8]
+    run = found.groups[2:6]
+    assert (second.event_hour_min, second.event_hour_max) == (run[0].event_hour_min, run[-1].event_hour_max)
     assert second.columns["at"] == SummaryBounds(run[0].columns["at"].min, run[-1].columns["at"].max)
-    assert build(tmp_path, rows_per_group=2, levels=Levels(3, 4)).already_there
+    assert build(tmp_path, rows_per_group=2, levels=Levels(3, 4, 2)).already_there
 
 
 def test_a_table_property_names_the_bucket(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from tests.build.checked import hours
 from tests.build.reading_back import read_back, scanned_files
 from tests.builder import TableBuilder, add
@@ -14,19 +15,24 @@ from delta_sidecar import LazyDeltaScanner
 from delta_sidecar.build import build as assembling
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.build.build import SortMemoryError
-from delta_sidecar.build.publish import Levels
+from delta_sidecar.build.publish import Levels, put_row_groups
 from delta_sidecar.errors import DeltaSidecarError, StorageError, TemporaryFileError
+from delta_sidecar.log.names import part_name
+from delta_sidecar.sidecar.layout import PlannedLayout, SidecarLayout
+from delta_sidecar.sidecar.manifest import SidecarFile, decode_manifest, decode_segment, encode_manifest
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import Fail, FaultStore, RecordingStore
+from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from delta_sidecar.build import BuildSummary
+    from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store.testing import Attempt
 
 SMALL: dict[str, Any] = {"threads": 1, "rows_per_group": 4}
-TWO_LEVELS: dict[str, Any] = SMALL | {"levels": Levels(most_row_groups=2, groups_per_segment=3)}
+TWO_LEVELS: dict[str, Any] = SMALL | {"levels": Levels(2, 3, 2)}
 
 
 def folder(root: Path) -> dict[str, bytes]:
@@ -300,10 +306,64 @@ def test_a_temporary_folder_that_is_not_there(root: Path, tmp_path: Path) -> Non
 
 def test_a_large_manifest_gets_a_second_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = TableBuilder(tmp_path)
-    table.commit([add(f"{number:0200}") for number in range(40)])
+    table.commit([add(f"{number:0200}") for number in range(60)])
     monkeypatch.setattr("delta_sidecar.build.publish.LARGEST_DOCUMENT", 8_000)
-    assert built(tmp_path, rows_per_group=1).row_groups == 40
-    assert read_back(tmp_path, 0).manifest.segments_file is not None
+    assert built(tmp_path, rows_per_group=1).row_groups == 60
+    assert read_back(tmp_path, 0).manifest.segments
+
+
+@pytest.fixture(scope="module")
+def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    """The manifest of a telemetry table, with row groups of few rows."""
+    root = tmp_path_factory.mktemp("telemetry")
+    TelemetryLog(files=1_000, tail_commits=0).write(root)
+    return read_back(root, build_sidecar(root, rows_per_group=10).version).manifest
+
+
+@pytest.mark.parametrize("parts", [1, 400], ids=["one file", "400 parts"])
+@pytest.mark.parametrize("count", [513, 1_000, 10_000])
+def test_a_manifest_is_small_at_any_size(tmp_path: Path, telemetry: Manifest, count: int, parts: int) -> None:
+    """10,000 row groups are 100 million files."""
+    real, index, statistics = telemetry.row_groups, 356_034, 282_147
+    assert len(real) == 100
+    # Numbers are as long as those of large row groups are.
+    groups = tuple(
+        replace(
+            real[number % len(real)],
+            index=number,
+            num_rows=10_000,
+            byte_offset=number * index,
+            byte_length=index,
+            stats_offset=count * index + number * statistics,
+            stats_length=statistics,
+        )
+        for number in range(count)
+    )
+    names = [part_name(telemetry.version, "0123456789abcdef", part, 1_000 + part) for part in range(1, parts)]
+    body = replace(
+        telemetry,
+        num_files=count * 10_000,
+        sidecar_size_bytes=count * (index + statistics) + 5_000_000,
+        other_files=tuple(SidecarFile(name, 160_000_000) for name in names),
+    )
+    laid_out = SidecarLayout.of(telemetry, "it")
+    layout = PlannedLayout(laid_out.schema, laid_out.order, "time")
+    store = open_store(tmp_path)
+    made = put_row_groups(store, tmp_path, body, groups, layout, Levels())
+    data = encode_manifest(made)
+    assert len(data) < 100_000
+    read = decode_manifest(data)
+    assert 32 <= len(read.row_groups) <= 64
+    assert max(segment.num_row_groups for segment in read.segments) == 128
+    path = f"_delta_log/_sidecars/{read.files[-1].name}"
+    found = [
+        group
+        for each in read.segments
+        for group in decode_segment(
+            bytes(store.get_range(path, each.byte_offset, each.byte_offset + each.byte_length)), each, read
+        )
+    ]
+    assert (*found, *read.row_groups) == groups
 
 
 def test_a_segments_file_of_another_build_is_left_alone(root: Path) -> None:

@@ -67,12 +67,12 @@ def test_a_second_build_says_that_there_is_nothing_to_do(table: Path) -> None:
 
 
 def test_json_of_a_build(table: Path) -> None:
-    told = json.loads(run(table, "--version", "2001", "--rows-per-group", "2500", "--output", "json").stdout)
+    said = json.loads(run(table, "--version", "2001", "--rows-per-group", "2500", "--output", "json").stdout)
     manifest = read_back(table, 2001).manifest
-    assert set(told) == set(BuildSummary.__dataclass_fields__)
-    assert (told["version"], told["files"], told["row_groups"]) == (2001, manifest.num_files, 9)
-    assert (told["file"], told["bytes"]) == (manifest.sidecar_file.name, manifest.sidecar_file.size)
-    assert told["bytes"] > told["index_bytes"] + told["stats_bytes"]
+    assert set(said) == set(BuildSummary.__dataclass_fields__)
+    assert (said["version"], said["files"], said["row_groups"]) == (2001, manifest.num_files, 9)
+    assert (said["file"], said["bytes"]) == (manifest.sidecar_file, manifest.sidecar_size_bytes)
+    assert said["bytes"] > said["index_bytes"] + said["stats_bytes"]
 
 
 def test_columns_by_name(table: Path) -> None:

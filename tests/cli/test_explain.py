@@ -102,8 +102,8 @@ def test_an_older_metadata_sidecar_is_told_to_be_one(tmp_path: Path) -> None:
 
 
 def test_a_large_manifest_is_read_in_segments(tmp_path: Path) -> None:
-    with_sidecar(hourly(tmp_path), BASE, levels=Levels(3, 2))
-    assert "read: 4 segments of the manifest, which tell of the row groups" in run(tmp_path).stdout
+    with_sidecar(hourly(tmp_path), BASE, levels=Levels(3, 2, 2))
+    assert "read: 3 segments of the manifest, which list row groups" in run(tmp_path).stdout
 
 
 def test_a_checkpoint_says_why_it_is_no_metadata_sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

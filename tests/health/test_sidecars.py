@@ -122,7 +122,7 @@ def test_rows_and_bytes_are_bounded_by_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_segments_count_as_files_of_it(tmp_path: Path) -> None:
-    base, about = based(with_sidecar(hourly(tmp_path), BASE, levels=Levels(3, 2)))
+    base, about = based(with_sidecar(hourly(tmp_path), BASE, levels=Levels(3, 2, 2)))
     assert (base.data_files, base.row_groups, about) == (2, 8, set())
 
 

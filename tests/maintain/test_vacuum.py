@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.maintain.cleaning import clean, deleted, pair, reason, unknown
 from tests.maintain.vacuum_tables import BUILT, SidecarTable, age
+from tests.scan.sidecar_tables import heard
 
+from delta_sidecar.build import build_sidecar
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.maintain import vacuum
 
 if TYPE_CHECKING:
@@ -131,6 +135,22 @@ def test_a_manifest_whose_footer_is_no_use_goes_with_it(made: SidecarTable) -> N
     summary = clean(made, keep=1)
     assert deleted(summary) == pair(1, 3, 7)
     assert reason(summary, "v7.parquet") == "no manifest names it"
+
+
+def test_a_footer_stands_in_with_the_segments_that_it_names(made: SidecarTable) -> None:
+    for name in pair(7):
+        (made.folder / name).unlink()
+    # The segments cannot have the name that a first build gives them.
+    made.put("v7.segments.json", b"[]")
+    build_sidecar(made.root, version=7, rows_per_group=1, levels=Levels(2, 2, 1))
+    (segments,) = (name for name in made.names() if re.fullmatch(r"v7\.\w+\.segments\.json", name))
+    (made.folder / "v7.manifest.json").unlink()
+    for name in (segments, "v7.parquet"):
+        age(made.folder / name, 30)
+    assert deleted(clean(made, keep=1)) == pair(1, 3)
+    assert {segments, "v7.parquet"} <= made.names()
+    one = heard(made.table, version=7)
+    assert (len(one.files), one.end.sidecar_tier) == (8, 2)
 
 
 def test_no_retention(made: SidecarTable) -> None:

@@ -12,8 +12,14 @@ from tests.builder import TableBuilder, add, protocol
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.build import build_sidecar
-from delta_sidecar.sidecar.groups import RowGroups, Segment, Segments
-from delta_sidecar.sidecar.manifest import SidecarFile, decode_manifest, encode_manifest, encode_segment
+from delta_sidecar.sidecar.groups import Segment
+from delta_sidecar.sidecar.manifest import (
+    SidecarFile,
+    decode_manifest,
+    encode_groups,
+    encode_manifest,
+    with_row_groups,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,15 +94,16 @@ class SidecarTable:
         """Turns a metadata sidecar into one that a build of a name made, and gives the name of its data file."""
         name = f"v{version}.{build}.00000-0.parquet"
         path = (self.folder / f"v{version}.parquet").rename(self.folder / name)
-        self.change_manifest(version, days, files=(SidecarFile(name, path.stat().st_size),))
+        self.change_manifest(version, days, sidecar_file=name, sidecar_size_bytes=path.stat().st_size)
         age(path, days)
         return name
 
     def into_segments(self, version: int, build: str) -> str:
         """Gives a manifest a second level, and tells the name of that file."""
         groups = self.manifest(version).row_groups
-        data = encode_segment(groups)
+        data = encode_groups(groups)
         segment = Segment(
+            file=1,
             byte_offset=0,
             byte_length=len(data),
             digest=xxh3_128(data),
@@ -105,16 +112,12 @@ class SidecarTable:
             num_rows=sum(group.num_rows for group in groups),
             first_key=groups[0].first_key,
             last_key=groups[-1].last_key,
-            event_hour_min=None,
-            event_hour_max=None,
-            null_buckets=0,
-            odd_buckets=0,
-            columns={},
         )
         name = f"v{version}.{build}.segments.json"
         self.put(name, data)
-        second = {"segments_file": SidecarFile(name, len(data)), "segments": Segments([segment])}
-        self.change_manifest(version, row_groups=RowGroups(), **second)
+        named = replace(self.manifest(version), other_files=(SidecarFile(name, len(data)),))
+        text = encode_manifest(with_row_groups(named, (), (segment,)))
+        self.put(f"v{version}.manifest.json", text)
         return name
 
     def v2_checkpoint(self, kind: str, *names: str, last: bool = True) -> Path:

@@ -228,7 +228,7 @@ def test_a_sidecar_in_order_of_time_gives_its_newest_files_first(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("levels", [Levels(), Levels(2, 3)], ids=["row groups", "segments"])
+@pytest.mark.parametrize("levels", [Levels(), Levels(2, 3, 2)], ids=["row groups", "segments"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_in_small_row_groups_the_partitions_go_downward(tmp_path: Path, order: str, levels: Levels) -> None:
     """Inside of one, a row group comes after another as the sidecar has them."""

@@ -108,13 +108,12 @@ def test_the_next_base_may_be_an_older_sidecar_that_breaks_too(tmp_path: Path, l
 
 @pytest.mark.parametrize("way", WAYS)
 def test_segments_of_a_large_manifest_break_like_row_groups(tmp_path: Path, way: str) -> None:
-    table = laid_out(tmp_path, LAYOUTS["bucket"], levels=Levels(most_row_groups=3, groups_per_segment=2))
+    table = laid_out(tmp_path, LAYOUTS["bucket"], levels=Levels(3, 2, 2))
     expected = sorted(table.model_files(), key=repr)
     manifest = manifest_of(table, SIDECAR)
-    assert manifest.segments_file is not None
     assert len(manifest.segments) > 2
     assert keys_of(heard(table, **WAYS[way]).files) == expected
-    path = table.log / "_sidecars" / manifest.segments_file.name
+    path = table.log / "_sidecars" / manifest.files[1].name
     whole = path.read_bytes()
     for segment in manifest.segments:
         damaged = bytearray(whole)

@@ -66,7 +66,7 @@ def test_a_checksum_file_tells_the_bytes(tmp_path: Path) -> None:
     assert (found.files, found.bytes) == (Range.exactly(len(files)), Range.exactly(sum(file.size for file in files)))
 
 
-@pytest.mark.parametrize("levels", [None, Levels(3, 2)], ids=["one level", "two levels"])
+@pytest.mark.parametrize("levels", [None, Levels(3, 2, 2)], ids=["one level", "two levels"])
 def test_a_predicate_leaves_out_row_groups(tmp_path: Path, levels: Levels | None) -> None:
     table = with_sidecar(hourly(tmp_path), NEWEST, levels=levels)
     manifest = manifest_of(table, NEWEST)

@@ -56,7 +56,7 @@ def test_it_goes_through_json(table: TableBuilder) -> None:
 
 
 def test_a_segment_is_not_read_either(tmp_path: Path) -> None:
-    table = with_sidecar(hourly(tmp_path), BASE, levels=Levels(3, 2))
+    table = with_sidecar(hourly(tmp_path), BASE, levels=Levels(3, 2, 2))
     manifest = manifest_of(table, BASE)
     assert len(manifest.segments) > 2
     store = RecordingStore(store_of(table))
@@ -75,7 +75,7 @@ def test_a_segment_is_not_read_either(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", LAYOUTS)
-@pytest.mark.parametrize("levels", [None, Levels(3, 2)], ids=["one level", "two levels"])
+@pytest.mark.parametrize("levels", [None, Levels(3, 2, 2)], ids=["one level", "two levels"])
 def test_a_scan_stays_within_what_was_expected(tmp_path: Path, name: str, levels: Levels | None) -> None:
     layout = LAYOUTS[name]
     table = laid_out(tmp_path, layout, levels=levels)

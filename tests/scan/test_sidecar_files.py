@@ -185,7 +185,7 @@ def test_an_empty_table_has_a_file_without_rows(tmp_path: Path) -> None:
 
 
 def test_two_levels_are_one_file_to_others(tmp_path: Path) -> None:
-    table = laid_out(tmp_path, LAYOUTS["bucket"], levels=Levels(2, 3))
+    table = laid_out(tmp_path, LAYOUTS["bucket"], levels=Levels(2, 3, 2))
     manifest = manifest_of(table, SIDECAR)
     assert manifest.segments
     rows = pq.read_table(sidecar_path(table, SIDECAR))

@@ -22,7 +22,7 @@ from delta_sidecar.build.publish import Levels
 if TYPE_CHECKING:
     from tests.builder import TableBuilder
 
-levels = st.sampled_from([Levels(), Levels(2, 1), Levels(1, 2)])
+levels = st.sampled_from([Levels(), Levels(2, 1, 1), Levels(1, 2, 1)])
 buckets = st.sampled_from([None, None, *sorted(PARTITION_COLUMNS)])
 
 

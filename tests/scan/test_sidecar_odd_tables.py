@@ -85,12 +85,11 @@ def test_segments_that_are_damaged_again_and_again(tmp_path: Path) -> None:
     table = TableBuilder(tmp_path, schema={"id": "long"})
     table.commit([add(f"f{number}", rows=[{"id": number}]) for number in range(12)])
     for _ in range(4):
-        with_sidecar(table, levels=Levels(most_row_groups=3, groups_per_segment=2))
+        with_sidecar(table, levels=Levels(3, 2, 2))
         found = heard(table)
         assert found.told == (1, None)
         is_same(found.files, without_sidecars(table))
-        file = manifest_of(table, 0).segments_file
-        assert file is not None
+        _, file = manifest_of(table, 0).files
         path = table.log / "_sidecars" / file.name
         path.write_bytes(path.read_bytes()[:-1] + b"x")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,17 @@ from tests.builder import TableBuilder, add
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.build import build_sidecar
+from delta_sidecar.build.publish import Levels
 from delta_sidecar.replay import request as requests
 from delta_sidecar.replay.files import bind_predicate
 from delta_sidecar.sidecar.manifest import decode_manifest
 from delta_sidecar.store import open_store
+from delta_sidecar.store.interface import merge
 from delta_sidecar.store.testing import RecordingStore
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from delta_sidecar.log.schema import TableSchema
@@ -43,12 +47,19 @@ class Telemetry:
         version: The version of checkpoint and sidecar.
     """
 
-    def __init__(self, root: Path, *, rows_per_group: int = 500, **log: Any) -> None:  # noqa: ANN401 - any of it
+    def __init__(
+        self,
+        root: Path,
+        *,
+        rows_per_group: int = 500,
+        levels: Levels | None = None,
+        **log: Any,  # noqa: ANN401 - any of it
+    ) -> None:
         self.log = TelemetryLog(**log)
         self.log.write(root)
         self.root = root
         self.version = self.log.checkpoint_version or 0
-        build_sidecar(root, version=self.version, rows_per_group=rows_per_group)
+        build_sidecar(root, version=self.version, rows_per_group=rows_per_group, levels=levels)
         path = root / "_delta_log" / "_sidecars" / f"v{self.version}.manifest.json"
         self.manifest = decode_manifest(path.read_bytes())
 
@@ -289,6 +300,95 @@ def test_a_sidecar_that_is_older_than_the_checkpoint_costs_one_more_listing(tmp_
     assert not [attempt for attempt in store.attempts if "checkpoint.parquet" in attempt.path]
     gets = [attempt for attempt in store.attempts if attempt.kind == "get"]
     assert len(gets) == len(set(gets)), "nothing is asked for twice"
+
+
+# --- segments: the older row groups of a large table -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Telemetry:
+    """520 row groups of four files, a row group an hour."""
+    path = tmp_path_factory.mktemp("large")
+    return Telemetry(path, files=2_080, files_per_hour=4, tail_commits=3, adds_per_commit=1, rows_per_group=4)
+
+
+class MergingStore(RecordingStore):
+    """Remembers close ranges as the one request that a remote store makes of them."""
+
+    def before_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        super().before_ranges(path, merge(ranges))
+
+
+def segments_read(table: Telemetry, store: RecordingStore) -> list[list[int]]:
+    """The segments that each request for some asked for."""
+    places = [each.byte_offset for each in table.manifest.segments]
+    ranges = [(each.start or 0, each.end or 0) for each in store.attempts if each.path.endswith(".segments.json")]
+    return [[number for number, place in enumerate(places) if start <= place < end] for start, end in ranges]
+
+
+def hour_of(large: Telemetry, segment: int) -> str:
+    """An hour in the middle of a segment."""
+    at = dt.datetime.strptime(large.manifest.segments[segment].event_hour_min or "", "%Y%m%d%H").replace(tzinfo=dt.UTC)
+    return f"{at + dt.timedelta(hours=50):%Y%m%d%H}"
+
+
+def test_the_newest_hours_of_a_large_table_take_no_segment(large: Telemetry) -> None:
+    assert [each.num_row_groups for each in large.manifest.segments] == [128, 128, 128, 96]
+    assert len(large.manifest.row_groups) == 40
+    predicate = large.last_hours(4)
+    store, metrics, rows = large.query(LIGHT, predicate=predicate)
+    assert rows == large.query(LIGHT, predicate=predicate, sidecar_enabled=False)[2] > 0
+    assert not segments_read(large, store)
+    assert read_of(large, store) == {index_of(group) for group in large.holding(predicate)}
+    assert metrics.requests.trips == 3
+
+
+@pytest.mark.parametrize("segments", [[1], [3], [0, 1, 2]], ids=str)
+def test_older_hours_of_a_large_table_take_one_trip_more(large: Telemetry, segments: list[int]) -> None:
+    predicate = f"_event_hour >= '{hour_of(large, segments[0])}' AND _event_hour <= '{hour_of(large, segments[-1])}'"
+    store = MergingStore(open_store(large.root))
+    reader = LazyDeltaScanner(large.root, LazyScanConfig(predicate=predicate), store=store)
+    rows = reader.scan_batches(LIGHT).read_all().num_rows
+    assert rows == large.query(LIGHT, predicate=predicate, sidecar_enabled=False)[2]
+    assert segments_read(large, store) == [segments], "all that may match, together"
+    if len(segments) == 1:
+        assert rows == 4
+        assert 1 <= len(read_of(large, store)) <= 2
+        assert reader.metrics.requests.trips == 4
+
+
+@pytest.mark.parametrize("order", ["any", "recent"])
+def test_segments_are_read_as_the_scan_comes_to_them(large: Telemetry, order: str) -> None:
+    store, _, rows = large.query(LIGHT, limit=100, order=order)
+    assert rows == 100
+    assert not segments_read(large, store)
+    store = RecordingStore(open_store(large.root))
+    with LazyDeltaScanner(large.root, LazyScanConfig(order=order, strategy="reverse"), store=store) as reader:
+        files = reader.scan_files()
+        for _ in range(20):
+            next(files)
+        files.close()
+    assert not segments_read(large, store)
+
+
+@pytest.mark.parametrize("strategy", ["reverse", "forward"])
+def test_a_few_segments_are_read_at_once(tmp_path: Path, strategy: str) -> None:
+    shape = {"files": 240, "files_per_hour": 10, "tail_commits": 1, "adds_per_commit": 1}
+    table = Telemetry(tmp_path, **shape, rows_per_group=5, levels=Levels(2, 2, 4))
+    assert len(table.manifest.segments) == 22
+    store = MergingStore(open_store(table.root))
+    reader = LazyDeltaScanner(table.root, LazyScanConfig(strategy=strategy, order="any"), store=store)
+    assert reader.scan_batches(LIGHT).read_all().num_rows == 241
+    numbers = list(range(22))
+    in_order = [numbers[14:], numbers[6:14], numbers[:6]] if strategy == "reverse" else None
+    assert segments_read(table, store) == (in_order or [[0], numbers[1:9], numbers[9:17], numbers[17:]])
+    if strategy == "forward":
+        with LazyDeltaScanner(table.root, LazyScanConfig(strategy=strategy, order="any"), store=store) as reader:
+            store.attempts.clear()
+            files = reader.scan_files()
+            next(files)
+            assert segments_read(table, store) == [[0]], "who stops there has not asked for more"
+            files.close()
 
 
 # --- wide tables -------------------------------------------------------------------------------------------------

@@ -32,12 +32,15 @@ from delta_sidecar import (
     LazyDeltaScanner,
     LazyScanConfig,
     MissingCommitError,
+    PageTokenExpiredError,
 )
+from delta_sidecar.health import inspect_table
 from delta_sidecar.log import segment as listed_sidecars
 from delta_sidecar.store import open_store
 from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 QUERIES: list[dict[str, Any]] = [
@@ -96,6 +99,47 @@ def test_without_both_the_checkpoint_is_the_base(table: TableBuilder) -> None:
 def test_a_manifest_without_its_file_is_passed_over(table: TableBuilder) -> None:
     sidecar_path(table, BASE).unlink()
     passes_over(answers(table), "missing_file")
+
+
+FAULTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no objects": lambda d: d.update(row_groups=[1]),
+    "one is missing": lambda d: d["row_groups"].pop(),
+    "a key of another type": lambda d: d["row_groups"][-1].update(last_key=[1, 5, 5, 5]),
+    "a range outside of the file": lambda d: d["row_groups"][0].update(byte_offset=10**9),
+    "segments that are none": lambda d: d.update(segments=[{}]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("checksum", [False, True])
+def test_wrong_row_groups_are_found_before_the_first_file(tmp_path: Path, fault: str, *, checksum: bool) -> None:
+    """They are looked at late, and all comes as where the manifest itself is damaged."""
+    table = with_sidecar(hourly(tmp_path), BASE)
+    if checksum:
+        table.checksum()
+    good = manifest_path(table, BASE).read_bytes()
+    resealed(table, BASE, FAULTS[fault])
+    late, lies = answers(table), manifest_path(table, BASE).read_bytes()
+    assert (late.bases, late.end.sidecar_fallback_reason) == ([(BASE, 2)], "damaged")
+    explained = LazyDeltaScanner(table.root).explain()
+    report = inspect_table(table.root).metadata_sidecars
+    manifest_path(table, BASE).write_bytes(good[:-1])
+    early = answers(table)
+    assert (late.bases, late.passed_over) == (early.bases, early.passed_over)
+    assert late.end.sidecar_fallback_reason == early.end.sidecar_fallback_reason
+    assert LazyDeltaScanner(table.root).explain().base == explained.base
+    other = inspect_table(table.root).metadata_sidecars
+    assert (report.base, report.reason) == (other.base, other.reason)
+    assert [each.code for each in report.unusable] == [each.code for each in other.unusable] == ["damaged"]
+    manifest_path(table, BASE).write_bytes(good)
+    for way in ({"strategy": "forward"}, {"strategy": "reverse", "order": "any"}):
+        first = LazyDeltaScanner(table.root, LazyScanConfig(**way, limit=6))
+        assert len(list(first.scan_files())) == 6
+        for bad in (lies, good[:-1]):
+            manifest_path(table, BASE).write_bytes(bad)
+            with pytest.raises(PageTokenExpiredError):
+                list(LazyDeltaScanner(table.root, LazyScanConfig(**way, page_token=first.page_token)).scan_files())
+        manifest_path(table, BASE).write_bytes(good)
 
 
 def test_a_manifest_that_names_another_file_is_passed_over(table: TableBuilder) -> None:

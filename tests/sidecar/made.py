@@ -6,16 +6,29 @@ import datetime as dt
 import json
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.groups import RowGroup, RowGroups, StatsFooter, SummaryBounds
-from delta_sidecar.sidecar.manifest import CommitMark, Manifest, SidecarFile, SortColumn, unseal
+from delta_sidecar.sidecar.groups import RowGroup, StatsFooter, SummaryBounds
+from delta_sidecar.sidecar.manifest import (
+    NO_ROW_GROUPS,
+    CommitMark,
+    Manifest,
+    SidecarFile,
+    SortColumn,
+    check_seal,
+    with_row_groups,
+)
 from delta_sidecar.sidecar.pieces import GroupFooters, encode_piece, join_footers, piece_footer
 from delta_sidecar.sidecar.schema import SidecarSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from delta_sidecar.sidecar.groups import Segment
 
 INSTANT = pa.timestamp("us", "UTC")
 TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1))  # noqa: DTZ001 - the zone is the type's
@@ -120,17 +133,31 @@ def row_group(number: int, **changes: Any) -> RowGroup:  # noqa: ANN401 - any fi
 
 
 def document_of(data: bytes) -> dict[str, Any]:
-    """The body of a sealed manifest as plain JSON."""
-    document: dict[str, Any] = json.loads(unseal(data), parse_float=Decimal)
+    """A sealed manifest without its digest, as plain JSON."""
+    check_seal(data)
+    document: dict[str, Any] = json.loads(data, parse_float=Decimal)
+    del document["digest"]
     return document
 
 
-def manifest(groups: int = 3, **changes: Any) -> Manifest:  # noqa: ANN401 - any field
-    """A manifest of a file in which every piece has 100 bytes."""
+def manifest(
+    groups: int = 3,
+    *,
+    files: Sequence[SidecarFile] = (),
+    row_groups: Sequence[RowGroup] | None = None,
+    segments: Sequence[Segment] = (),
+    **changes: Any,  # noqa: ANN401 - any field
+) -> Manifest:
+    """A manifest of so many row groups, in a file in which every piece has 100 bytes."""
+    first, *others = files or [SidecarFile("v12.parquet", groups * 200 + 50)]
     values: dict[str, Any] = {
+        "format_version": 1,
         "version": 12,
-        "files": (SidecarFile("v12.parquet", groups * 200 + 50),),
+        "sidecar_file": first.name,
+        "sidecar_size_bytes": first.size,
+        "other_files": tuple(others),
         "num_files": groups * 10,
+        "num_row_groups": groups,
         "schema_hash": xxh3_128(b"schema"),
         "commit": CommitMark(1234, xxh3_128(b"commit")),
         "protocol": {"minReaderVersion": 1, "minWriterVersion": 2},
@@ -148,6 +175,7 @@ def manifest(groups: int = 3, **changes: Any) -> Manifest:  # noqa: ANN401 - any
         "summaries": (("event_time",),),
         "statistics": (("event_time",), ("payload", "a.b")),
         "stats_format": "spark",
-        "row_groups": RowGroups(row_group(number) for number in range(groups)),
+        "listed_row_groups": NO_ROW_GROUPS,
     }
-    return Manifest(**(values | changes))
+    listed = map(row_group, range(groups)) if row_groups is None else row_groups
+    return with_row_groups(Manifest(**(values | changes)), tuple(listed), tuple(segments))

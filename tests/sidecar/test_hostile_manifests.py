@@ -13,13 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sidecar.made import document_of, manifest
 from tests.sidecar.test_manifest import IN_PARTS
+from tests.sidecar.test_segments import segmented
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.groups import Segment, Segments
 from delta_sidecar.sidecar.manifest import (
-    SidecarFile,
-    canonical,
     decode_footer_body,
     decode_manifest,
     encode_body_for_footer,
@@ -30,34 +28,13 @@ from delta_sidecar.sidecar.manifest import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from delta_sidecar.sidecar.groups import Run
+
 Change = tuple[tuple[str | int, ...], Any]
 WHOLE = document_of(encode_manifest(manifest()))
 PARTS = document_of(encode_manifest(manifest(**IN_PARTS)))
 HEX = "0" * 32
-SEGMENT = Segment(
-    byte_offset=0,
-    byte_length=50,
-    digest=HEX,
-    first_index=0,
-    num_row_groups=3,
-    num_rows=30,
-    first_key=(1, "a", "p", ""),
-    last_key=(1, "b", "p", ""),
-    event_hour_min=None,
-    event_hour_max=None,
-    null_buckets=0,
-    odd_buckets=0,
-    columns={},
-)
-SEGMENTED = document_of(
-    encode_manifest(
-        manifest(
-            row_groups=type(manifest().row_groups)(),
-            segments_file=SidecarFile("v12.segments.json", 50),
-            segments=Segments([SEGMENT]),
-        )
-    )
-)
+SEGMENTED = document_of(encode_manifest(segmented()[0]))
 NO_NUMBERS = [None, True, False, -1, 2**63, 10**30, 1.5, "1", [], {}]
 NO_NAMES = [
     *(
@@ -79,7 +56,7 @@ NO_NAMES = [
         "\u202ev12.parquet",
     ),
 ]
-GROUP = ("row_groups", 1)
+GROUP, SEGMENT = ("row_groups", 1), ("segments", 1)
 
 
 def changed(document: dict[str, Any], *changes: Change) -> dict[str, Any]:
@@ -119,12 +96,12 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
         (f"sidecar_file is {value!r}", changed(WHOLE, (("sidecar_file",), value))) for value in [*NO_NAMES, 1, None]
     ]
     found += [
-        (f"a file is called {value!r}", changed(PARTS, (("files", 1, "name"), value)))
-        for value in [*NO_NAMES, PARTS["files"][0]["name"], 1, None]
+        (f"a file is called {value!r}", changed(PARTS, (("files", 0, "name"), value)))
+        for value in [*NO_NAMES, PARTS["sidecar_file"], 1, None]
     ]
     found += [
-        (f"the segments file is called {value!r}", changed(SEGMENTED, (("segments_file", "name"), value)))
-        for value in ["../v12.segments.json", "v13.segments.json", "v12.parquet", None]
+        (f"the file of segments is called {value!r}", changed(SEGMENTED, (("files", 0, "name"), value)))
+        for value in ["../v12.segments.json", "v13.segments.json", "v12.parquet", "v12.b.00000-0.parquet", None]
     ]
     digests = [("schema_hash",), ("commit", "head"), (*GROUP, "digest"), (*GROUP, "stats_digest")]
     found += [
@@ -162,9 +139,13 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
         for value in [None, 5, [], True]
     ]
     found += [(f"the manifest has no {name}", without(WHOLE, name)) for name in WHOLE if name not in OPTIONAL]
-    found += [(f"a row group has no {name}", without(WHOLE, *GROUP, name)) for name in WHOLE["row_groups"][1]]
+    for document, path in ((WHOLE, GROUP), (SEGMENTED, SEGMENT)):
+        names = [name for name in document[path[0]][1] if name not in OPTIONAL]
+        found += [(f"{path[0]} have no {name}", without(document, *path, name)) for name in names]
     found += [
-        (f"a segment has no {name}", without(SEGMENTED, "segments", 0, name)) for name in SEGMENTED["segments"][0]
+        (f"{name} of a segment is {value!r}", changed(SEGMENTED, ((*SEGMENT, name), value)))
+        for name in ["file", "first_index", "num_row_groups", "byte_offset", "byte_length", "num_rows", "odd_buckets"]
+        for value in NO_NUMBERS
     ]
     wrong = [None, 5, "x", {}, [5], [None], ["x"], [[]]]
     found += [
@@ -172,9 +153,12 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
         for name in ("row_groups", "sort", "summaries", "statistics")
         for value in wrong
     ]
-    found += [(f"files are {value!r}", changed(PARTS, (("files",), value))) for value in [*wrong, []]]
-    found += [(f"segments are {value!r}", changed(SEGMENTED, (("segments",), value))) for value in [*wrong, []]]
-    found += [(f"segments_file is {value!r}", changed(SEGMENTED, (("segments_file",), value))) for value in wrong]
+    found += [
+        (f"{name} are {value!r}", changed(document, ((name,), value)))
+        for name, document in [("files", PARTS), ("files", SEGMENTED), ("segments", SEGMENTED)]
+        for value in [*wrong, []]
+    ]
+    found += [(f"custom is {value!r}", changed(WHOLE, (("custom",), value))) for value in [None, 5, "x", []]]
     found += [
         (f"time_column is {value!r}", changed(WHOLE, (("time_column",), value))) for value in [5, "x", [], [5], {}]
     ]
@@ -187,7 +171,7 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
     ]
     found += [
         (f"totals are {value!r}", changed(WHOLE, (("totals",), value)))
-        for value in [None, 5, [], {"bytes": -1}, {"rows": "x"}, {"largest": 2**63}, {"most_rows": 1.5}]
+        for value in [5, [], {"bytes": -1}, {"rows": "x"}, {"largest": 2**63}, {"most_rows": 1.5}]
     ]
     found += [(f"protocol is {value!r}", changed(WHOLE, (("protocol",), value))) for value in [None, [], {}, 5]]
     found += [(f"metadata is {value!r}", changed(WHOLE, (("metadata",), value))) for value in [None, [], {}, 5]]
@@ -199,11 +183,12 @@ def shapes() -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """The cases by what they change."""
     found = {"by hand": [(name, changed(document, *changes)) for name, document, *changes in BY_HAND]}
     for name, document in cases():
-        found.setdefault(re.split(" is | are | no ", name)[0], []).append((name, document))
+        found.setdefault(re.split(" is | are | have | no ", name)[0], []).append((name, document))
     return found
 
 
-OPTIONAL = {"commit", "bucket_column", "time_column", "witness", "totals"}
+OPTIONAL = {"commit", "bucket_column", "time_column", "witness", "totals", "columns", "null_buckets", "stats_footer"}
+LAST = ("segments", -1, "byte_length")
 BY_HAND: list[Any] = [
     ("format 2", WHOLE, (("format_version",), 2)),
     ("format 0", WHOLE, (("format_version",), 0)),
@@ -224,8 +209,14 @@ BY_HAND: list[Any] = [
     ("too few files", WHOLE, (("num_files",), 29)),
     ("too many files", WHOLE, (("num_files",), 31)),
     ("too few row groups", WHOLE, (("num_row_groups",), 2)),
-    ("files that begin with another", PARTS, (("sidecar_file",), PARTS["files"][1]["name"])),
-    ("files of another size", PARTS, (("sidecar_size_bytes",), 251)),
+    ("files that name the first one again", PARTS, (("sidecar_file",), PARTS["files"][0]["name"])),
+    ("a row group in the file of segments", SEGMENTED, ((*GROUP, "file"), 1)),
+    ("a segment in the data file", SEGMENTED, ((*SEGMENT, "file"), 0)),
+    ("a segment in a file that is not named", SEGMENTED, ((*SEGMENT, "file"), 2)),
+    ("a segment that is larger than any", SEGMENTED, (("files", 0, "size"), 2**40), (LAST, 2**25 + 1)),
+    ("row groups that do not follow the segments", SEGMENTED, (("row_groups", 0, "index"), 0)),
+    ("too few row groups beside segments", SEGMENTED, (("num_row_groups",), 8)),
+    ("a sum of buckets that no number holds", WHOLE, ((*GROUP, "null_buckets"), 2**63 - 1)),
     ("an unknown order", WHOLE, (("sort", 0, "kind"), "random")),
     ("an order by a list", WHOLE, (("sort", 0, "kind"), ["bucket"])),
     ("an order of an unknown type", WHOLE, (("sort", 0, "type"), "void")),
@@ -242,11 +233,12 @@ BY_HAND: list[Any] = [
     ("properties that are no texts", WHOLE, (("metadata", "configuration"), {"a": 1})),
     ("properties that are no object", WHOLE, (("metadata", "configuration"), [])),
     ("an id that is no text", WHOLE, (("metadata", "id"), 5)),
-    ("a segment outside of its file", SEGMENTED, (("segments", 0, "byte_length"), 51)),
-    ("a segment that begins with another row group", SEGMENTED, (("segments", 0, "first_index"), 1)),
-    ("a segment without row groups", SEGMENTED, (("segments", 0, "num_row_groups"), 0)),
-    ("a segment of another size", SEGMENTED, (("segments", 0, "num_rows"), 29)),
-    ("segments over one another", SEGMENTED, (("segments",), SEGMENTED["segments"] * 2)),
+    ("a segment outside of its file", SEGMENTED, (LAST, SEGMENTED["segments"][-1]["byte_length"] + 1)),
+    ("a segment that begins with another row group", SEGMENTED, ((*SEGMENT, "first_index"), 4)),
+    ("a segment without row groups", SEGMENTED, ((*SEGMENT, "num_row_groups"), 0)),
+    ("a segment of another size", SEGMENTED, ((*SEGMENT, "num_rows"), 29)),
+    ("segments over one another", SEGMENTED, ((*SEGMENT, "byte_offset"), SEGMENTED["segments"][1]["byte_offset"] - 1)),
+    ("a segment that is there twice", SEGMENTED, (("segments",), SEGMENTED["segments"] * 2)),
 ]
 
 
@@ -258,42 +250,86 @@ def test_a_manifest_with_wrong_content_is_refused(
         with subtests.test(name):
             data = seal(document)
             with pytest.raises(SidecarError) as caught:
-                decode_manifest(data)
+                read_whole(data)
             assert str(caught.value).startswith("the manifest ")
             assert len(str(caught.value)) < 200
             with pytest.raises(SidecarError, match=r"^the manifest "):
                 decode_manifest(b" " + data)
 
 
+def read_whole(data: bytes) -> tuple[Run, ...]:
+    return decode_manifest(data).runs
+
+
+def test_row_groups_are_looked_at_when_they_are_asked_for() -> None:
+    for name in ("row_groups", "segments"):
+        made = decode_manifest(seal(changed(SEGMENTED, ((name,), "x"))))
+        assert made.num_files == 90
+        for _ in range(2):
+            with pytest.raises(SidecarError, match="cannot be read"):
+                _ = made.row_groups
+
+
 def sealed_text(body: bytes) -> bytes:
-    return b'{"digest":"' + xxh3_128(body).encode() + b'",' + body[1:]
+    rest = b'",' + body[1:]
+    return b'{"digest":"' + xxh3_128(rest).encode() + rest
 
 
-TEXT = canonical(WHOLE)
+TEXT = b"{" + seal(WHOLE)[45:]
+VERSION = b'"version":12'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (VERSION, b'"version":13,"version":12'),
+        (VERSION, b'"digest":"0","version":12'),
+        (b'"index":1,', b'"index":7,"index":1,'),
+        (b'"length":60', b'"length":5000,"length":60'),
+        (b'"row_groups":[', b'"row_groups":[],"row_groups":['),
+        (b'"minReaderVersion":1', b'"minReaderVersion":[],"minReaderVersion":1'),
+        (b'"min":"', b'"min":null,"min":"'),
+    ],
+)
+def test_of_a_member_that_is_there_twice_the_last_counts(old: bytes, new: bytes) -> None:
+    twice = TEXT.replace(old, new, 1)
+    assert twice.count(new) == 1
+    made = decode_manifest(sealed_text(twice))
+    assert made.runs == manifest().runs
+    assert (made.version, made.protocol) == (12, manifest().protocol)
+
+
+def test_a_first_member_of_a_wrong_type_is_refused_all_the_same() -> None:
+    for old, new in ((VERSION, b'"version":"x","version":12'), (VERSION, b'"version":12,"version":13')):
+        with pytest.raises(SidecarError):
+            decode_manifest(sealed_text(TEXT.replace(old, new)))
+
+
+@pytest.mark.parametrize("member", [b"NaN", b"[1,]", b'"\\ud800"', b'"\n"', b"[" * 100_000 + b"]" * 100_000, b"01"])
+def test_an_unknown_member_is_json_too(member: bytes) -> None:
+    with pytest.raises(SidecarError, match="cannot be read"):
+        decode_manifest(sealed_text(TEXT.replace(VERSION, b'"x":' + member + b',"version":12')))
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        TEXT.replace(b'"version":12', b'"version":12,"version":12'),
-        TEXT.replace(b'"index":1,', b'"index":1,"index":1,'),
-        TEXT.replace(b'"length":60', b'"length":60,"length":60', 1),
         TEXT.replace(b'"num_files":30', b'"num_files":NaN'),
         TEXT.replace(b'"num_files":30', b'"num_files":Infinity'),
         TEXT.replace(b'"num_files":30', b'"num_files":30.0'),
         TEXT.replace(b'"num_files":30', b'"num_files":3e1'),
         TEXT.replace(b'"num_files":30', b'"num_files":030'),
         TEXT.replace(b'"num_files":30', b'"num_files":' + b"9" * 5_000),
-        TEXT.replace(b'"version":12', b'"x":1e999999999,"version":12'),
-        TEXT.replace(b'"version":12', b'"x":1e-999999999,"version":12'),
-        TEXT.replace(b'"version":12', b'"x":1e99999999999999999999,"version":12'),
-        TEXT.replace(b'"version":12', b'"x":0.' + b"1" * 5_000 + b',"version":12'),
+        TEXT.replace(b'"version":12', b'"custom":{"x":1e999999999},"version":12'),
+        TEXT.replace(b'"version":12', b'"custom":{"x":1e-999999999},"version":12'),
+        TEXT.replace(b'"version":12', b'"custom":{"x":1e99999999999999999999},"version":12'),
+        TEXT.replace(b'"version":12', b'"custom":{"x":0.' + b"1" * 5_000 + b'},"version":12'),
         TEXT.replace(b'"version":12', b'"x":-Infinity,"version":12'),
         TEXT.replace(b'"version":12', b'"x":"\\ud800","version":12'),
         TEXT.replace(b'"version":12', b'"x":"\\ud800\\u0041","version":12'),
         TEXT.replace(b'"version":12', b'"\\udfff":1,"version":12'),
-        TEXT.replace(b'"version":12', b'"x":"\xed\xa0\x80","version":12'),
-        TEXT.replace(b'"version":12', b'"x":"\xff","version":12'),
+        TEXT.replace(b'"version":12', b'"custom":{"x":"\xed\xa0\x80"},"version":12'),
+        TEXT.replace(b'"version":12', b'"custom":{"x":"\xff"},"version":12'),
         TEXT.replace(b'"version":12', b'"x":"\n","version":12'),
         TEXT.replace(b'"version":12', b'"x":"\0","version":12'),
         TEXT.replace(b'"version":12', b'"x":' + b"[" * 100_000 + b"]" * 100_000 + b',"version":12'),
@@ -312,7 +348,7 @@ def test_text_that_is_no_manifest_is_refused(body: bytes) -> None:
     assert body != TEXT
     for data in (sealed_text(body), body, b" " + sealed_text(body)):
         with pytest.raises(SidecarError) as caught:
-            decode_manifest(data)
+            read_whole(data)
         assert len(str(caught.value)) < 200
 
 
@@ -334,22 +370,22 @@ def test_text_that_is_no_manifest_is_refused(body: bytes) -> None:
     ],
 )
 def test_bytes_that_are_no_manifest_are_refused(data: bytes) -> None:
-    for read in (decode_manifest, as_footer):
+    for read in (read_whole, as_footer):
         with pytest.raises(SidecarError):
             read(data)
 
 
 def as_footer(data: bytes) -> object:
-    return decode_footer_body(data, "v12.parquet", 650)
+    return decode_footer_body(data, "v12.parquet", 650).runs
 
 
 def test_the_digest_comes_first() -> None:
     document = json.loads(encode_manifest(manifest()))
     with pytest.raises(SidecarError, match="digest"):
-        decode_manifest(json.dumps(document, sort_keys=True).encode())
+        decode_manifest(json.dumps(document, sort_keys=True, separators=(",", ":")).encode())
     for digest in (HEX, document["digest"].upper(), document["digest"][:-1], None, 5):
         with pytest.raises(SidecarError, match="digest"):
-            decode_manifest(json.dumps(document | {"digest": digest}).encode())
+            decode_manifest(json.dumps(document | {"digest": digest}, separators=(",", ":")).encode())
 
 
 VALUES = st.recursive(
@@ -384,7 +420,7 @@ def test_any_other_value_anywhere_is_read_or_refused(data: st.DataObject) -> Non
             other = changed(other, change)
     if not has_names_only(other):
         return
-    check(decode_manifest, seal(other))
+    check(read_whole, seal(other))
     check(as_footer, seal(other))
 
 
@@ -398,7 +434,7 @@ def has_names_only(value: object) -> bool:
 @settings(deadline=None, max_examples=200)
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
 def test_any_bytes_are_refused(data: bytes) -> None:
-    for read in (decode_manifest, as_footer):
+    for read in (read_whole, as_footer):
         for each in (data, sealed_text(b"{" + data), encode_body_for_footer(manifest(1))[:100] + data):
             with pytest.raises(SidecarError):
                 read(each)

@@ -8,27 +8,30 @@ from tests.sidecar.made import manifest, row_group
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError
-from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments, SummaryBounds
+from delta_sidecar.sidecar.groups import RowGroup, Segment, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
     Manifest,
     SidecarFile,
+    decode_footer_body,
     decode_manifest,
     decode_segment,
+    encode_body_for_footer,
+    encode_groups,
     encode_manifest,
-    encode_segment,
 )
 
-GROUPS = [row_group(number, null_buckets=number) for number in range(7)]
+GROUPS = [row_group(number, null_buckets=number) for number in range(9)]
 
 
-def segmented(groups: list[RowGroup] = GROUPS, each: int = 3) -> tuple[Manifest, bytes]:
-    """A manifest in two levels, and its segments file."""
+def segmented(groups: list[RowGroup] = GROUPS, each: int = 3, newest: int = 2) -> tuple[Manifest, bytes]:
+    """A manifest with segments, and the file with them."""
     data, segments = b"", []
-    for start in range(0, len(groups), each):
-        run = groups[start : start + each]
-        text = encode_segment(run)
+    for start in range(0, len(groups) - newest, each):
+        run = tuple(groups[start : min(start + each, len(groups) - newest)])
+        text = encode_groups(run)
         segments.append(
             Segment(
+                file=1,
                 byte_offset=len(data),
                 byte_length=len(text),
                 digest=xxh3_128(text),
@@ -40,13 +43,12 @@ def segmented(groups: list[RowGroup] = GROUPS, each: int = 3) -> tuple[Manifest,
                 event_hour_min=run[0].event_hour_min,
                 event_hour_max=run[-1].event_hour_max,
                 null_buckets=sum(group.null_buckets for group in run),
-                odd_buckets=0,
                 columns={"event_time": SummaryBounds("a", "b")},
             )
         )
         data += text
-    file = SidecarFile("v12.segments.json", len(data))
-    made = manifest(len(groups), row_groups=RowGroups(), segments_file=file, segments=Segments(segments))
+    files = [SidecarFile("v12.parquet", len(groups) * 200 + 50), SidecarFile("v12.segments.json", len(data))]
+    made = manifest(len(groups), files=files, row_groups=groups[len(groups) - newest :], segments=segments)
     return made, data
 
 
@@ -54,21 +56,28 @@ def part(data: bytes, segment: Segment) -> bytes:
     return data[segment.byte_offset : segment.byte_offset + segment.byte_length]
 
 
-def test_a_manifest_in_two_levels() -> None:
+def test_a_manifest_with_segments() -> None:
     made, data = segmented()
     text = encode_manifest(made)
     read = decode_manifest(text)
     assert read == made
-    assert read.num_row_groups == 7
-    assert len(read.row_groups) == 0
-    assert b'"row_groups"' not in text
+    assert read.num_row_groups == 9
+    assert list(read.row_groups) == GROUPS[7:], "the newest ones are in the manifest itself"
     assert [segment.num_rows for segment in read.segments] == [30, 30, 10]
     assert [segment.event_hour_min for segment in read.segments] == ["2025010100", "2025010103", "2025010106"]
     assert [segment.null_buckets for segment in read.segments] == [3, 12, 6]
     assert [segment.odd_buckets for segment in read.segments] == [0, 0, 0]
     assert [segment.columns["event_time"] for segment in read.segments] == [SummaryBounds("a", "b")] * 3
+    assert read.runs == (*read.segments, *GROUPS[7:])
     found = [group for segment in read.segments for group in decode_segment(part(data, segment), segment, read)]
-    assert found == GROUPS
+    assert found == GROUPS[:7]
+
+
+def test_a_footer_names_the_segments() -> None:
+    made, _ = segmented()
+    read = decode_footer_body(encode_body_for_footer(made), "v12.parquet", made.sidecar_size_bytes)
+    assert read == made
+    assert [file.name for file in read.files] == ["v12.parquet", "v12.segments.json"]
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -116,12 +125,12 @@ def test_a_segment_that_is_not_what_the_manifest_says(changes: dict[str, Any]) -
         b"[" * 100_000,
         b"\xff",
         b'["\\ud800"]',
-        encode_segment([row_group(1), row_group(2)]),
-        encode_segment([row_group(0), row_group(2)]),
-        encode_segment([row_group(0, byte_offset=10**9)]),
-        encode_segment([row_group(0, file=1)]),
-        encode_segment([row_group(0, first_key=(1, "p", ""))]),
-        encode_segment([row_group(0), row_group(1, byte_offset=50)]),
+        encode_groups((row_group(1), row_group(2))),
+        encode_groups((row_group(0), row_group(2))),
+        encode_groups((row_group(0, byte_offset=10**9),)),
+        encode_groups((row_group(0, file=1),)),
+        encode_groups((row_group(0, first_key=(1, "p", "")),)),
+        encode_groups((row_group(0), row_group(1, byte_offset=50))),
     ],
 )
 def test_a_segment_with_wrong_content_is_refused(text: bytes) -> None:

@@ -17,16 +17,17 @@ import pyarrow.parquet as pq
 from tests.sidecar.made import INSTANT, DataFile, data_file
 
 from delta_sidecar._arrow import xxh3_128
-from delta_sidecar.sidecar.groups import RowGroup, RowGroups, StatsFooter, SummaryBounds
+from delta_sidecar.sidecar.groups import RowGroup, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
+    NO_ROW_GROUPS,
     CommitMark,
     Manifest,
-    SidecarFile,
     SortColumn,
     Totals,
     Witness,
     encode_body_for_footer,
     encode_manifest,
+    with_row_groups,
 )
 from delta_sidecar.sidecar.pieces import piece_footer, read_piece_footer
 from delta_sidecar.sidecar.schema import SidecarSchema, type_name
@@ -78,10 +79,13 @@ def file_of(document: str) -> DataFile:
 
 def manifest_of(file: DataFile) -> Manifest:
     """The manifest of the data file."""
-    return Manifest(
+    made = Manifest(
+        format_version=1,
         version=12,
-        files=(SidecarFile("v12.parquet", len(file.data)),),
+        sidecar_file="v12.parquet",
+        sidecar_size_bytes=len(file.data),
         num_files=3,
+        num_row_groups=0,
         schema_hash=SCHEMA.schema_hash,
         commit=CommitMark(len(COMMIT), xxh3_128(COMMIT[:4096])),
         protocol={"minReaderVersion": 1, "minWriterVersion": 2},
@@ -100,14 +104,15 @@ def manifest_of(file: DataFile) -> Manifest:
         stats_format="spark",
         totals=Totals(bytes=6_000, largest=3_000, rows=60, most_rows=30),
         witness=(Witness(f"{12:020}.crc", len(CHECKSUM), xxh3_128(CHECKSUM[:4096])),),
-        row_groups=RowGroups(group_of(number, file) for number in range(len(GROUPS))),
+        listed_row_groups=NO_ROW_GROUPS,
     )
+    return with_row_groups(made, tuple(group_of(number, file) for number in range(len(GROUPS))))
 
 
 def group_of(number: int, file: DataFile) -> RowGroup:
     """What the manifest tells of a row group."""
     (index_at, index), (stats_at, stats) = file.index[number], file.statistics[number]
-    part, footer = GROUPS[number], piece_footer(stats)
+    part = GROUPS[number]
     hour = part[0]["_event_hour"]
     return RowGroup(
         index=number,
@@ -118,13 +123,10 @@ def group_of(number: int, file: DataFile) -> RowGroup:
         stats_offset=stats_at,
         stats_length=len(stats),
         stats_digest=xxh3_128(stats),
-        stats_footer=StatsFooter(len(footer), xxh3_128(footer)),
         first_key=(1, hour, part[0]["path"], ""),
         last_key=(1, hour, part[-1]["path"], ""),
         event_hour_min=hour,
         event_hour_max=hour,
-        null_buckets=0,
-        odd_buckets=0,
         columns={"event_time": SummaryBounds(*(_instant(part[0][f"{side}.event_time"]) for side in ("min", "max")))},
     )
 

@@ -16,8 +16,7 @@ from delta_sidecar import build_sidecar as build_locally
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.events import Event, ScanEnded
 from delta_sidecar.log.names import SIDECAR_FOLDER, manifest_name, parse_sidecar_name
-from delta_sidecar.sidecar.groups import RowGroups, Segments
-from delta_sidecar.sidecar.manifest import FOOTER_KEY, decode_manifest, decode_segment
+from delta_sidecar.sidecar.manifest import FOOTER_KEY, decode_manifest, decode_segment, with_row_groups
 from delta_sidecar.spark.build import build_sidecar
 from delta_sidecar.store import open_store
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar import BuildSummary
     from delta_sidecar.sidecar.groups import RowGroup
-    from delta_sidecar.sidecar.manifest import Manifest
+    from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
     from delta_sidecar.store import Store
 
 LOCAL = {"memory_limit": "128MB", "threads": 1}
@@ -87,14 +86,15 @@ class Table:
         """Reads a sidecar back, and asserts that each part is an ordinary Parquet file of ours."""
         store = self.store
         manifest = decode_manifest(bytes(store.get(SIDECAR_FOLDER + manifest_name(version)).data), version=version)
-        groups = list(manifest.row_groups)
-        if manifest.segments_file is not None:
-            path = SIDECAR_FOLDER + manifest.segments_file.name
-            for each in manifest.segments:
-                data = bytes(store.get_range(path, each.byte_offset, each.byte_offset + each.byte_length))
-                groups.extend(decode_segment(data, each, manifest))
-        wholes = [bytes(store.get(SIDECAR_FOLDER + each.name).data) for each in manifest.files]
-        assert [len(whole) for whole in wholes] == [each.size for each in manifest.files]
+        groups: list[RowGroup] = []
+        for segment in manifest.segments:
+            path, start = SIDECAR_FOLDER + manifest.files[segment.file].name, segment.byte_offset
+            data = bytes(store.get_range(path, start, start + segment.byte_length))
+            groups.extend(decode_segment(data, segment, manifest))
+        groups.extend(manifest.row_groups)
+        files = data_files(manifest)
+        wholes = [bytes(store.get(SIDECAR_FOLDER + each.name).data) for each in files]
+        assert [len(whole) for whole in wholes] == [each.size for each in files]
         batches = [_batch(wholes[group.file], group) for group in groups]
         for number, whole in enumerate(wholes):
             ordinary = pq.ParquetFile(io.BytesIO(whole))
@@ -162,7 +162,7 @@ def _told(summary: BuildSummary, found: Sidecar) -> BuildSummary:
     """What a summary has to say of a sidecar."""
     return replace(
         summary,
-        file=found.manifest.sidecar_file.name,
+        file=found.manifest.sidecar_file,
         bytes=sum(each.size for each in found.manifest.files),
         index_bytes=sum(group.byte_length for group in found.groups),
         stats_bytes=sum(group.stats_length for group in found.groups),
@@ -186,4 +186,10 @@ def _sorted(value: object) -> object:
 
 def _without_places(manifest: Manifest) -> Manifest:
     """A manifest without what depends on how rows are spread over files."""
-    return structs.replace(manifest, files=(), row_groups=RowGroups(), segments=Segments(), segments_file=None)
+    bare = structs.replace(manifest, sidecar_file="", sidecar_size_bytes=0, other_files=())
+    return with_row_groups(bare, ())
+
+
+def data_files(manifest: Manifest) -> list[SidecarFile]:
+    """The files of a metadata sidecar without that of its segments."""
+    return [each for each in manifest.files if each.name.endswith(".parquet")]

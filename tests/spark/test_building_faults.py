@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.spark.build import PartRecord
 
-PARTS = {"rows_per_part": 10, "rows_per_group": 4, "levels": Levels(2, 2)}
+PARTS = {"rows_per_part": 10, "rows_per_group": 4, "levels": Levels(2, 2, 1)}
 FILES = 20
 
 
@@ -50,7 +50,7 @@ def is_whole(table: Table, version: int) -> None:
     """Asserts that the sidecar has all files, and that vacuum leaves it and nothing else."""
     named = table.read(version).manifest
     assert named.num_files == FILES
-    wanted = {each.name for each in (*named.files, named.segments_file) if each is not None}
+    wanted = {each.name for each in named.files}
     vacuum_sidecars(table.url, keep=1, retention=timedelta())
     assert set(table.sidecar_files()) == {*wanted, manifest_name(version)}
     assert table.scanned(sidecar=True).equals(table.scanned(sidecar=False))

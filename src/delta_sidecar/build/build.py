@@ -85,7 +85,7 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
             disk. The process takes about half a gigabyte more.
         temp_directory: Where temporary files go, in a folder of their own that is removed in the end.
         threads: How many threads sort and encode.
-        levels: When the manifest gets a second level.
+        levels: From how many row groups on the manifest has segments, and how large those are.
         listeners: Are called with events.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from delta_sidecar.build.publish import BuiltSidecar, Levels, find_existing, publish_manifest, put_data, with_segments
+from delta_sidecar.build.publish import BuiltSidecar, Levels, find_existing, publish_manifest, put_data, put_row_groups
 from delta_sidecar.errors import BuildError, ObjectNotFoundError, OptionError, SidecarError
 from delta_sidecar.events import BuildEnded, Events, PropertyIgnored
 from delta_sidecar.execute import open_executor
@@ -27,9 +27,9 @@ from delta_sidecar.predicate.tree import written
 from delta_sidecar.replay.bases.sidecar import ProofFiles, VersionProof, by_path
 from delta_sidecar.replay.open import Opening
 from delta_sidecar.replay.snapshot import open_snapshot
-from delta_sidecar.sidecar.groups import RowGroups
 from delta_sidecar.sidecar.layout import PlannedLayout, lay_out
-from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
+from delta_sidecar.sidecar.manifest import NO_ROW_GROUPS, Manifest
+from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.store import RequestLog
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class BuildSummary:
         version: The version of the table.
         file: Name of the data file in `_delta_log/_sidecars/`; of several the first.
         manifest: Name of the manifest.
-        bytes: Size of the data file, or of all of them.
+        bytes: Size of the data file, or of all files but the manifest.
         index_bytes: Bytes of the index pieces.
         stats_bytes: Bytes of the statistics pieces.
         manifest_bytes: Size of the manifest.
@@ -169,15 +169,10 @@ class SidecarBuilder(ABC):
 
     def _publish(self, plan: BuildPlan, pieces: Pieces, stats_format: str) -> BuiltSidecar:
         """Puts a sidecar of one data file into the table."""
-        whole = replace(
-            plan.facts,
-            num_files=pieces.num_rows,
-            totals=pieces.totals,
-            stats_format=stats_format,
-            row_groups=RowGroups(pieces.groups),
-        )
-        self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
-        body = with_segments(self._store, pieces.path.parent, whole, plan.layout, self._options.levels)
+        facts = replace(plan.facts, num_files=pieces.num_rows, totals=pieces.totals, stats_format=stats_format)
+        self._check_proof(facts, version_proof(self._store, plan.snapshot))
+        folder, levels = pieces.path.parent, self._options.levels
+        body = put_row_groups(self._store, folder, facts, pieces.groups, plan.layout, levels)
         manifest, size = publish_manifest(self._store, put_data(self._store, pieces, plan.layout, body))
         return BuiltSidecar(manifest, size, pieces.groups, pieces.kept_texts)
 
@@ -264,7 +259,7 @@ class SidecarBuilder(ABC):
         return BuildSummary(
             table=self._store.url,
             version=manifest.version,
-            file=manifest.files[0].name,
+            file=manifest.sidecar_file,
             manifest=manifest_name(manifest.version),
             bytes=sum(each.size for each in manifest.files),
             index_bytes=sum(group.byte_length for group in found.groups),
@@ -340,10 +335,12 @@ def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProo
     """The manifest of a sidecar, without what depends on the files."""
     schema, order = layout.schema, layout.order
     return Manifest(
+        format_version=FORMAT_VERSION,
         schema_hash=schema.schema_hash,
         version=snapshot.version,
-        files=(SidecarFile(sidecar_name(snapshot.version), 0),),
+        sidecar_file=sidecar_name(snapshot.version),
         num_files=0,
+        num_row_groups=0,
         commit=proof.commit,
         witness=proof.witnesses,
         protocol=snapshot.protocol.to_action(),
@@ -354,6 +351,7 @@ def manifest_facts(snapshot: Snapshot, layout: PlannedLayout, proof: VersionProo
         summaries=tuple(order.summaries),
         statistics=tuple(schema.statistics),
         stats_format="",
+        listed_row_groups=NO_ROW_GROUPS,
     )
 
 

@@ -24,18 +24,19 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.log.names import SIDECAR_FOLDER, manifest_name, part_name, segments_name
 from delta_sidecar.replay.bases.sidecar import VersionProof
-from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments, SummaryBounds
+from delta_sidecar.sidecar.groups import LARGEST_DOCUMENT, RowGroup, RowGroups, Segment, SummaryBounds
 from delta_sidecar.sidecar.manifest import (
-    LARGEST_DOCUMENT,
     MOST_ROW_GROUPS,
+    NEWEST_ROW_GROUPS,
     SEGMENT_ROW_GROUPS,
     Manifest,
     SidecarFile,
     decode_manifest,
     decode_segment,
     encode_body_for_footer,
+    encode_groups,
     encode_manifest,
-    encode_segment,
+    with_row_groups,
 )
 from delta_sidecar.sidecar.order import bound_scalar, comparable, partition_scalar
 from delta_sidecar.sidecar.schema import column_name
@@ -59,10 +60,11 @@ _MOST_ATTEMPTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """When a manifest gets a second level, and how large its segments are."""
+    """Most row groups of a manifest without segments, of a segment, and of a manifest with segments."""
 
     most_row_groups: int = MOST_ROW_GROUPS
     groups_per_segment: int = SEGMENT_ROW_GROUPS
+    newest_row_groups: int = NEWEST_ROW_GROUPS
 
 
 def publish_manifest(store: Store, manifest: Manifest) -> tuple[Manifest, int]:
@@ -77,19 +79,23 @@ def publish_manifest(store: Store, manifest: Manifest) -> tuple[Manifest, int]:
     return manifest, len(data)
 
 
-def with_segments(store: Store, folder: Path, body: Manifest, layout: PlannedLayout, levels: Levels) -> Manifest:
-    """A manifest, with segments in the place of row groups where it is large; their file is put into the table.
+def put_row_groups(
+    store: Store, folder: Path, body: Manifest, groups: RowGroups, layout: PlannedLayout, levels: Levels
+) -> Manifest:
+    """A manifest with its row groups. Where they are many the older ones are put into the table, as segments.
 
     A temporary file may be put into `folder`.
     """
-    groups = body.row_groups
-    if len(groups) <= levels.most_row_groups and len(encode_manifest(body)) <= LARGEST_DOCUMENT:
-        return body
+    whole = with_row_groups(body, groups)
+    older = groups[: -levels.newest_row_groups]
+    is_small = len(groups) <= levels.most_row_groups and len(encode_manifest(whole)) <= LARGEST_DOCUMENT
+    if is_small or not older:
+        return whole
     path = folder / "segments.json"
     found = []
     try:
         with path.open("wb") as file:
-            for segment, data in segmented(groups, layout, levels.groups_per_segment):
+            for segment, data in segmented(older, layout, levels.groups_per_segment, len(body.files)):
                 file.write(data)
                 found.append(segment)
     except OSError as error:
@@ -99,7 +105,8 @@ def with_segments(store: Store, folder: Path, body: Manifest, layout: PlannedLay
     for name in (segments_name(body.version, each) for each in (None, build, *others)):
         if _is_put(store, name, path):
             put = SidecarFile(name, path.stat().st_size)
-            return replace(body, row_groups=RowGroups(), segments=Segments(found), segments_file=put)
+            listed = replace(body, other_files=(*body.other_files, put))
+            return with_row_groups(listed, groups[len(older) :], tuple(found))
     msg = f"{store.url} has too many damaged segments of version {body.version}: vacuum them"
     raise StorageError(msg)
 
@@ -110,16 +117,16 @@ def put_data(store: Store, pieces: Pieces, layout: PlannedLayout, body: Manifest
     Returns the manifest with its name and its size; `body` names it as a first build does.
     """
     for name in _data_names(body):
-        named = replace(body, files=(SidecarFile(name, 0),))
+        named = replace(body, sidecar_file=name)
         size = write_footer(pieces, layout, encode_body_for_footer(named))
         if _is_put(store, name, pieces.path):
-            return replace(body, files=(SidecarFile(name, size),))
+            return replace(named, sidecar_size_bytes=size)
     msg = f"{store.url} has too many damaged metadata sidecars of version {body.version}: vacuum them"
     raise StorageError(msg)
 
 
 def _data_names(body: Manifest) -> Iterator[str]:
-    yield body.files[0].name
+    yield body.sidecar_file
     build = _build_name(encode_body_for_footer(body))
     for attempt in range(_MOST_ATTEMPTS):
         yield part_name(body.version, build, 0, attempt)
@@ -158,17 +165,20 @@ def _is_same(store: Store, path: str, source: Path) -> bool | None:
     return True
 
 
-# The second level of a large manifest: row groups gathered into segments.
+# The segments of a long list of row groups.
 
 
-def segmented(groups: Sequence[RowGroup], layout: PlannedLayout, each: int) -> Iterator[tuple[Segment, bytes]]:
-    """Gathers row groups into segments of so many; yields each segment with its bytes in the segments file."""
+def segmented(groups: RowGroups, layout: PlannedLayout, most: int, file: int) -> Iterator[tuple[Segment, bytes]]:
+    """Gathers row groups into segments of at most so many; yields each segment with its bytes in the segments file.
+
+    Row groups of incomplete rows, which are in an order of their own, have segments of their own.
+    """
     offset = 0
-    for start in range(0, len(groups), each):
-        run = groups[start : start + each]
-        data = encode_segment(run)
+    for run in _runs(groups, most):
+        data = encode_groups(run)
         low, high = _buckets(run, layout)
         segment = Segment(
+            file=file,
             byte_offset=offset,
             byte_length=len(data),
             digest=xxh3_128(data),
@@ -185,6 +195,14 @@ def segmented(groups: Sequence[RowGroup], layout: PlannedLayout, each: int) -> I
         )
         offset += len(data)
         yield segment, data
+
+
+def _runs(groups: RowGroups, most: int) -> Iterator[RowGroups]:
+    start = 0
+    for end in range(1, len(groups) + 1):
+        if end == len(groups) or end - start == most or groups[end].first_key[0] != groups[start].first_key[0]:
+            yield groups[start:end]
+            start = end
 
 
 def _buckets(run: Sequence[RowGroup], layout: PlannedLayout) -> tuple[str | None, str | None]:
@@ -263,11 +281,10 @@ def find_existing(
     try:
         fetched = store.get(SIDECAR_FOLDER + manifest_name(facts.version), max_bytes=LARGEST_DOCUMENT + 1)
         manifest = decode_manifest(bytes(fetched.data), version=facts.version)
-        is_flat = manifest.segments_file is None
         VersionProof(facts.commit, facts.witness).check(manifest)
         if manifest.totals is None or any(getattr(manifest, name) != getattr(facts, name) for name in _LAYOUT):
             return None
-        if is_flat and manifest.num_row_groups > levels.most_row_groups:
+        if not manifest.segments and manifest.num_row_groups > max(levels.most_row_groups, levels.newest_row_groups):
             return None
         for each in manifest.files:
             if store.head(SIDECAR_FOLDER + each.name).size != each.size:
@@ -285,18 +302,12 @@ _LAYOUT = ("schema_hash", "protocol", "metadata", "bucket_column", "time_column"
 
 
 def _row_groups(store: Store, manifest: Manifest) -> RowGroups:
-    if manifest.segments_file is None:
-        return manifest.row_groups
-    path = SIDECAR_FOLDER + manifest.segments_file.name
-    return RowGroups(
-        group
-        for segment in manifest.segments
-        for group in decode_segment(
-            bytes(store.get_range(path, segment.byte_offset, segment.byte_offset + segment.byte_length)),
-            segment,
-            manifest,
-        )
-    )
+    found: list[RowGroup] = []
+    for segment in manifest.segments:
+        path, start = SIDECAR_FOLDER + manifest.files[segment.file].name, segment.byte_offset
+        data = bytes(store.get_range(path, start, start + segment.byte_length))
+        found += decode_segment(data, segment, manifest)
+    return (*found, *manifest.row_groups)
 
 
 def _have_rows(groups: RowGroups, rows_per_group: int) -> bool:

@@ -26,6 +26,7 @@ from delta_sidecar.build.live_rows import joined
 from delta_sidecar.errors import TemporaryFileError
 from delta_sidecar.execute.lanes import in_threads
 from delta_sidecar.log.values import ARROW, value_text
+from delta_sidecar.plan import WHOLE_PIECE_BYTES
 from delta_sidecar.sidecar.groups import LARGEST, RowGroup, RowSummary, StatsFooter, SummaryBounds
 from delta_sidecar.sidecar.manifest import FOOTER_KEY, NO_FILES, Totals
 from delta_sidecar.sidecar.pieces import MAGIC, GroupFooters, encode_piece, join_footers, piece_footer
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from delta_sidecar.build.live_rows import PackedRows, RowMaker
-    from delta_sidecar.sidecar.groups import JsonScalar, Key
+    from delta_sidecar.sidecar.groups import JsonScalar, Key, RowGroups
     from delta_sidecar.sidecar.layout import PlannedLayout
 
 _COPIED_AT_ONCE = 8 << 20
@@ -48,8 +49,8 @@ class Pieces:
     """The pieces of a data file, all in one file on the local disk; its footer may still be missing."""
 
     path: Path
-    groups: list[RowGroup]
-    index_footers: list[int]  # bytes of the footer of each index piece
+    groups: RowGroups
+    footers: list[tuple[int, int]]  # bytes of the footers of each row group's pieces
     index_bytes: int
     stats_bytes: int
     num_rows: int
@@ -75,7 +76,7 @@ def write_pieces(
     """
     path, beside = folder / "data.parquet", folder / "statistics"
     found: list[RowGroup] = []
-    index_footers: list[int] = []
+    footers: list[tuple[int, int]] = []
     index_bytes = stats_bytes = num_rows = kept_texts = 0
     totals = NO_FILES
     try:
@@ -90,7 +91,7 @@ def write_pieces(
                 # The statistics pieces stand behind all index pieces, whose length is known in the end.
                 places = {"index": len(found), "byte_offset": index_bytes, "stats_offset": stats_bytes}
                 found.append(replace(group, **places))
-                index_footers.append(footer_bytes)
+                footers.append(footer_bytes)
                 index_bytes += len(index_piece)
                 stats_bytes += len(statistics_piece)
                 num_rows += group.num_rows
@@ -104,8 +105,8 @@ def write_pieces(
         beside.unlink()
     except OSError as error:
         raise unwritable(folder, error) from error
-    placed = [replace(group, stats_offset=index_bytes + group.stats_offset) for group in found]
-    return Pieces(path, placed, index_footers, index_bytes, stats_bytes, num_rows, kept_texts, totals)
+    placed = tuple(replace(group, stats_offset=index_bytes + group.stats_offset) for group in found)
+    return Pieces(path, placed, footers, index_bytes, stats_bytes, num_rows, kept_texts, totals)
 
 
 def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
@@ -130,8 +131,8 @@ def joined_pieces(first: Pieces, second: Pieces, folder: Path) -> Pieces:
         groups.append(replace(group, index=len(groups), byte_offset=byte_offset, stats_offset=stats_offset))
     return Pieces(
         path,
-        groups,
-        [*first.index_footers, *second.index_footers],
+        tuple(groups),
+        [*first.footers, *second.footers],
         first.index_bytes + second.index_bytes,
         first.stats_bytes + second.stats_bytes,
         first.num_rows + second.num_rows,
@@ -200,18 +201,18 @@ def _copy(source: Path, start: int, length: int, file: BinaryIO) -> None:
 
 def _footers(source: BinaryIO, pieces: Pieces) -> Iterator[GroupFooters]:
     """Reads the footers of the pieces back, a row group at a time."""
-    for group, length in zip(pieces.groups, pieces.index_footers, strict=True):
-        source.seek(group.byte_offset + group.byte_length - length)
-        index = source.read(length)
-        source.seek(group.stats_offset + group.stats_length - group.stats_footer.length)
-        statistics = source.read(group.stats_footer.length)
+    for group, (index_length, stats_length) in zip(pieces.groups, pieces.footers, strict=True):
+        source.seek(group.byte_offset + group.byte_length - index_length)
+        index = source.read(index_length)
+        source.seek(group.stats_offset + group.stats_length - stats_length)
+        statistics = source.read(stats_length)
         yield GroupFooters(index, group.byte_offset, statistics, group.stats_offset)
 
 
 def _encoded(
     sorted_rows: pa.RecordBatch, *, maker: RowMaker | PackedRows, layout: PlannedLayout
-) -> tuple[bytes, bytes, int, RowGroup, Totals, int]:
-    """The index piece and the statistics piece, how long the footer of the first one is, and what they hold.
+) -> tuple[bytes, bytes, tuple[int, int], RowGroup, Totals, int]:
+    """The index piece and the statistics piece, how long their footers are, and what they hold.
 
     That is the row group without its places, its totals, and how many texts are kept.
     """
@@ -229,11 +230,12 @@ def _encoded(
         stats_offset=0,
         stats_length=len(statistics),
         stats_digest=xxh3_128(statistics),
-        stats_footer=StatsFooter(len(footer), xxh3_128(footer)),
+        stats_footer=StatsFooter(len(footer), xxh3_128(footer)) if len(statistics) > WHOLE_PIECE_BYTES else None,
         **asdict(summary_of(rows, layout)),
     )
     kept = rows.column("stats_json")
-    return index, statistics, len(piece_footer(index)), group, totals_of(rows), len(kept) - kept.null_count
+    footers = len(piece_footer(index)), len(footer)
+    return index, statistics, footers, group, totals_of(rows), len(kept) - kept.null_count
 
 
 def _skippable(layout: PlannedLayout) -> list[str]:

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.bases.base import Base
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.sidecar.layout import SidecarLayout
-    from delta_sidecar.sidecar.manifest import Manifest, SidecarFile
+    from delta_sidecar.sidecar.manifest import Manifest
     from delta_sidecar.store import Store, TokenCredential
 
 
@@ -408,7 +408,7 @@ _RETENTION = 7 * 24 * 3600 * 1000
 
 def _trusted_sidecar(table: str, choice: BaseChoice, events: Events) -> Flow[BaseChoice]:
     """The bases from the one down that a scan would end on: a metadata sidecar only if its manifest holds."""
-    while choice.bases and isinstance(choice.bases[0], SidecarBase) and choice.bases[0].layout is None:
+    while choice.bases and isinstance(choice.bases[0], SidecarBase):
         try:
             return choice.learned((yield from choice.bases[0].trust(with_table=False)))
         except Torn as torn:
@@ -439,7 +439,7 @@ def _sidecars_report(snapshot: Snapshot, bucket: str, unusable: Sequence[Unusabl
 
 def _sidecar_report(base: Base, layout: SidecarLayout, snapshot: Snapshot, bucket: str) -> SidecarReport:
     manifest, columns = layout.manifest, snapshot.columns
-    files = _sidecar_files(manifest)
+    files = manifest.files
     logical = {physical: path for path, physical in columns.physical_names.items()}
 
     def shown(path: ColumnPath) -> str:
@@ -487,7 +487,7 @@ def _leftovers(
     before = time.time() * 1000 - _RETENTION
     used: set[str] = set()
     if manifest is not None:
-        used = {manifest_name(manifest.version), *(file.name for file in _sidecar_files(manifest))}
+        used = {manifest_name(manifest.version), *(file.name for file in manifest.files)}
     left = []
     for name, version in ours.items():
         is_loose = manifest is not None and version == manifest.version and name not in used
@@ -495,11 +495,6 @@ def _leftovers(
         if name not in used and not is_needed and listed[name].last_modified < before:
             left.append(listed[name])
     return left
-
-
-def _sidecar_files(manifest: Manifest) -> list[SidecarFile]:
-    """The files of a metadata sidecar without its manifest."""
-    return [*manifest.files, *([] if manifest.segments_file is None else [manifest.segments_file])]
 
 
 def _version(name: str) -> int | None:

@@ -11,7 +11,7 @@
     _sidecars/v12.parquet                                         the metadata sidecar of version 12
     _sidecars/v12.manifest.json                                   what is where in it
     _sidecars/v12.{build}.00003-0.parquet                         part 3 of a rebuild or a build in parts, first attempt
-    _sidecars/v12[.{build}].segments.json                         the second level of a large manifest
+    _sidecars/v12[.{build}].segments.json                         lists of row groups of a large one
 
 Everything else (`.*.crc` side files, directory markers, staged commits, temporary files) is no part of the log.
 """
@@ -140,7 +140,7 @@ def part_name(version: int, build: str, part: int, attempt: int) -> str:
 
 
 def segments_name(version: int, build: str | None = None) -> str:
-    """The name of the second level of a manifest.
+    """The name of the file with the segments of a manifest.
 
     Raises:
         ValueError: The build's name is not 1 to 32 small letters and digits.

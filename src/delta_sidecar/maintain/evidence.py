@@ -29,7 +29,8 @@ from delta_sidecar.replay.bases.checkpoint import is_torn
 from delta_sidecar.replay.bases.choice import distrust
 from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.files import struct_fields
-from delta_sidecar.sidecar.manifest import FOOTER_KEY, LARGEST_DOCUMENT, decode_manifest
+from delta_sidecar.sidecar.groups import LARGEST_DOCUMENT
+from delta_sidecar.sidecar.manifest import FOOTER_KEY, decode_manifest
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
 from delta_sidecar.store import TripClock, run_in
 
@@ -147,8 +148,7 @@ class Evidence:
             return ReadManifest(file, None, str(error), is_foreign=_is_of_a_newer_format(data))
         if manifest.version != file.version:
             return ReadManifest(file, None, f"it is for version {manifest.version}", is_foreign=True)
-        named = [*manifest.files, *([manifest.segments_file] if manifest.segments_file is not None else [])]
-        return ReadManifest(file, {found.name: found.size for found in named})
+        return ReadManifest(file, {found.name: found.size for found in manifest.files})
 
     def not_ours(self, file: FolderFile) -> str | None:
         """Why a data file does not prove to be ours by its footer; None where it does."""

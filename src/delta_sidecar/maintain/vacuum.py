@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.errors import OptionError
 from delta_sidecar.events import Events, VacuumEnded
 from delta_sidecar.execute import open_executor
-from delta_sidecar.log.names import SIDECAR_FOLDER, SidecarFileKind, segments_name, sidecar_name
+from delta_sidecar.log.names import SIDECAR_FOLDER, SidecarFileKind
 from delta_sidecar.log.segment import LogListing
 from delta_sidecar.maintain.evidence import Evidence, References, of_kind, our_files, read_references
 from delta_sidecar.plan import ListFiles, run_flow
@@ -433,7 +433,9 @@ class _Rules:
                 continue
             if self._evidence.distrust(version, by_footer=True) is None:
                 found += 1
-                self._protected |= {sidecar_name(version), segments_name(version)}
+                # Its footer may name segments of any build.
+                segments = of_kind(self.ours, SidecarFileKind.SEGMENTS)
+                self._protected |= {file.name, *(each.name for each in segments if each.version == version)}
                 reason = "can be used by its footer, without a manifest"
                 self._kept[version] = KeptSidecar(version, 1, file.size, reason)
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from delta_sidecar._arrow import to_numpy
-from delta_sidecar.errors import UnreadableFileError
+from delta_sidecar.errors import SidecarError, UnreadableFileError
 from delta_sidecar.log.names import checksum_path, read_checksum
 from delta_sidecar.log.stats import parse_num_records
 from delta_sidecar.plan import FILE_LABEL, Consume, FileSummary, ReadFiles, ReadFooters, ScanJson
@@ -260,12 +260,16 @@ def _in_manifest(base: SidecarBase, request: ScanRequest) -> _State | None:
     if base.layout is None:
         return None
     manifest = base.layout.manifest
+    try:
+        runs = manifest.runs
+    except SidecarError:
+        # A scan finds that out too, and takes the next base.
+        return None
     totals = manifest.totals
     rows, size = (None, None) if totals is None else (totals.rows, totals.bytes)
     counts = Counts(Range.exactly(manifest.num_files), Range.exactly(rows), Range.exactly(size))
     if request.pruning is not None:
-        groups = matching(base.layout, manifest.segments or manifest.row_groups, request.pruning)
-        files = sum(group.num_rows for group in groups)
+        files = sum(run.num_rows for run in matching(base.layout, runs, request.pruning))
         counts = replace(counts.any_part(), files=Range.exactly(files))
     return _State(counts.tidy(), *((None, None) if totals is None else (totals.largest, totals.most_rows)))
 

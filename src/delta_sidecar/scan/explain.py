@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from delta_sidecar.predicate import tree
 from delta_sidecar.replay.bases.base import CHECKPOINT_TIER, START_OF_LOG, BaseSummary
 from delta_sidecar.replay.bases.choice import trusted_choice
+from delta_sidecar.replay.bases.sidecar import SEGMENTS_AT_ONCE
 from delta_sidecar.store.interface import CLOSE, merge
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class BaseExplanation:
     # Of a metadata sidecar, size of their statistics, 0 where those are not read; None where that is not known
     # yet.
     statistics_bytes: int | None = None
-    segments: int = 0  # parts of a large manifest that are read before the row groups are known
+    # Lists of row groups outside of the manifest, which are read before those row groups are known.
+    segments: int = 0
     # What its files are in order of time by, in words, so that the newest can come first; empty where they are in
     # no order of time.
     newest_by: tuple[str, ...] = ()
@@ -211,14 +213,14 @@ def expect(
     """
     groups = base.row_groups_left
     size, requests, trips = base.bytes, groups, int(groups > 0)
-    if base.index:
+    if base.segments:
+        # The segments have the places of the pieces; those of a few segments are read before the next ones.
+        batches, times = _batches(groups, at_once), -(-base.segments // SEGMENTS_AT_ONCE)
+        size = base.bytes + base.segment_bytes + batches * CLOSE
+        requests, trips = times + 2 * batches, 2 * times
+    elif base.index:
         size = _bytes_at_most(base, at_once, in_order=in_order)
         requests = _requests(base, at_once)
-    elif base.segments:
-        # The segments have the places of the pieces; those of one segment are read before the next one.
-        batches = _batches(groups, at_once)
-        size = base.bytes + base.segment_bytes + batches * CLOSE
-        requests, trips = base.segments + 2 * batches, 2 * base.segments
     elif not groups:
         size = 0
     return Expectation(

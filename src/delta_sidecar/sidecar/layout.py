@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.schema import ColumnPath, TableSchema
     from delta_sidecar.predicate import BoundPredicate
-    from delta_sidecar.sidecar.groups import JsonScalar, RowGroups, Segments
+    from delta_sidecar.sidecar.groups import JsonScalar, Run
     from delta_sidecar.sidecar.manifest import Manifest, SortKind
 
 
@@ -154,7 +154,7 @@ def _check_sort(value: SortColumn, manifest: Manifest, kinds: Mapping[ColumnPath
 # What is read of it: the row groups that may hold a file that matches, and the columns of those.
 #
 # A manifest tells of row groups the range of the bucket, that of the column that rows are sorted by, and the summaries
-# of other columns. Segments of a large manifest are tested in the same way: they say the same things of more rows.
+# of other columns. Segments are tested in the same way: they say the same things of more rows.
 
 
 PieceColumns: TypeAlias = tuple[tuple[str, ...] | None, ...]
@@ -183,15 +183,10 @@ def read_columns(
     return chosen if chosen[1] != () else chosen[:1]
 
 
-@overload
-def matching(layout: SidecarLayout, groups: RowGroups, asked: BoundPredicate | None) -> RowGroups: ...
+R = TypeVar("R", bound="Run")
 
 
-@overload
-def matching(layout: SidecarLayout, groups: Segments, asked: BoundPredicate | None) -> Segments: ...
-
-
-def matching(layout: SidecarLayout, groups: RowGroups | Segments, asked: BoundPredicate | None) -> RowGroups | Segments:
+def matching(layout: SidecarLayout, groups: Sequence[R], asked: BoundPredicate | None) -> Sequence[R]:
     """The row groups, or segments, that may hold a file that matches."""
     if asked is None or not groups:
         return groups
@@ -201,11 +196,11 @@ def matching(layout: SidecarLayout, groups: RowGroups | Segments, asked: BoundPr
         if layout.order.summaries.get(path) == kind:
             known[path] = _summary(groups, path, kind)
     kept = np.flatnonzero(to_numpy(may_match(asked.predicate, KnownBounds(len(groups), known))))
-    return tuple(map(groups.__getitem__, kept.tolist()))  # type: ignore[return-value]
+    return tuple(map(groups.__getitem__, kept.tolist()))
 
 
 def _partition_bounds(
-    layout: SidecarLayout, groups: RowGroups | Segments, partitions: Mapping[ColumnPath, pa.DataType]
+    layout: SidecarLayout, groups: Sequence[Run], partitions: Mapping[ColumnPath, pa.DataType]
 ) -> dict[ColumnPath, ColumnBounds | None]:
     """The bounds of the partition column that rows are sorted by first; those of other ones are not known."""
     first = layout.order.sort[0] if layout.order.sort else None
@@ -236,7 +231,7 @@ def _partition_bounds(
     return {first.column: ColumnBounds(low, high, from_numpy(nulls, known), rows, whole=True)}
 
 
-def _summary(groups: RowGroups | Segments, path: ColumnPath, kind: pa.DataType) -> ColumnBounds:
+def _summary(groups: Sequence[Run], path: ColumnPath, kind: pa.DataType) -> ColumnBounds:
     """The bounds of a summary column, read in the form of a file's statistics, which is how its values are written."""
     name, before, after = column_name(path), "".join(f"{{{json.dumps(part)}:" for part in path), "}" * len(path)
     texts = [

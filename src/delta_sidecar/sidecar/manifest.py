@@ -3,6 +3,9 @@
 It is one JSON object, sealed by its own digest. Nothing in it is believed before the digest holds, and nothing is taken
 unchecked after: every reason to distrust it is a `SidecarError`, and a scan goes on without the sidecar.
 
+What tells of the table comes first in it. The list of row groups comes last, and stays bytes until a row group is asked
+for. Of a long list only the newest row groups are in the manifest; the others are in segments, ranges of another file.
+
 The footer of a sidecar in one file carries the same document without the file's size, so that the manifest can be
 missing.
 """
@@ -10,26 +13,28 @@ missing.
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Raw, Struct, field
 
 from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
 from delta_sidecar.errors import SidecarError
 from delta_sidecar.log.names import SidecarFileKind, parse_sidecar_name
 from delta_sidecar.sidecar.groups import (
     LARGEST,
+    LARGEST_DOCUMENT,
     Digest,
     KeyForm,
-    RowGroup,
     RowGroups,
+    Run,
     Segment,
     Segments,
     WholeNumber,
+    check_bounds,
     check_row_groups,
     check_segments,
-    check_values,
     refuse,
 )
 from delta_sidecar.sidecar.schema import FORMAT_VERSION, arrow_type
@@ -42,17 +47,17 @@ if TYPE_CHECKING:
     from delta_sidecar.log.segment import ListedFile
 
 
-MOST_ROW_GROUPS = 20_000
-"""Above this many row groups a manifest is written in two levels."""
+MOST_ROW_GROUPS = 512
+"""Above this many row groups a manifest is written with segments."""
 
-SEGMENT_ROW_GROUPS = 1_000
-"""Row groups in a segment, but for the last one."""
+SEGMENT_ROW_GROUPS = 128
+"""Row groups in a segment, at most."""
+
+NEWEST_ROW_GROUPS = 40
+"""Row groups in a manifest with segments: the newest hours take no segment, and the manifest stays small."""
 
 FOOTER_KEY = "delta-sidecar"
 """Key in the footer of every data file of ours; in the one-file form its value is the manifest without the size."""
-
-LARGEST_DOCUMENT = 32 * 1024 * 1024
-"""Bytes of the largest document that is read."""
 
 LONGEST_NUMBER = 400
 """Digits of the longest fraction that is read, and the largest exponent."""
@@ -116,47 +121,87 @@ class SortColumn(Struct, frozen=True):
         return arrow_type(self.type)
 
 
-class _Members(Struct, frozen=True, kw_only=True):
-    """The members that a manifest and its JSON have in the same form. Columns are named by their physical paths."""
+NO_ROW_GROUPS = Raw(b"[]")
 
+
+class Manifest(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """A manifest: the members of its JSON behind the digest, in the order in which they are written.
+
+    Columns are named by their physical paths. What has its default is not written; unknown members are ignored.
+    """
+
+    format_version: WholeNumber
     version: WholeNumber
-    num_files: WholeNumber  # live files of the table: the rows
-    schema_hash: Digest
     commit: CommitMark | None = None  # None where it was gone already
     witness: tuple[Witness, ...] = ()
     protocol: dict[str, Any]  # fields of the `protocol` action in force
     metadata: dict[str, Any]  # fields of the `metaData` action in force
+    sidecar_file: str  # the data file; of several the first
+    sidecar_size_bytes: WholeNumber = 0  # 0 in its own footer, where it is not known
+    other_files: tuple[SidecarFile, ...] = field(name="files", default=())  # numbered from 1: data files, segments
+    num_files: WholeNumber  # live files of the table: the rows
+    num_row_groups: WholeNumber
+    totals: Totals | None = None  # None where they were not counted
+    schema_hash: Digest
     bucket_column: str | None = None
     time_column: _Path | None = None
     sort: tuple[SortColumn, ...]  # before path and deletion vector
     summaries: tuple[_Path, ...]  # columns that row groups have bounds of
     statistics: tuple[_Path, ...]
     stats_format: str  # the layout in which texts of statistics are rebuilt
+    custom: dict[str, Any] = {}  # what its writer keeps with it; of no meaning here
+    listed_segments: Raw = field(name="segments", default=NO_ROW_GROUPS)
+    listed_row_groups: Raw = field(name="row_groups")
+
+    @cached_property
+    def files(self) -> tuple[SidecarFile, ...]:
+        """Its files, by their numbers: data files and, of a long list of row groups, segments."""
+        return (SidecarFile(self.sidecar_file, self.sidecar_size_bytes), *self.other_files)
+
+    @property
+    def segments(self) -> Segments:
+        """The segments, which come before the row groups that the manifest itself has.
+
+        Raises:
+            SidecarError: They, or those row groups, are not as they should be.
+        """
+        return self._lists[0]
+
+    @property
+    def row_groups(self) -> RowGroups:
+        """The row groups that the manifest itself has: all of them, or those behind the last segment.
+
+        Raises:
+            SidecarError: They, or the segments, are not as they should be.
+        """
+        return self._lists[1]
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All row groups in order: the segments, then the row groups that the manifest itself has.
+
+        Raises:
+            SidecarError: They are not as they should be.
+        """
+        return (*self.segments, *self.row_groups)
+
+    @cached_property
+    def _lists(self) -> tuple[Segments, RowGroups]:
+        form, files = self.key_form(), self.files
+        segments, groups = _decoded(self.listed_segments, _SEGMENTS), _decoded(self.listed_row_groups, _GROUPS)
+        check_segments(segments, sizes=[0 if _is_data(each) else each.size for each in files], form=form)
+        before = sum(segment.num_row_groups for segment in segments)
+        sizes = [each.size if _is_data(each) else 0 for each in files]
+        check_row_groups(groups, first_index=before, sizes=sizes, form=form)
+        rows = sum(segment.num_rows for segment in segments) + sum(group.num_rows for group in groups)
+        if (before + len(groups), rows) != (self.num_row_groups, self.num_files):
+            refuse("does not have as many row groups or files as it says")
+        return segments, groups
 
     def key_form(self) -> KeyForm:
         """The types that the values of its keys may have, place by place."""
         values = (_sort_values(each) | {type(None)} for each in self.sort)
         return (frozenset({int}), *values, frozenset({str}), frozenset({str}))
-
-
-class Manifest(_Members, frozen=True, kw_only=True):
-    """The content of a manifest."""
-
-    files: tuple[SidecarFile, ...]  # the data files; more than one where it was built in parts
-    totals: Totals | None = None  # None where they were not counted
-    row_groups: RowGroups = ()  # empty where there are segments
-    segments_file: SidecarFile | None = None
-    segments: Segments = ()
-
-    @property
-    def num_row_groups(self) -> int:
-        """The number of row groups, those of segments included."""
-        return sum(segment.num_row_groups for segment in self.segments) if self.segments_file else len(self.row_groups)
-
-    @property
-    def sidecar_file(self) -> SidecarFile:
-        """The data file; of several the first."""
-        return self.files[0]
 
     def check_listed(self, version: int, listed: Mapping[str, ListedFile]) -> None:
         """Lets it pass if it is for a version, and its files are there as it says.
@@ -167,7 +212,7 @@ class Manifest(_Members, frozen=True, kw_only=True):
         if self.version != version:
             msg = f"it is for version {self.version}"
             raise SidecarError(msg, "other_version")
-        for file in (*self.files, *(() if self.segments_file is None else (self.segments_file,))):
+        for file in self.files:
             if file.name not in listed:
                 msg = f"{file.name}, which it speaks of, is not there"
                 raise SidecarError(msg, "missing_file")
@@ -179,49 +224,55 @@ class Manifest(_Members, frozen=True, kw_only=True):
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Writes a manifest. Equal ones give equal bytes."""
-    return seal(_document(manifest, sized=True))
+    return seal(manifest)
 
 
 def decode_manifest(data: bytes, *, version: int | None = None) -> Manifest:
-    """Reads a manifest, of any version or of the one that its name says.
+    """Reads a manifest, of any version or of the one that its name says. Its row groups are checked later.
 
     Raises:
         SidecarError: It cannot be trusted; the message says why.
     """
-    document = _decoded(unseal(data), _DOCUMENT)
-    if document.sidecar_size_bytes is UNSET:
+    manifest = _unsealed(data)
+    if not manifest.sidecar_size_bytes:
         refuse("has no sidecar_size_bytes")
-    return _manifest(document, document.sidecar_size_bytes, version)
+    if version is not None and manifest.version != version:
+        refuse(f"is that of version {manifest.version}", "other_version")
+    return manifest
 
 
 def encode_body_for_footer(manifest: Manifest) -> bytes:
-    """Writes the document that the footer of a sidecar in one file carries under `FOOTER_KEY`.
-
-    Raises:
-        ValueError: The sidecar has several files.
-    """
-    if len(manifest.files) != 1:
-        msg = "only a metadata sidecar in one file has its manifest in its footer"
-        raise ValueError(msg)
-    return seal(_document(manifest, sized=False))
+    """Writes the document that the footer of a sidecar's data file carries under `FOOTER_KEY`."""
+    return seal(msgspec.structs.replace(manifest, sidecar_size_bytes=0))
 
 
 def decode_footer_body(data: bytes, file_name: str, file_size: int) -> Manifest:
-    """Reads the document in the footer of a sidecar in one file, whose plain name and size are known.
+    """Reads the document in the footer of a data file, whose plain name and size are known.
 
     Raises:
         SidecarError: It cannot be trusted, or is that of another file; the message says why.
     """
-    document = _decoded(unseal(data), _DOCUMENT)
-    if document.files is not UNSET or document.sidecar_file != file_name:
+    manifest = _unsealed(data)
+    if manifest.sidecar_file != file_name or manifest.sidecar_size_bytes:
         refuse("in the footer is that of another file")
-    return _manifest(document, file_size, None)
+    return msgspec.structs.replace(manifest, sidecar_size_bytes=file_size)
 
 
-def encode_segment(groups: Sequence[RowGroup]) -> bytes:
-    """Writes the row groups of one segment: a JSON array. Segments stand in their file one after another."""
-    check_values(groups)
-    return canonical(groups)
+def encode_groups(groups: RowGroups) -> bytes:
+    """Writes row groups: a JSON array, as in a manifest or as a segment. Segments stand in their file one by one."""
+    check_bounds(groups)
+    return _ENCODER.encode(groups)
+
+
+def with_row_groups(manifest: Manifest, groups: RowGroups, segments: Segments = ()) -> Manifest:
+    """Puts row groups into a manifest, and the segments before them."""
+    check_bounds(segments)
+    return msgspec.structs.replace(
+        manifest,
+        num_row_groups=sum(segment.num_row_groups for segment in segments) + len(groups),
+        listed_segments=Raw(_ENCODER.encode(segments)) if segments else NO_ROW_GROUPS,
+        listed_row_groups=Raw(encode_groups(groups)),
+    )
 
 
 def decode_segment(data: bytes, segment: Segment, manifest: Manifest) -> RowGroups:
@@ -233,7 +284,7 @@ def decode_segment(data: bytes, segment: Segment, manifest: Manifest) -> RowGrou
     if len(data) != segment.byte_length or xxh3_128(data) != segment.digest:
         msg = f"the segment of row group {segment.first_index} does not have its digest"
         raise SidecarError(msg)
-    sizes = [each.size for each in manifest.files]
+    sizes = [each.size if _is_data(each) else 0 for each in manifest.files]
     groups = decode_groups(data, first_index=segment.first_index, sizes=sizes, form=manifest.key_form())
     sums = [sum(getattr(group, name) for group in groups) for name in ("num_rows", "null_buckets", "odd_buckets")]
     said = [segment.num_row_groups, segment.num_rows, segment.null_buckets, segment.odd_buckets]
@@ -247,7 +298,7 @@ def decode_segment(data: bytes, segment: Segment, manifest: Manifest) -> RowGrou
 
 
 def decode_groups(data: bytes, *, first_index: int, sizes: Sequence[int], form: KeyForm) -> RowGroups:
-    """Reads what `encode_segment` wrote: row groups in files of these sizes.
+    """Reads what `encode_groups` wrote: row groups in files of these sizes.
 
     Raises:
         SidecarError: They are out of form, or do not fit the files.
@@ -257,50 +308,28 @@ def decode_groups(data: bytes, *, first_index: int, sizes: Sequence[int], form: 
     return groups
 
 
-# Sealed JSON: one canonical layout, and a digest of it as the first member.
-
-
-def canonical(value: object) -> bytes:
-    """Writes JSON without white space, members in the order of their names' code points."""
-    return _ENCODER.encode(value)
+# Sealed JSON: the digest of all bytes behind it is the first member.
 
 
 def seal(document: object) -> bytes:
-    """Writes an object with its digest as the first member. It may be larger than what is read."""
-    body = canonical(document)
-    return b"".join((_START, xxh3_128(body).encode(), _MIDDLE, body[1:]))
+    """Writes an object, which is not empty, with its digest as the first member."""
+    rest = b'",' + _ENCODER.encode(document)[1:]
+    return b"".join((_START, xxh3_128(rest).encode(), rest))
 
 
-def unseal(data: bytes) -> bytes:
-    """Checks the digest of a sealed document; returns the document without its digest.
+def check_seal(data: bytes) -> None:
+    """Lets a sealed document pass whose digest holds.
 
     Raises:
         SidecarError: It is too large, or its digest does not hold.
     """
     _check_size(data)
-    middle = len(_START) + DIGEST_LENGTH
-    body = b"{" + data[middle + len(_MIDDLE) :]
-    if data[: middle + len(_MIDDLE)] != b"".join((_START, xxh3_128(body).encode(), _MIDDLE)):
+    if not data.startswith(_START) or data[len(_START) : _SEALED] != xxh3_128(memoryview(data)[_SEALED:]).encode():
         refuse("does not have its digest")
-    return body
 
 
 _START = b'{"digest":"'
-_MIDDLE = b'",'
-
-
-class _Document(_Members, frozen=True, kw_only=True):
-    """The members of a manifest's JSON; other members are ignored."""
-
-    format_version: WholeNumber
-    sidecar_file: str
-    sidecar_size_bytes: WholeNumber | UnsetType = UNSET
-    files: tuple[SidecarFile, ...] | UnsetType = UNSET
-    num_row_groups: WholeNumber
-    totals: Totals | UnsetType = UNSET
-    row_groups: RowGroups | UnsetType = UNSET
-    segments_file: SidecarFile | UnsetType = UNSET
-    segments: Segments | UnsetType = UNSET
+_SEALED = len(_START) + DIGEST_LENGTH  # the first byte that the digest is of
 
 
 class _ProtocolFields(Struct, rename="camel"):
@@ -326,18 +355,35 @@ def _fraction(text: str) -> Decimal:
     return number
 
 
-_ENCODER = msgspec.json.Encoder(order="sorted", decimal_format="number")
-_ANY = msgspec.json.Decoder(float_hook=_fraction)
-_DOCUMENT = msgspec.json.Decoder(_Document, float_hook=_fraction)
+_ENCODER = msgspec.json.Encoder(order="deterministic", decimal_format="number")
+_MANIFEST = msgspec.json.Decoder(Manifest, float_hook=_fraction)
 _GROUPS = msgspec.json.Decoder(RowGroups, float_hook=_fraction)
+_SEGMENTS = msgspec.json.Decoder(Segments, float_hook=_fraction)
 
 T = TypeVar("T")
 
 
-def _decoded(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def _unsealed(data: bytes) -> Manifest:
+    check_seal(data)
+    manifest = _decoded(data, _MANIFEST)
+    if manifest.format_version != FORMAT_VERSION:
+        refuse(f"has format_version {manifest.format_version}; known is {FORMAT_VERSION}")
+    _check_names(manifest)
+    try:
+        _ = [each.arrow_type for each in manifest.sort]
+    except ValueError:
+        refuse("is sorted by something of an unknown type")
+    try:
+        msgspec.convert(manifest.protocol, _ProtocolFields)
+        msgspec.convert(manifest.metadata, _MetadataFields)
+    except msgspec.ValidationError as error:
+        refuse(f"has a protocol or metadata that cannot be read: {str(error)[:120]}")
+    return manifest
+
+
+def _decoded(data: bytes | Raw, decoder: msgspec.json.Decoder[T]) -> T:
     _check_size(data)
     try:
-        _check_canonical(data)
         return decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
@@ -345,97 +391,29 @@ def _decoded(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise SidecarError(msg) from error
 
 
-def _check_canonical(data: bytes) -> None:
-    # Of two members with one name msgspec takes the last: in the canonical layout none is there twice.
-    if canonical(_ANY.decode(data)) != data:
-        refuse("is not in the canonical layout")
+def _check_size(data: bytes | Raw) -> None:
+    size = memoryview(data).nbytes
+    if size > LARGEST_DOCUMENT:
+        refuse(f"has {size} bytes, more than {LARGEST_DOCUMENT}")
 
 
-def _check_size(data: bytes) -> None:
-    if len(data) > LARGEST_DOCUMENT:
-        refuse(f"has {len(data)} bytes, more than {LARGEST_DOCUMENT}")
-
-
-def _document(manifest: Manifest, *, sized: bool) -> _Document:
-    first, file = manifest.files[0], manifest.segments_file
-    check_values([*manifest.row_groups, *manifest.segments])
-    return _Document(
-        format_version=FORMAT_VERSION,
-        sidecar_file=first.name,
-        sidecar_size_bytes=first.size if sized else UNSET,
-        files=manifest.files if len(manifest.files) > 1 else UNSET,
-        num_row_groups=manifest.num_row_groups,
-        totals=UNSET if manifest.totals is None else manifest.totals,
-        row_groups=manifest.row_groups if file is None else UNSET,
-        segments_file=UNSET if file is None else file,
-        segments=UNSET if file is None else manifest.segments,
-        **{name: getattr(manifest, name) for name in _Members.__struct_fields__},
-    )
-
-
-def _manifest(document: _Document, size: int, expected: int | None) -> Manifest:
-    if document.format_version != FORMAT_VERSION:
-        refuse(f"has format_version {document.format_version}; known is {FORMAT_VERSION}")
-    version = document.version
-    if expected is not None and version != expected:
-        refuse(f"is that of version {version}", "other_version")
-    files = _files(document, size)
-    try:
-        _ = [each.arrow_type for each in document.sort]
-    except ValueError:
-        refuse("is sorted by something of an unknown type")
-    _check_actions(document)
-    form = document.key_form()
-    segments_file: SidecarFile | None = None
-    segments: Segments = ()
-    row_groups: RowGroups = ()
-    if document.segments_file is not UNSET:
-        if document.segments is UNSET:
-            refuse("has no segments")
-        segments_file, segments = document.segments_file, document.segments
-        _check_name(segments_file, version, SidecarFileKind.SEGMENTS)
-        check_segments(segments, size=segments_file.size, form=form)
-    elif document.row_groups is UNSET:
-        refuse("has no row_groups")
-    else:
-        row_groups = document.row_groups
-        check_row_groups(row_groups, first_index=0, sizes=[each.size for each in files], form=form)
-    manifest = Manifest(
-        files=files,
-        totals=None if document.totals is UNSET else document.totals,
-        row_groups=row_groups,
-        segments_file=segments_file,
-        segments=segments,
-        **{name: getattr(document, name) for name in _Members.__struct_fields__},
-    )
-    rows = sum(group.num_rows for group in row_groups) + sum(segment.num_rows for segment in segments)
-    if (manifest.num_row_groups, rows) != (document.num_row_groups, document.num_files):
-        refuse("does not have as many row groups or files as it says")
-    return manifest
-
-
-def _files(document: _Document, size: int) -> tuple[SidecarFile, ...]:
-    first = SidecarFile(document.sidecar_file, size)
-    files = (first,) if document.files is UNSET else document.files
-    for each in (first, *files):
-        _check_name(each, document.version, SidecarFileKind.DATA, SidecarFileKind.PART)
-    if files[:1] != (first,) or len({each.name for each in files}) != len(files):
-        refuse("does not begin its files with sidecar_file, or names one twice")
-    return files
-
-
-def _check_name(file: SidecarFile, version: int, *kinds: SidecarFileKind) -> None:
-    found = parse_sidecar_name(file.name)
-    if found is None or found.kind not in kinds or found.version != version:
+def _check_names(manifest: Manifest) -> None:
+    """Checks that files have names of its version, each another one, and that the first is a data file."""
+    names = [each.name for each in manifest.files]
+    parsed = [parse_sidecar_name(name) for name in names]
+    if any(found is None or found.version != manifest.version for found in parsed):
         refuse("names a file that is none of its version")
+    kinds = [found.kind for found in parsed if found is not None]
+    if kinds[0] not in _DATA or not _FILES.issuperset(kinds) or len(set(names)) < len(names):
+        refuse("names a file of another kind, or one twice")
 
 
-def _check_actions(document: _Document) -> None:
-    try:
-        msgspec.convert(document.protocol, _ProtocolFields)
-        msgspec.convert(document.metadata, _MetadataFields)
-    except msgspec.ValidationError as error:
-        refuse(f"has a protocol or metadata that cannot be read: {str(error)[:120]}")
+_DATA = frozenset({SidecarFileKind.DATA, SidecarFileKind.PART})
+_FILES = _DATA | {SidecarFileKind.SEGMENTS}
+
+
+def _is_data(file: SidecarFile) -> bool:
+    return file.name.endswith(".parquet")
 
 
 _TEXTS = frozenset({"string", "date", "timestamp", "timestamp_ntz"})

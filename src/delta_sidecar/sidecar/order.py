@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.partition_values import PartitionColumn
     from delta_sidecar.log.schema import ColumnPath
-    from delta_sidecar.sidecar.groups import Key, RowGroup, Segment
+    from delta_sidecar.sidecar.groups import Key, Run
     from delta_sidecar.sidecar.manifest import SortColumn
     from delta_sidecar.sidecar.schema import SidecarSchema
 
 
-G = TypeVar("G", "RowGroup", "Segment")
+G = TypeVar("G", bound="Run")
 
 
 @dataclass(frozen=True, slots=True)

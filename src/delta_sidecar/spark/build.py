@@ -30,7 +30,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.build.builder import BuildOptions, BuildPlan, BuildProgress, SidecarBuilder, version_proof
 from delta_sidecar.build.live_rows import RowMaker, gathered, sampled
-from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, with_segments
+from delta_sidecar.build.publish import BuiltSidecar, Levels, publish_manifest, put_row_groups
 from delta_sidecar.build.write import (
     Pieces,
     cut,
@@ -45,8 +45,15 @@ from delta_sidecar.events import Events
 from delta_sidecar.log.names import SIDECAR_FOLDER, part_name
 from delta_sidecar.log.stats_text import DEFAULT_STATS_FORMAT
 from delta_sidecar.options import checked, whole_number
-from delta_sidecar.sidecar.groups import RowGroups
-from delta_sidecar.sidecar.manifest import NO_FILES, SidecarFile, Totals, decode_groups, encode_segment, seal
+from delta_sidecar.sidecar.manifest import (
+    NO_FILES,
+    SidecarFile,
+    Totals,
+    decode_groups,
+    encode_groups,
+    seal,
+    with_row_groups,
+)
 from delta_sidecar.sidecar.order import comparable, key_scalars, typed, without_nan
 from delta_sidecar.sidecar.rows import read_statistics
 from delta_sidecar.sidecar.schema import FORMAT_VERSION
@@ -112,7 +119,7 @@ def build_sidecar(  # noqa: PLR0913 - a call for people: every option by its nam
         store: An open store to use instead of `table_url`'s. It travels to the executors.
         progress: Called with the progress of the build.
         rows_per_part: Files in a part, about: what one task sorts and writes. None for 250,000.
-        levels: When the manifest gets a second level.
+        levels: From how many row groups on the manifest has segments, and how large those are.
         listeners: Called with each event.
 
     Raises:
@@ -207,9 +214,10 @@ class _SparkBuilder(SidecarBuilder):
         self._progress(BuildProgress("publishing", total, total))
         self._check_proof(plan.facts, version_proof(self._store, plan.snapshot))
         with tempfile.TemporaryDirectory(prefix="delta-sidecar-build-") as folder:
-            body = with_segments(self._store, Path(folder), whole, plan.layout, self._options.levels)
+            groups, levels = whole.row_groups, self._options.levels
+            body = put_row_groups(self._store, Path(folder), whole, groups, plan.layout, levels)
         manifest, size = publish_manifest(self._store, body)
-        return BuiltSidecar(manifest, size, whole.row_groups, sum(record.kept_texts for record in records))
+        return BuiltSidecar(manifest, size, groups, sum(record.kept_texts for record in records))
 
     def _make_empty(self, plan: BuildPlan) -> BuiltSidecar:
         """Makes the sidecar of a table without files: one file, as the local build makes it."""
@@ -305,7 +313,7 @@ class PartWriter:
             size = write_footer(pieces, self.maker.layout, mark)
             name = part_name(self.version, self.build, part, attempt % _MOST_ATTEMPTS)
             self.store.put_file(SIDECAR_FOLDER + name, str(pieces.path))
-        file, groups = SidecarFile(name, size), encode_segment(pieces.groups)
+        file, groups = SidecarFile(name, size), encode_groups(pieces.groups)
         return PartRecord(part, file, pieces.kept_texts, pieces.totals, groups)
 
     def _pieces(self, batches: Iterable[pa.RecordBatch], folder: Path) -> Pieces:
@@ -355,7 +363,7 @@ _ASIDE = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 def joined_records(records: Iterable[PartRecord], facts: Manifest) -> Manifest:
-    """Joins the records of all tasks, in any order, to a manifest with the rest of `facts`.
+    """Joins the records of all tasks, in any order, to a manifest with the rest of `facts` and with all row groups.
 
     Raises:
         BuildError: The row groups do not follow one another in the order of the sidecar.
@@ -369,13 +377,16 @@ def joined_records(records: Iterable[PartRecord], facts: Manifest) -> Manifest:
     # Every part has its incomplete files in front; here all of those come before all others.
     groups.sort(key=lambda group: bool(group.first_key[0]))
     _check_order(groups, facts.sort)
-    return replace(
+    first, *others = [record.file for record in ordered] or [SidecarFile(facts.sidecar_file, 0)]
+    whole = replace(
         facts,
-        files=tuple(record.file for record in ordered),
+        sidecar_file=first.name,
+        sidecar_size_bytes=first.size,
+        other_files=tuple(others),
         num_files=sum(group.num_rows for group in groups),
         totals=sum((record.totals for record in ordered), NO_FILES),
-        row_groups=RowGroups(replace(group, index=index) for index, group in enumerate(groups)),
     )
+    return with_row_groups(whole, tuple(replace(group, index=index) for index, group in enumerate(groups)))
 
 
 def _check_order(groups: Sequence[RowGroup], sort: Sequence[SortColumn]) -> None:

@@ -314,7 +314,7 @@ _REASONS = {
 
 def _read(base: BaseExplanation) -> str:
     if base.segments:
-        return f"read: {counted(base.segments, 'segment')} of the manifest, which tell of the row groups"
+        return f"read: {counted(base.segments, 'segment')} of the manifest, which list row groups"
     groups = base.row_groups - base.row_groups_pruned
     if not groups:
         return "read: nothing"

@@ -96,7 +96,8 @@ class Base(ABC):
         """Finds out whether every file of it is there and whole, as far as is known before its first row.
 
         Args:
-            with_table: Whether protocol and metadata are needed too.
+            with_table: Whether protocol and metadata are needed too. What only `emit` needs may then be left to a later
+                call.
             ahead: Files that are read next, to be asked for at the same time.
 
         Returns:
@@ -148,7 +149,8 @@ class BaseSummary:
     index: tuple[Piece, ...] = field(default=(), repr=False)
     # Pieces of statistics that are read, in the order of the file.
     statistics: tuple[Piece, ...] = field(default=(), repr=False)
-    segments: int = 0  # parts of a large manifest that are read first; where there are any, pieces are not known before
+    # Lists of row groups outside of the manifest that are read; the pieces of those are not known before.
+    segments: int = 0
     segment_bytes: int = 0  # their size
     # What its files are in order of time by, in words; empty where they are in no order of time.
     newest_by: tuple[str, ...] = ()

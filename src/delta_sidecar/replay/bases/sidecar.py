@@ -1,7 +1,7 @@
 """Metadata sidecars as a base.
 
-    trust:  manifest, or the footer without a manifest -> what proves its version
-    emit:   (segment ->) row groups that may match, a few at once, from either end
+    trust:  manifest, or the footer without a manifest -> what proves its version -> the list of row groups
+    emit:   (segments ->) row groups that may match, a few at once, from either end
 
 A metadata sidecar is used only if its manifest is whole, is proven to be of the history that is there (see
 `ProofFiles`) and names files that are there. A row group is emitted whole or not at all. Where one cannot be read, or
@@ -14,8 +14,8 @@ import re
 from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, overload
+from itertools import accumulate, chain, dropwhile, takewhile
+from typing import TYPE_CHECKING, TypeVar
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import (
@@ -48,10 +48,10 @@ from delta_sidecar.replay.bases.base import Base, BaseSummary, Torn, raise_unrea
 from delta_sidecar.replay.bases.checkpoint import raise_if_torn
 from delta_sidecar.replay.bases.sidecar_rows import SidecarRows
 from delta_sidecar.replay.request import Emitted
+from delta_sidecar.sidecar.groups import LARGEST_DOCUMENT, RowGroup, Segment
 from delta_sidecar.sidecar.layout import SidecarLayout, matching, read_columns
 from delta_sidecar.sidecar.manifest import (
     FOOTER_KEY,
-    LARGEST_DOCUMENT,
     CommitMark,
     Manifest,
     Witness,
@@ -72,11 +72,15 @@ if TYPE_CHECKING:
     from delta_sidecar.plan import Flow, Place
     from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
-    from delta_sidecar.sidecar.groups import RowGroup, RowGroups, Segment, Segments
+    from delta_sidecar.sidecar.groups import Run
     from delta_sidecar.sidecar.layout import PieceColumns
 
+R = TypeVar("R", bound="Run")
+
 _MOST_BYTES = 8 << 20
-"""So much is asked for together, unless one row group is larger."""
+"""So much is asked for together, unless one row group, or segment, is larger."""
+SEGMENTS_AT_ONCE = 8
+"""Most segments that are read together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +110,10 @@ class SidecarBase(Base):
 
     @property
     def others(self) -> frozenset[str]:
-        """Once its manifest is known, the same file as it would be read by its footer."""
-        return frozenset() if self.layout is None else frozenset(file.name for file in self.layout.manifest.files)
+        """Once its manifest is known and right, the same file as it would be read by its footer."""
+        if self.layout is None or _fault(self.layout) is not None:
+            return frozenset()
+        return frozenset(file.name for file in self.layout.manifest.files)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -130,11 +136,11 @@ class SidecarBase(Base):
 
     def ahead(self, request: ScanRequest | None) -> Ahead:
         """The pieces that match, where they are few and their places are known."""
-        if request is None or self.layout is None or self.layout.manifest.segments:
+        if request is None or self.layout is None or _fault(self.layout) is not None:
             return NOTHING_AHEAD
         manifest = self.layout.manifest
         columns = read_columns(self.layout.schema, request.pruning, request.columns.columns)
-        found = matching(self.layout, manifest.row_groups, request.pruning)
+        found = [run for run in matching(self.layout, manifest.runs, request.pruning) if isinstance(run, RowGroup)]
         if len(found) > request.sidecar_groups_at_once:
             return NOTHING_AHEAD
         groups = (_pieces_of(manifest, group, columns) for group in found)
@@ -142,10 +148,13 @@ class SidecarBase(Base):
         return Ahead(pieces=tuple(pieces))
 
     def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[SidecarBase]:
-        """Reads its manifest and what proves its version, unless that was done."""
-        del with_table
-        if self.layout is not None:
-            return self
+        """Reads its manifest and what proves its version, unless that was done; checks the row groups in it."""
+        base = self if self.layout is not None else (yield from self._opened(ahead))
+        if not with_table and (fault := _fault(base.trusted_layout)) is not None:
+            raise Torn(fault) from fault
+        return base
+
+    def _opened(self, ahead: tuple[FileRef, ...]) -> Flow[SidecarBase]:
         proof, path = self.proof_files.needed(), SIDECAR_FOLDER + self.name
         manifest = (yield from self._manifest_in_footer()) if self.is_one_file else None
         paths = () if self.is_one_file else (path,)
@@ -185,96 +194,107 @@ class SidecarBase(Base):
 
     def emit(self, request: ScanRequest, seen: SeenSet) -> Flow[None]:
         """Emits the row groups that may match."""
-        manifest = self.trusted_layout.manifest
-        if not manifest.segments:
-            yield from self._emit_groups(manifest.row_groups, request, seen)
-            return
-        for segment in _in_order(self, manifest.segments, request):
-            if request.start is not None and not _holds(segment, request.start.part):
-                continue
+        runs, start = self._runs(request), request.start
+        if start is not None:
+            first = start.part
+            runs = tuple(dropwhile(lambda run: not _holds(run, first), runs))
+            if not runs:
+                raise _gone(start)
+        skipped = self.trusted_layout.manifest.num_row_groups - sum(run.num_row_groups for run in runs)
+        for together in _together(runs, request):
             try:
-                groups = yield from self._read_segment(segment)
+                groups = yield from self._row_groups(together, request)
             except (SidecarError, UnreadableFileError) as error:
-                self._fail(error, request, segment.first_index, of_segment=True)
+                self._fail(error, request, together[0].first_index, of_segment=True)
                 raise
-            yield from self._emit_groups(groups, request, seen)
-            request = replace(request, start=None)
+            skipped += sum(run.num_row_groups for run in together)
+            if start is not None:
+                groups, start = self._from(groups, start), None
+            skipped -= len(groups)
+            if groups:
+                yield from self._emit_groups(groups, skipped, request, seen)
+                skipped = 0
 
     def emitted_keys(self, emitted: Emitted, request: ScanRequest, seen: SeenSet) -> Flow[None]:
         """Reads the keys of the row groups before the one that failed."""
-        manifest = self.trusted_layout.manifest
+        runs = self._runs(request)
+        before = tuple(takewhile(lambda run: not _holds(run, emitted.index), runs))
+        if not emitted.of_segment:
+            # It may be one of a segment of which others were emitted.
+            before = runs[: len(before) + 1]
         # Without them it cannot be known any more which files were emitted: the scan fails.
         with _naming_pieces(request.table):
-            if not manifest.segments:
-                yield from self._read_keys(manifest.row_groups, emitted, request, seen)
-            for segment in _in_order(self, manifest.segments, request):
-                is_last = _holds(segment, emitted.index)
-                if is_last and emitted.of_segment:
-                    break
-                groups = yield from self._read_segment(segment)
+            for together in _together(before, request):
+                groups = yield from self._row_groups(together, request)
                 yield from self._read_keys(groups, emitted, request, seen)
-                if is_last:
-                    break
 
     def summary(self, request: ScanRequest) -> Flow[BaseSummary]:
         """By its manifest alone."""
         yield from ()
         layout = self.trusted_layout
         manifest = layout.manifest
-        made_of = manifest.files if manifest.segments_file is None else (*manifest.files, manifest.segments_file)
-        found = BaseSummary(
+        columns = read_columns(layout.schema, request.pruning, request.columns.columns)
+        runs = matching(layout, manifest.runs, request.pruning)
+        segments = [run for run in runs if isinstance(run, Segment)]
+        groups = [_pieces_of(manifest, run, columns).pieces for run in runs if isinstance(run, RowGroup)]
+        return BaseSummary(
             self.name,
             self.version,
             self.tier,
-            files=len(made_of),
-            bytes=sum(file.size for file in made_of),
+            files=len(manifest.files),
+            bytes=sum(file.size for file in manifest.files),
             rows=manifest.num_files,
             row_groups=manifest.num_row_groups,
-            newest_by=layout.newest_by,
-        )
-        if manifest.segments:
-            segments = matching(layout, manifest.segments, request.pruning)
-            return replace(
-                found,
-                row_groups_pruned=found.row_groups - sum(segment.num_row_groups for segment in segments),
-                segments=len(segments),
-                segment_bytes=sum(segment.byte_length for segment in segments),
-            )
-        columns = read_columns(layout.schema, request.pruning, request.columns.columns)
-        matched = matching(layout, manifest.row_groups, request.pruning)
-        groups = [_pieces_of(manifest, group, columns).pieces for group in matched]
-        return replace(
-            found,
-            row_groups_pruned=found.row_groups - len(groups),
+            row_groups_pruned=manifest.num_row_groups - sum(run.num_row_groups for run in runs),
             index=tuple(pieces[0] for pieces in groups),
             statistics=tuple(piece for pieces in groups for piece in pieces[1:]),
+            segments=len(segments),
+            segment_bytes=sum(segment.byte_length for segment in segments),
+            newest_by=layout.newest_by,
         )
 
-    def _emit_groups(self, groups: RowGroups, request: ScanRequest, seen: SeenSet) -> Flow[None]:
-        found = _in_order(self, groups, request)
-        if request.start is not None:
-            found = self._from(found, request.start)
-        if not found:
-            return
+    def _runs(self, request: ScanRequest) -> tuple[Run, ...]:
+        """The row groups and segments of the manifest that may hold a file that matches, in the order of reading."""
+        return _in_order(self.trusted_layout, self.trusted_layout.manifest.runs, request)
+
+    def _row_groups(self, runs: Sequence[Run], request: ScanRequest) -> Flow[tuple[RowGroup, ...]]:
+        """The row groups that may match, in the order of reading, out of runs of which segments are read."""
+        manifest = self.trusted_layout.manifest
+        read: dict[int, bytes] = {}
+        segments = [run for run in runs if isinstance(run, Segment)]
+        for number in dict.fromkeys(segment.file for segment in segments):
+            of_file = [segment for segment in segments if segment.file == number]
+            ranges = tuple((each.byte_offset, each.byte_offset + each.byte_length) for each in of_file)
+            file = manifest.files[number]
+            plan = ReadRanges(FileRef(SIDECAR_FOLDER + file.name, file.size), ranges)
+            for segment, batch in zip(of_file, (yield Consume(plan)), strict=True):
+                read[segment.first_index] = batch.column("data")[0].as_py()
+        return tuple(
+            chain.from_iterable(
+                _in_order(self.trusted_layout, decode_segment(read[run.first_index], run, manifest), request)
+                if isinstance(run, Segment)
+                else (run,)
+                for run in runs
+            )
+        )
+
+    def _emit_groups(
+        self, groups: tuple[RowGroup, ...], skipped: int, request: ScanRequest, seen: SeenSet
+    ) -> Flow[None]:
         try:
-            plan = self._plan(found, len(groups) - len(found), request, seen)
-            yield PartialResult(plan, parallel=not request.recent)
+            yield PartialResult(self._plan(groups, skipped, request, seen), parallel=not request.recent)
         except UnreadableFileError as error:
-            if any(group.index == error.label for group in found):
+            if any(group.index == error.label for group in groups):
                 self._fail(error, request, error.label)
             raise
 
-    def _from(self, found: tuple[RowGroup, ...], start: Place) -> tuple[RowGroup, ...]:
+    def _from(self, groups: tuple[RowGroup, ...], start: Place) -> tuple[RowGroup, ...]:
         """The row groups from a place on."""
         files = self.trusted_layout.manifest.files
-        for at, group in enumerate(found):
+        for at, group in enumerate(groups):
             if group.index == start.part and start.path == SIDECAR_FOLDER + files[group.file].name:
-                return found[at:]
-        msg = (
-            f"the page token points into {start.path}, where no file of that place can match any more: begin at "
-            f"the first page"
-        )
-        raise PageTokenExpiredError(msg)
+                return groups[at:]
+        raise _gone(start)
 
     def _fail(self, error: Exception, request: ScanRequest, index: int, *, of_segment: bool = False) -> None:
         """Raises `Torn` where a file is torn; the store being out of reach is another matter."""
@@ -284,21 +304,12 @@ class SidecarBase(Base):
         except Torn as torn:
             raise Torn(torn.reason, Emitted(self.name, self.version, identity, index, of_segment)) from error
 
-    def _read_segment(self, segment: Segment) -> Flow[RowGroups]:
-        """Reads one segment of a large manifest: the row groups in it."""
-        manifest, start = self.trusted_layout.manifest, segment.byte_offset
-        if manifest.segments_file is None:
-            msg = "a manifest with segments names their file"
-            raise RuntimeError(msg)
-        ref = FileRef(SIDECAR_FOLDER + manifest.segments_file.name, manifest.segments_file.size)
-        plan = ReadRanges(ref, ((start, start + segment.byte_length),))
-        (content,) = [batch.column("data")[0].as_py() for batch in (yield Consume(plan))]
-        return decode_segment(content, segment, manifest)
-
-    def _read_keys(self, groups: RowGroups, emitted: Emitted, request: ScanRequest, seen: SeenSet) -> Flow[None]:
+    def _read_keys(
+        self, groups: tuple[RowGroup, ...], emitted: Emitted, request: ScanRequest, seen: SeenSet
+    ) -> Flow[None]:
         """Puts the keys of row groups that were emitted into a seen-set."""
         layout = self.trusted_layout
-        found = takewhile(lambda group: group.index != emitted.index, _in_order(self, groups, request))
+        found = takewhile(lambda group: group.index != emitted.index, groups)
         columns = (("path", *VECTOR_COLUMNS),)
         pieces = tuple(_pieces_of(layout.manifest, group, columns) for group in found)
         plan = ScanPieces(pieces, columns, (layout.schema.index,), at_once=request.sidecar_groups_at_once)
@@ -336,29 +347,55 @@ class SidecarBase(Base):
         return Filter(pieces, rows)
 
 
-@overload
-def _in_order(base: SidecarBase, groups: RowGroups, request: ScanRequest) -> tuple[RowGroup, ...]: ...
-
-
-@overload
-def _in_order(base: SidecarBase, groups: Segments, request: ScanRequest) -> tuple[Segment, ...]: ...
-
-
-def _in_order(base: SidecarBase, groups: RowGroups | Segments, request: ScanRequest) -> tuple[RowGroup | Segment, ...]:
+def _in_order(layout: SidecarLayout, runs: Sequence[R], request: ScanRequest) -> tuple[R, ...]:
     """The row groups, or segments, that may hold a file that matches, in the order in which they are read."""
-    layout = base.trusted_layout
-    found = matching(layout, groups, request.pruning if request.skipping else None)
+    found = matching(layout, runs, request.pruning if request.skipping else None)
     if request.recent:
-        return newest_first(found, layout.order)  # type: ignore[type-var,return-value]
-    return found if request.forward else found[::-1]
+        return newest_first(found, layout.order)
+    return tuple(found if request.forward else found[::-1])
+
+
+def _together(runs: Sequence[Run], request: ScanRequest) -> Iterator[list[Run]]:
+    """Runs in the order of reading, cut so that only a few segments are read at once.
+
+    The first ones are no more than are likely to be enough. Without a predicate that is one: a scan of all files may be
+    broken off at any of them, and should not wait for segments before.
+    """
+    enough = 1 if request.pruning is None else request.enough
+    together: list[Run] = []
+    segments = segment_bytes = rows = 0
+    for run in runs:
+        if isinstance(run, Segment):
+            is_enough = enough is not None and rows >= enough
+            is_large = segments == SEGMENTS_AT_ONCE or segment_bytes + run.byte_length > _MOST_BYTES
+            if is_enough or (segments and is_large):
+                yield together
+                together, enough = [], None
+                segments = segment_bytes = 0
+            segments += 1
+            segment_bytes += run.byte_length
+        together.append(run)
+        rows += run.num_rows
+    if together:
+        yield together
+
+
+def _fault(layout: SidecarLayout) -> SidecarError | None:
+    """What is wrong with the row groups in a manifest; None where nothing is."""
+    try:
+        _ = layout.manifest.row_groups
+    except SidecarError as error:
+        return error
+    return None
 
 
 def _pieces_of(manifest: Manifest, group: RowGroup, columns: PieceColumns) -> PieceGroup:
     """The pieces of a row group that are read."""
     path, footer = SIDECAR_FOLDER + manifest.files[group.file].name, group.stats_footer
+    footer_of = (0, "") if footer is None else (footer.length, footer.digest)
     pieces = (
         Piece(path, group.byte_offset, group.byte_length, group.digest),
-        Piece(path, group.stats_offset, group.stats_length, group.stats_digest, footer.length, footer.digest),
+        Piece(path, group.stats_offset, group.stats_length, group.stats_digest, *footer_of),
     )
     return PieceGroup(group.index, group.num_rows, pieces[: len(columns)])
 
@@ -383,8 +420,15 @@ def _naming_pieces(table: str) -> Iterator[None]:
         raise LogCorruptionError(msg) from error
 
 
-def _holds(segment: Segment, index: int) -> bool:
-    return segment.first_index <= index < segment.first_index + segment.num_row_groups
+def _holds(run: Run, index: int) -> bool:
+    return run.first_index <= index < run.first_index + run.num_row_groups
+
+
+def _gone(start: Place) -> PageTokenExpiredError:
+    return PageTokenExpiredError(
+        f"the page token points into {start.path}, where no file of that place can match any more: begin at the first "
+        f"page"
+    )
 
 
 def _decoded(size: int, content: bytes | None) -> Manifest:
