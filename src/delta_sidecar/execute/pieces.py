@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import SidecarError, StorageError
@@ -124,8 +124,7 @@ class PieceScan:
                 yield _GroupTask(self._work, plan, group, found, functions)
 
 
-@dataclass(slots=True)
-class _GroupTask:
+class _GroupTask(Struct):
     """Checks and decodes one row group, and applies the filters that have no state, all in one thread."""
 
     work: Work

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from delta_sidecar.errors import TableNotFoundError, VersionNotFoundError
 from delta_sidecar.log.names import (
@@ -115,8 +116,7 @@ class ListedCommits:
         return self._sorted
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
+class ListedFile(Struct, frozen=True):
     """A file of the log, as a listing shows it."""
 
     path: str  # relative to the table
@@ -125,8 +125,7 @@ class ListedFile:
     e_tag: str | None = None  # None if the store has none
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFiles:
+class CheckpointFiles(Struct, frozen=True):
     """The files of one complete checkpoint."""
 
     version: int
@@ -138,8 +137,7 @@ class CheckpointFiles:
         return self.files[0].path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSidecar:
+class ListedSidecar(Struct, frozen=True):
     """A metadata sidecar, as a listing shows it."""
 
     version: int
@@ -163,8 +161,7 @@ _MOST_TRIED = 4
 _TIERS = {SidecarFileKind.MANIFEST: 1, SidecarFileKind.DATA: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class LogSegment:
+class LogSegment(Struct, frozen=True):
     """The listed log, cut at a version."""
 
     version: int

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar.errors import (
     DeltaSidecarError,
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class TableOpener:
+class TableOpener(Struct):
     """Opens a table for a scan."""
 
     table: str  # its address, without secrets
@@ -187,8 +187,7 @@ _ENTRY_BYTES, _COLUMN_BYTES, _MOST_BYTES, _COMMIT_BYTES = 300, 60, 5_000, 400
 _COLUMNS_WITH_STATISTICS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The strategy and order of a scan."""
 
     strategy: ScanStrategy  # which end of the log comes first: never `AUTO`

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import PageTokenExpiredError, ScanClosedError
 
@@ -212,8 +214,7 @@ def _next_items(stream: BatchStream, items_of: Callable[[pa.RecordBatch], Iterab
 # Where a scan stands in what it emits, file by file: what page tokens are made of.
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Up to where a scan came."""
 
     place: Place  # where its last file is from

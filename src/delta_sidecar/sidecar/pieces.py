@@ -14,11 +14,11 @@ every column, so that single columns can be fetched and trusted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
 from delta_sidecar._thrift import (
@@ -127,8 +127,7 @@ def piece_footer(piece: bytes) -> bytes:
     return piece[-length:]
 
 
-@dataclass(frozen=True, slots=True)
-class PieceFooter:
+class PieceFooter(Struct, frozen=True):
     """The footer of a piece, taken apart."""
 
     ranges: dict[str, ChunkRange]  # by the columns' names, in order
@@ -245,8 +244,7 @@ def _digests(tree: ThriftStruct, count: int) -> list[str] | list[None]:
 LARGEST_FOOTER = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFooters:
+class GroupFooters(Struct, frozen=True):
     """The footers of the two pieces of a row group, from `piece_footer`, and the places of the pieces."""
 
     index: bytes

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.errors import (
@@ -394,8 +395,7 @@ _OTHERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointContent:
+class CheckpointContent(Struct, frozen=True):
     """Refuses files that are not what a checkpoint is made of."""
 
     has_top: bool  # whether protocol and metadata must be in one of the files: not so for V2-checkpoint sidecars

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, dropwhile, takewhile
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
+
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import (
     DeltaSidecarError,
@@ -450,8 +452,7 @@ _MOST_FILES = 32
 _TRANSACTION = re.compile(rb'"txnId"\s*:\s*"[^"]+"')
 
 
-@dataclass(frozen=True, slots=True)
-class VersionProof:
+class VersionProof(Struct, frozen=True):
     """The proof of a version that is there: its commit and its witnesses."""
 
     commit: CommitMark | None  # the commit; None where it is not there

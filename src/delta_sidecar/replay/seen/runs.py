@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.errors import TemporaryFileError
@@ -59,8 +60,7 @@ class LookedUp(Protocol):
         """A stretch of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Keys in memory."""
 
     fingerprints: Fingerprints
@@ -172,8 +172,7 @@ def _words(count: int) -> NDArray[np.uint64]:
     return np.frombuffer(mmap.mmap(-1, count * 8), dtype=np.uint64)
 
 
-@dataclass(frozen=True, slots=True)
-class SpilledRun:
+class SpilledRun(Struct, frozen=True):
     """A run in a temporary file. Lookups may come from several threads.
 
     The file holds block after block, and each its fingerprints, then its digests. The first fingerprint of each block
