@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
@@ -158,6 +157,8 @@ def time_zone(value: object) -> str:
     """Reads names of time zones."""
     if isinstance(value, str) and value == "UTC":
         return value
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(str(value)).key
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -244,5 +244,5 @@ def test_a_request_pickles() -> None:
     request = replace(request, start=Place(commit_path(4)), emitted=(failed,), limit=7, forward=True)
     request.progress.add(commit_adds=3)
     copy = pickled(request)
-    assert copy == request
+    assert replace(copy, progress=request.progress) == request
     assert copy.progress.counts() == EntryCounts(), "what was counted belongs to a process"

@@ -11,15 +11,11 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from delta_sidecar.cli.commands.ingest import ingest
-from delta_sidecar.cli.commands.reports import explain, inspect
-from delta_sidecar.cli.commands.stats import stats
-from delta_sidecar.cli.commands.streams import files, head, sql
-from delta_sidecar.cli.commands.upkeep import build, vacuum
 from delta_sidecar.cli.process import INTERRUPTED
 from delta_sidecar.cli.text import printable
 from delta_sidecar.events import JsonLines, event_of, logger
@@ -27,6 +23,20 @@ from delta_sidecar.events import JsonLines, event_of, logger
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
+
+
+# The modules of the commands: one that runs does not wait for the others.
+_MODULES = {
+    "build": "upkeep",
+    "explain": "reports",
+    "files": "streams",
+    "head": "streams",
+    "ingest": "ingest",
+    "inspect": "reports",
+    "sql": "streams",
+    "stats": "stats",
+    "vacuum": "upkeep",
+}
 
 
 class Program(click.Group):
@@ -40,6 +50,18 @@ class Program(click.Group):
             except SystemExit as ending:
                 _leave(ending)
                 raise
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click has it
+        """The names of the commands."""
+        return sorted(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
+        """The command of a name, imported now; None where there is none."""
+        module = _MODULES.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(import_module(f"delta_sidecar.cli.commands.{module}"), cmd_name)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -62,10 +84,6 @@ def main(ctx: click.Context, *, log: str | None) -> None:
     """Delta Lake tables read lazily: their files and rows as they are found, and the state of their logs."""
     if log is not None:
         ctx.with_resource(logging_to_stderr(as_json=log == "json"))
-
-
-for command in (files, head, sql, stats, explain, inspect, build, ingest, vacuum):
-    main.add_command(command)
 
 
 def _leave(ending: SystemExit) -> None:

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import Struct
 
 from delta_sidecar._arrow import xxh3_128
@@ -21,6 +20,8 @@ from delta_sidecar.store import current_clock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow.parquet as pq
 
     from delta_sidecar.plan import Batches, PieceGroup, ScanPieces
     from delta_sidecar.store import Buffer
@@ -162,6 +163,8 @@ class _GroupTask(Struct):
     def _columns(
         self, piece: Piece, names: tuple[str, ...] | None, schema: pa.Schema
     ) -> Iterator[tuple[str, pa.Array]]:
+        import pyarrow.parquet as pq
+
         first = _first_read(self.plan, piece, names)
         asked = self.asked.pop(first)
         found = asked.result()

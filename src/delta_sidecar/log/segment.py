@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from delta_sidecar.errors import TableNotFoundError, VersionNotFoundError
 from delta_sidecar.log.names import (
@@ -38,13 +37,12 @@ if TYPE_CHECKING:
 _NEWEST_CHECKSUMS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRange:
+class CommitRange(Struct, frozen=True):
     """Listed commits without a gap: their sizes, and the times the store wrote them (milliseconds since the epoch)."""
 
     first: int = 0  # version
-    sizes: array[int] = field(default_factory=lambda: array("q"), repr=False)
-    times: array[int] = field(default_factory=lambda: array("q"), repr=False)
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+    times: array[int] = field(default_factory=lambda: array("q"))
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -202,8 +200,7 @@ class LogSegment(Struct, frozen=True):
         return found
 
 
-@dataclass(slots=True)
-class LogListing:
+class LogListing(Struct):
     """The files of a log, as a listing shows them."""
 
     start: int | None = None  # the version that the listing begins at; None: the whole log is listed

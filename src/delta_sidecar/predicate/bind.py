@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import math
 from dataclasses import replace
 from decimal import Decimal
@@ -163,6 +162,8 @@ def _walked(column: Column, fields: SchemaFields) -> Column | None:
 
 
 def _suggestion(column: Column, schema: SchemaFields) -> str:
+    import difflib
+
     known = {tree.written(path): tree.written(path).casefold() for path in _paths(schema.all, ())}
     name = str(column).casefold()
     near = difflib.get_close_matches(name, known.values(), n=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
@@ -44,7 +45,8 @@ class BaseMark(NamedTuple):
     identity: tuple[tuple[str, str], ...] = ()  # what tells its contents from others, by file name
 
 
-class EntryCounts(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class EntryCounts:
     """Counts of the file entries that a replay met.
 
     Attributes:

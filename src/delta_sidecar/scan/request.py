@@ -26,7 +26,6 @@ from delta_sidecar.predicate.tree import NEGATED, fold
 from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.scan.config import LazyScanConfig, ScanOptions, ScanStrategy
-from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +75,8 @@ class TableOpener(Struct):
         if options.sidecar_enabled != is_with_sidecars:
             snapshot = opened(options)
         if snapshot.version < snapshot.choice.segment.latest:
+            from delta_sidecar.scan.retention import check_retention
+
             check_retention(snapshot, options.retention_guard, executor, self.events)
         return snapshot, options
 

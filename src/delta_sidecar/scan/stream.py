@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -267,12 +266,11 @@ class Cursor:
         return at.position(at.start + at.taken) if at.taken else at.before
 
 
-@dataclass(slots=True)
-class EarlierFiles:
+class EarlierFiles(Struct):
     """Passes over the files that another scan emitted of the place where this one begins."""
 
     position: Position
-    _passed: int = field(default=0)
+    _passed: int = 0
 
     def passed_over(self, rows: int, places: Places) -> int:
         """How many of the first rows of a batch another scan emitted."""

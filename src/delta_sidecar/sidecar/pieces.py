@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import Struct
 
 from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
@@ -92,6 +91,8 @@ def encode_piece(batch: pa.RecordBatch, *, chunk_digests: bool, skippable: Colle
     # Paths are PLAIN: most of one is random, and DELTA_BYTE_ARRAY is no smaller after ZSTD but slower to decode, as
     # are dictionaries, of which nothing here is in need: ZSTD finds what repeats. DELTA_BINARY_PACKED makes numbers
     # 10-30% smaller and twice as fast to decode. ZSTD's first level is no larger than its third here, and faster.
+    import pyarrow.parquet as pq
+
     encodings = {each.name: "DELTA_BINARY_PACKED" for each in batch.schema if _is_whole_number(each.type)}
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
