@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import logging
@@ -87,15 +88,20 @@ def main(ctx: click.Context, *, log: str | None) -> None:
 
 
 def _leave(ending: SystemExit) -> None:
-    """Ends the process at once where threads are left: Python would wait for the requests that they are in."""
+    """Ends the process at once.
+
+    Python would wait for the requests that threads are in. Where no threads are left it would take every module apart,
+    which takes longer than a short command: then only what asked to be called at the end is called.
+    """
+    if not isinstance(ending.code, int | None):
+        return  # Python shows it
     others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
     if all(thread.daemon for thread in others):
-        return
+        atexit._run_exitfuncs()  # noqa: SLF001 - as Python itself does, before it takes the modules apart
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    code = ending.code
-    os._exit(code if isinstance(code, int) else int(code is not None))
+    os._exit(ending.code or 0)
 
 
 @contextmanager

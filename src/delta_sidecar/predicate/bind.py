@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar.predicate import literals, tree
 from delta_sidecar.predicate.literals import Kind, Value, is_nan, kind_of, refusal, sql_text
