@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -45,6 +46,8 @@ class Program(click.Group):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as click has it
         """Runs the program as a process of its own."""
+        # What a command imports is no garbage: looking for some after every 700 objects takes 4% of a short one.
+        gc.set_threshold(200_000)
         with InterruptWatch():
             try:
                 return self.main(*args, **kwargs)
