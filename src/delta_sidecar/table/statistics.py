@@ -415,7 +415,7 @@ class _Fold(Struct):
     """The summary of a column so far."""
 
     column: _NamedColumn
-    lowest: _Side = field(default_factory=lambda: _Side("min"))
+    lowest: _Side = msgspec.field(default_factory=lambda: _Side("min"))
     highest: _Side = msgspec.field(default_factory=lambda: _Side("max"))
     null_count: int = 0
     is_exact: bool = True
