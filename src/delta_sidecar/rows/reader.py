@@ -7,10 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
-from msgspec import Struct
-from msgspec.structs import replace
 
 from delta_sidecar._arrow import from_numpy
 from delta_sidecar.errors import (
@@ -148,7 +147,7 @@ class FileReader:
         beside = sum(len(file.partition_values.get(name) or "") for name in names)
         if beside * self._size.most_rows <= self._size.bytes:
             return self._size
-        return replace(self._size, most_rows=max(1, self._size.bytes // beside))
+        return msgspec.structs.replace(self._size, most_rows=max(1, self._size.bytes // beside))
 
     def _of_the_table(
         self, held: pa.RecordBatch, found: FileColumnsFound, file: DeltaFile, footer: Footer
@@ -212,7 +211,7 @@ def find_footer(store: Store, path: str, size: int) -> Footer:
 # The rows that a query keeps, and what can be pruned by bounds alone.
 
 
-class Selection(Struct, frozen=True):
+class Selection(msgspec.Struct, frozen=True):
     """The rows that a query keeps; those after `prunes_groups` are there once it is bound to the table's columns."""
 
     predicate: Predicate | None = None
@@ -244,7 +243,7 @@ class Selection(Struct, frozen=True):
             # Arrow evaluates nothing on rows that have no columns.
             names |= set(schema.names) if found is None else found or set(schema.names[:1])
             order = schema.names if found is None else []
-        return replace(
+        return msgspec.structs.replace(
             self,
             row_groups=prunes,
             keeps=None if exact is None and self.expression is None else _row_filter(exact, self.expression, order),
