@@ -93,7 +93,7 @@ def _together(
             break
         if not plan.only_with or not _holds_none(text, plan.only_with):
             texts.append((ref, text))
-    queue.ask()
+    queue.ask_next()
     batch = _joined(texts, plan) if texts else None
     if batch is not None:
         yield sum(len(text) for _, text in texts), batch
@@ -173,12 +173,18 @@ class _Queue:
         self._fetcher = fetcher
         self._remaining = deque(files)
         self._together = together
+        self._is_patient = together <= 1
         self._most = most
         self._waiting: deque[tuple[FileRef, Pending]] = deque()
         self._held = 0
 
+    def ask_next(self) -> None:
+        """Asks for the next files while a group that is fetched is parsed; not where one file may be enough."""
+        if not self._is_patient:
+            self.ask()
+
     def ask(self) -> None:
-        """Asks for the next files. To be called once a group is fetched, before it is parsed and looked at."""
+        """Asks for as many files as may be under way."""
         while self._remaining and len(self._waiting) < self._most():
             size = _first_bytes(self._remaining[0])
             if self._waiting and self._held + size > AHEAD_BYTES:
@@ -233,7 +239,7 @@ def _chunks(
     """The content of a file, the next chunk already asked for."""
     more = fetcher.kept_after_first(ref.path)
     first = _first(fetcher, ref, pending, keep=keep)
-    queue.ask()
+    queue.ask_next()
     start, size = len(first.data), first.size
     yield first.data
     del first, pending
