@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -58,7 +59,7 @@ class Work:
         self.places: tuple[tuple[int, Place | None], ...] = ((0, None),)
         self.paths: dict[int, str] = {}  # of the files of JSON lines that are read, by their labels
         self.dry = 0  # batches in a row of which a filter left nothing
-        self._is_local = isinstance(store, LocalStore)
+        self.is_local = isinstance(store, LocalStore)
         self._lock = threading.Lock()
         self.pool = ThreadPool(0, "delta-sidecar-io")
         self.resize(file_parallelism)
@@ -85,7 +86,7 @@ class Work:
 
     def ask(self, request: Callable[[], T]) -> Asked[T]:
         """Asks the store for something small: it is read where it is taken if it is near, else in a thread."""
-        return Asked(self._next_clock(), request) if self._is_local else self.submit(request)
+        return Asked(self._next_clock(), request) if self.is_local else self.submit(request)
 
     def take(self, asked: Asked[T]) -> T:
         """Waits for the answer."""
@@ -167,6 +168,7 @@ class Fetcher:
         self._ahead: dict[tuple[str, bool], Pending] = {}
         self._kept: dict[str, _Kept] = {}
         self._kept_bytes = 0
+        self._rows: deque[tuple[tuple[FileRef, ...], object, pa.RecordBatch]] = deque()
 
     def ahead(self, path: str, *, head: bool = False) -> None:
         """Asks for a file that is likely to be needed."""
@@ -201,8 +203,8 @@ class Fetcher:
         if keep and path not in self._kept and self._kept_bytes + len(fetched.data) <= KEPT_BYTES:
             self._kept[path] = _Kept(fetched.size, fetched.e_tag, [self._packed(fetched.data)])
             self._kept_bytes += len(fetched.data)
-        elif not keep and path in self._kept:
-            self._kept_bytes -= self._kept.pop(path).length
+        elif not keep:
+            self._drop(path)
         pending.asked = None
         return fetched
 
@@ -222,6 +224,28 @@ class Fetcher:
             kept.pieces.append(self._packed(data))
             self._kept_bytes += len(data)
 
+    def keep_rows(self, files: tuple[FileRef, ...], way: object, batch: pa.RecordBatch) -> None:
+        """Keeps all rows of some files, as they were parsed in some way."""
+        self._rows.append((files, way, batch))
+
+    def take_rows(
+        self, files: tuple[FileRef, ...], way: object
+    ) -> Iterator[tuple[tuple[FileRef, ...], pa.RecordBatch]]:
+        """Gives the rows that are kept of the first of some files, if they were parsed in the same way."""
+        while self._rows:
+            of, how, batch = self._rows.popleft()
+            if files[: len(of)] != of or how != way:
+                self._rows.clear()
+                return
+            files = files[len(of) :]
+            for ref in of:
+                self._drop(ref.path)
+            yield of, batch
+
+    def is_near(self, path: str) -> bool:
+        """Whether a file is here already, or is read only where it is taken."""
+        return self._work.is_local or path in self._kept
+
     def put_back(self, pending: Pending) -> None:
         """Keeps a file that was started and not taken for who asks for it next."""
         if pending.kept is None:
@@ -233,6 +257,10 @@ class Fetcher:
             if pending.asked is not None:
                 pending.asked.cancel()
         self._ahead.clear()
+
+    def _drop(self, path: str) -> None:
+        if path in self._kept:
+            self._kept_bytes -= self._kept.pop(path).length
 
     def _submit(self, path: str, max_bytes: int, *, head: bool, speculative: bool = False) -> Pending:
         asked = self._work.ask(lambda: self._work.store.get(path, max_bytes=max_bytes))

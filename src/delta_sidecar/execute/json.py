@@ -45,15 +45,20 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
+    for refs, batch in fetcher.take_rows(files, _way(plan)):
+        files = files[len(refs) :]
+        work.count(batches=1)
+        _placed(work, refs)
+        yield batch
     queue = _Queue(fetcher, files, plan.together, most)
     try:
         while group := queue.next_group():
             work.count(files=sum(pending.kept is None for _, pending in group))
-            work.paths = {ref.label: ref.path for ref, _ in group}
+            refs = tuple(ref for ref, _ in group)
             for size, batch in _batches(work, fetcher, plan, group, queue):
                 if batch is not None:
                     work.count(batches=1)
-                    work.place = Place(group[0][0].path)
+                    _placed(work, refs)
                     yield batch
                 parsed, untidy = parsed + size, untidy + size
                 if untidy >= _TIDY_BYTES:
@@ -64,6 +69,16 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
         queue.put_back()
     if parsed >= _TIDY_BYTES:
         pa.default_memory_pool().release_unused()
+
+
+def _way(plan: ScanJson) -> tuple[pa.Schema, tuple[bytes, ...]]:
+    """What the rows of a file depend on besides the file."""
+    return plan.schema, plan.lines_with
+
+
+def _placed(work: Work, files: tuple[FileRef, ...]) -> None:
+    work.paths = {ref.label: ref.path for ref in files}
+    work.place = Place(files[0].path)
 
 
 def _batches(
@@ -96,6 +111,8 @@ def _together(
     queue.ask_next()
     batch = _joined(texts, plan) if texts else None
     if batch is not None:
+        if plan.keep_rows and len(texts) == len(group):
+            fetcher.keep_rows(tuple(ref for ref, _ in texts), _way(plan), batch)
         yield sum(len(text) for _, text in texts), batch
     else:
         for ref, text in texts:
@@ -185,13 +202,17 @@ class _Queue:
 
     def ask(self) -> None:
         """Asks for as many files as may be under way."""
-        while self._remaining and len(self._waiting) < self._most():
+        while self._remaining and (len(self._waiting) < self._most() or self._is_near(self._remaining[0])):
             size = _first_bytes(self._remaining[0])
             if self._waiting and self._held + size > AHEAD_BYTES:
                 return
             ref = self._remaining.popleft()
             self._waiting.append((ref, self._fetcher.start(ref.path)))
             self._held += size
+
+    def _is_near(self, ref: FileRef) -> bool:
+        """Whether asking for a file costs nothing before it is taken, and it may be taken together with others."""
+        return self._together > 1 and len(self._waiting) < MOST_AHEAD and self._fetcher.is_near(ref.path)
 
     def next_group(self) -> list[tuple[FileRef, Pending]]:
         """The next files that are parsed together; none at the end."""

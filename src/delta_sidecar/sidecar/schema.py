@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -125,8 +125,8 @@ class SidecarSchema:
     def _partition_fields(self) -> list[pa.Field]:
         return [pa.field(f"partition.{column_name((name,))}", pa.string()) for name in self.partitions]
 
-    def _time_fields(self) -> list[pa.Field]:
-        return [] if self.time is None else _fields(self.time, self.statistics[self.time])
+    def _time_fields(self) -> tuple[pa.Field, ...]:
+        return () if self.time is None else _fields(self.time, self.statistics[self.time])
 
 
 def column_name(path: ColumnPath) -> str:
@@ -254,10 +254,11 @@ def _type_name(kind: pa.DataType) -> str | None:
     return _NAMES.get(kind)
 
 
-def _fields(path: ColumnPath, kind: pa.DataType | None) -> list[pa.Field]:
+@lru_cache(maxsize=4096)
+def _fields(path: ColumnPath, kind: pa.DataType | None) -> tuple[pa.Field, ...]:
     name = column_name(path)
     bounds = [] if kind is None else [pa.field(f"min.{name}", kind), pa.field(f"max.{name}", kind)]
-    return [*bounds, pa.field(f"null_count.{name}", pa.int64())]
+    return (*bounds, pa.field(f"null_count.{name}", pa.int64()))
 
 
 def _leaves(
