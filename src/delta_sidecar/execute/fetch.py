@@ -59,7 +59,7 @@ class Work:
         self.places: tuple[tuple[int, Place | None], ...] = ((0, None),)
         self.paths: dict[int, str] = {}  # of the files of JSON lines that are read, by their labels
         self.dry = 0  # batches in a row of which a filter left nothing
-        self.is_local = isinstance(store, LocalStore)
+        self._is_local = isinstance(store, LocalStore)
         self._lock = threading.Lock()
         self.pool = ThreadPool(0, "delta-sidecar-io")
         self.resize(file_parallelism)
@@ -86,7 +86,7 @@ class Work:
 
     def ask(self, request: Callable[[], T]) -> Asked[T]:
         """Asks the store for something small: it is read where it is taken if it is near, else in a thread."""
-        return Asked(self._next_clock(), request) if self.is_local else self.submit(request)
+        return Asked(self._next_clock(), request) if self._is_local else self.submit(request)
 
     def take(self, asked: Asked[T]) -> T:
         """Waits for the answer."""
@@ -242,10 +242,6 @@ class Fetcher:
                 self._drop(ref.path)
             yield of, batch
 
-    def is_near(self, path: str) -> bool:
-        """Whether a file is here already, or is read only where it is taken."""
-        return self._work.is_local or path in self._kept
-
     def put_back(self, pending: Pending) -> None:
         """Keeps a file that was started and not taken for who asks for it next."""
         if pending.kept is None:
@@ -320,6 +316,11 @@ class Pending:
     def is_here(self) -> bool:
         """Whether nobody has to wait for it."""
         return self.asked is None or self.asked.is_here
+
+    @property
+    def trip(self) -> int:
+        """The round trip that it comes with; 0 where it is here already."""
+        return 0 if self.asked is None or self.asked.future is None else self.asked.clock.depth
 
 
 _CODEC = pa.Codec("zstd", 1)

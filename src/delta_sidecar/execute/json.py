@@ -50,7 +50,7 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
         work.count(batches=1)
         _placed(work, refs)
         yield batch
-    queue = _Queue(fetcher, files, plan.together, most)
+    queue = _Queue(fetcher, files, plan.together, most, all_needed=plan.all_needed)
     try:
         while group := queue.next_group():
             work.count(files=sum(pending.kept is None for _, pending in group))
@@ -186,11 +186,14 @@ class _Queue:
     What was asked for and not taken stays for a later plan.
     """
 
-    def __init__(self, fetcher: Fetcher, files: Sequence[FileRef], together: int, most: Callable[[], int]) -> None:
+    def __init__(
+        self, fetcher: Fetcher, files: Sequence[FileRef], together: int, most: Callable[[], int], *, all_needed: bool
+    ) -> None:
         self._fetcher = fetcher
         self._remaining = deque(files)
         self._together = together
         self._is_patient = together <= 1
+        self._all_needed = all_needed
         self._most = most
         self._waiting: deque[tuple[FileRef, Pending]] = deque()
         self._held = 0
@@ -202,7 +205,7 @@ class _Queue:
 
     def ask(self) -> None:
         """Asks for as many files as may be under way."""
-        while self._remaining and (len(self._waiting) < self._most() or self._is_near(self._remaining[0])):
+        while self._remaining and (len(self._waiting) < self._most() or self._is_here(self._remaining[0])):
             size = _first_bytes(self._remaining[0])
             if self._waiting and self._held + size > AHEAD_BYTES:
                 return
@@ -210,20 +213,21 @@ class _Queue:
             self._waiting.append((ref, self._fetcher.start(ref.path)))
             self._held += size
 
-    def _is_near(self, ref: FileRef) -> bool:
-        """Whether asking for a file costs nothing before it is taken, and it may be taken together with others."""
-        return self._together > 1 and len(self._waiting) < MOST_AHEAD and self._fetcher.is_near(ref.path)
+    def _is_here(self, ref: FileRef) -> bool:
+        return len(self._waiting) < MOST_AHEAD and self._fetcher.keeps_all(ref.path)
 
     def next_group(self) -> list[tuple[FileRef, Pending]]:
         """The next files that are parsed together; none at the end."""
         self.ask()
         group: list[tuple[FileRef, Pending]] = []
-        length = 0
+        length = trip = 0
         while self._waiting and len(group) < max(1, self._together):
             ref, pending = self._waiting[0]
-            # Nobody waits for one file to have those before it.
-            if group and not (_is_small(ref, length) and pending.is_here):
+            # Nobody waits for one file to have those before it, nor for a trip more.
+            is_soon = self._all_needed or (pending.is_here and pending.trip <= trip)
+            if group and not (is_soon and _is_small(ref, length)):
                 break
+            trip = max(trip, pending.trip)
             group.append(self._waiting.popleft())
             length += _first_bytes(ref)
         self._held -= length
