@@ -39,7 +39,10 @@ def test_every_flag_of_the_command_is_documented() -> None:
 
     assert isinstance(main, click.Group)
     text = COMMAND.read_text()
-    for name, command in main.commands.items():
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
         assert f"## `delta-sidecar {name} " in text
         flags = {max(parameter.opts, key=len) for parameter in command.params if isinstance(parameter, click.Option)}
         assert {flag for flag in flags if f"`{flag}" not in text} == set()

@@ -58,7 +58,7 @@ def value_of(option: Option, config: LazyScanConfig, properties: dict[str, str])
 
 def test_every_option_is_tried_here() -> None:
     assert set(VALUES) == set(WRONG) == set(BY_NAME)
-    assert {field.name for field in fields(ScanOptions)} == set(BY_NAME)
+    assert set(ScanOptions.__struct_fields__) == set(BY_NAME)
     assert set(BY_NAME) <= {field.name for field in fields(LazyScanConfig)}
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
 
 from delta_sidecar.errors import OptionError
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One option."""
 
     name: str  # in a call
@@ -158,6 +157,8 @@ def time_zone(value: object) -> str:
     """Reads names of time zones."""
     if isinstance(value, str) and value == "UTC":
         return value
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(str(value)).key
     except (ZoneInfoNotFoundError, ValueError, OSError):

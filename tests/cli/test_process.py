@@ -35,7 +35,7 @@ def test_the_installed_command_is_the_same() -> None:
 def test_who_asks_for_help_does_not_wait_for_anything_heavy(flags: list[str]) -> None:
     code = (
         "import sys; from delta_sidecar.cli import main\n"
-        f"try: main({flags!r})\n"
+        f"try: main.main({flags!r})\n"
         "finally: print(*sys.modules, file=sys.stderr)"
     )
     run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)

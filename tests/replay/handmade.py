@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from tests.builder import add, metadata, protocol, remove
 
 from delta_sidecar.errors import UnreadableFileError

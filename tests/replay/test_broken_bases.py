@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.builder import add, remove
 from tests.replay.canned import CannedExecutor, follow, outline, pickled
 from tests.replay.handmade import DIRECTIONS, answers, checkpoint_batch, live, snapshot_of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from tests.replay.canned import consumed, ended
 from tests.replay.handmade import OPENING, checkpoint_path, commits, listing, read
 

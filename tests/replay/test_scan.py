@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from tests.builder import add, remove
 from tests.replay.canned import CannedExecutor, consumed, follow, outline, pickled, source
 from tests.replay.handmade import (

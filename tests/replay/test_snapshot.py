@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from tests.builder import add, metadata, protocol
 from tests.replay.canned import CannedExecutor, consumed, ended, follow, outline
 from tests.replay.handmade import (

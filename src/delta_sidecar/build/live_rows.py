@@ -46,10 +46,8 @@ MOST_CELLS = 2 << 20
 """Most values in one batch of rows: a wide table has few rows in it."""
 
 
-class ActionColumns(FileColumns):
+class ActionColumns(FileColumns, frozen=True):
     """Passes the fields of `add` actions on as they are, for `RowMaker` to make rows of."""
-
-    __slots__ = ()
 
     def batch(self, add: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:  # noqa: ARG002 - the columns have it
         """Makes a batch of the fields; arguments as for `FileColumns.batch`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from inspect import cleandoc
 from textwrap import indent
@@ -130,6 +129,8 @@ def in_background(work: Callable[[], T]) -> T:
         KeyboardInterrupt: It was interrupted. The work goes on until the process ends, which does not wait for it.
         Exception: The work raised it.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(1, "delta-sidecar-work")
     try:
         return pool.submit(work).result()

@@ -6,10 +6,10 @@ import errno
 import os
 import threading
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import NotEnoughMemoryError, ObjectNotFoundError, UnreadableFileError
@@ -122,8 +122,7 @@ class Work:
         self.pool.close()
 
 
-@dataclass(slots=True, eq=False)
-class Asked(Generic[T]):
+class Asked(Struct, Generic[T], eq=False):
     """A request: under way in a thread, or to be made by who takes its answer first."""
 
     clock: TripClock
@@ -277,8 +276,7 @@ class Fetcher:
         return self._work.take(pending.asked)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     """Bytes of a file, as they are or compressed."""
 
     content: Bytes
@@ -289,8 +287,7 @@ class _Piece:
         return memoryview(_CODEC.decompress(self.content, self.length)) if self.is_packed else self.content
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(Struct, frozen=True):
     """The beginning of a file, in pieces without a gap."""
 
     size: int
@@ -302,8 +299,7 @@ class _Kept:
         return sum(piece.length for piece in self.pieces)
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(Struct):
     """A file on its way, or here already."""
 
     path: str  # the file

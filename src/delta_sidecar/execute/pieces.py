@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar._threads import ThreadPool
@@ -22,6 +21,8 @@ from delta_sidecar.store import TripClock, current_clock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow.parquet as pq
 
     from delta_sidecar.plan import Batches, PieceGroup, ScanPieces
     from delta_sidecar.store import Buffer
@@ -128,8 +129,7 @@ class PieceScan:
                 yield _GroupTask(self._work, plan, group, found, functions, ready)
 
 
-@dataclass(slots=True)
-class _GroupTask:
+class _GroupTask(Struct):
     """Checks and decodes one row group, and applies the filters that have no state, all in one thread."""
 
     work: Work
@@ -169,6 +169,8 @@ class _GroupTask:
     def _columns(
         self, piece: Piece, names: tuple[str, ...] | None, schema: pa.Schema
     ) -> Iterator[tuple[str, pa.Array]]:
+        import pyarrow.parquet as pq
+
         first = _first_read(self.plan, piece, names)
         data = _answer(self.asked.pop(first))[first]
         _check(data, first.digest, "the row group" if first is piece else "the footer of the statistics")

@@ -7,12 +7,14 @@ reason.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import defaultdict
 from contextlib import closing
-from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from delta_sidecar.errors import DeltaProtocolError, LogCorruptionError, UnreadableFileError, UnsupportedFeatureError
 from delta_sidecar.events import BasePassedOver, Events
@@ -118,7 +120,7 @@ def inspect_table(
         finally:
             requests.cancel()
     counts = requests.snapshot()
-    return replace(report, requests=RequestReport(counts.requests, counts.bytes, counts.trips))
+    return dataclasses.replace(report, requests=RequestReport(counts.requests, counts.bytes, counts.trips))
 
 
 class _Inspection:
@@ -183,7 +185,7 @@ class _Inspection:
             findings=(),
             requests=RequestReport(0, 0, 0),
         )
-        return replace(report, findings=findings_of(report, self.torn, self.ignored, bucket))
+        return dataclasses.replace(report, findings=findings_of(report, self.torn, self.ignored, bucket))
 
     def _open(self, opening: Opening, listing: LogListing) -> tuple[Snapshot | None, str | None]:
         """Opens the table, or says why that cannot be done."""
@@ -219,7 +221,7 @@ class _Inspection:
         try:
             check_readable(protocol, self.table)
         except UnsupportedFeatureError as error:
-            return replace(report, unsupported=error.features), str(error)
+            return dataclasses.replace(report, unsupported=error.features), str(error)
         except DeltaProtocolError as error:
             return report, str(error)
         return report, None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar.errors import InvalidMetadataError
 
@@ -59,8 +60,7 @@ KEY = pa.struct([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
 """The fields of `add` and `remove` that make up the key of a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Protocol:
+class Protocol(Struct, frozen=True):
     """The `protocol` action: the features that a client must implement to read or write the table."""
 
     min_reader_version: int

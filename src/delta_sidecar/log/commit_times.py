@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar.errors import InvalidMetadataError
 
@@ -32,8 +32,7 @@ _VERSION = "delta.inCommitTimestampEnablementVersion"
 _TIME = "delta.inCommitTimestampEnablementTimestamp"
 
 
-@dataclass(frozen=True, slots=True)
-class Enablement:
+class Enablement(Struct, frozen=True):
     """The first commit of a table with an in-commit timestamp."""
 
     version: int = 0

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from delta_sidecar.errors import InvalidMetadataError
 from delta_sidecar.log.actions import Metadata, Protocol
@@ -45,8 +46,7 @@ class LogFileKind(Enum):
     COMPACTED = "compacted commit"
 
 
-@dataclass(frozen=True, slots=True)
-class LogFileName:
+class LogFileName(Struct, frozen=True):
     """A parsed file name of the log."""
 
     kind: LogFileKind
@@ -109,8 +109,7 @@ class SidecarFileKind(Enum):
     SEGMENTS = "segments"
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarName:
+class SidecarName(Struct, frozen=True):
     """A file name of ours, taken apart. Part and attempt are 0 for other kinds than parts."""
 
     kind: SidecarFileKind
@@ -192,8 +191,7 @@ def _own(name: str) -> str:
 # `_last_checkpoint` and version checksums: small JSON files beside the commits, hints both; bad ones are ignored.
 
 
-@dataclass(frozen=True, slots=True)
-class Checksum:
+class Checksum(Struct, frozen=True):
     """The content of a `{version}.crc` file; None for a total that it lacks."""
 
     protocol: Protocol

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, scalar, to_numpy
 from delta_sidecar.log.values import parse_timestamps
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 _EMPTY, _NULL = scalar("", pa.string()), scalar(None, pa.string())
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionTexts:
+class PartitionTexts(Struct, frozen=True):
     """Raw values of one partition column, a row a file."""
 
     texts: pa.StringArray  # null for the value null, and for a value that the log does not have
     known: NDArray[np.bool_]  # the rows whose value the log has
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionColumn:
+class PartitionColumn(Struct, frozen=True):
     """Typed values of one partition column, a row a file."""
 
     values: pa.Array

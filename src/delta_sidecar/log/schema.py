@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar.errors import InvalidMetadataError, UnsupportedFeatureError, UnsupportedProtocolVersionError
 
@@ -27,8 +27,7 @@ ColumnPath = tuple[str, ...]
 COLUMN_MAPPING_READER_VERSION = 2
 
 
-@dataclass(frozen=True, slots=True)
-class TableSchema:
+class TableSchema(Struct, frozen=True):
     """A table's columns."""
 
     # Arrow schema under the names that users see. A field's Delta metadata is kept as Arrow metadata.

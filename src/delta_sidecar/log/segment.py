@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from delta_sidecar.errors import TableNotFoundError, VersionNotFoundError
 from delta_sidecar.log.names import (
@@ -37,13 +37,12 @@ if TYPE_CHECKING:
 _NEWEST_CHECKSUMS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRange:
+class CommitRange(Struct, frozen=True):
     """Listed commits without a gap: their sizes, and the times the store wrote them (milliseconds since the epoch)."""
 
     first: int = 0  # version
-    sizes: array[int] = field(default_factory=lambda: array("q"), repr=False)
-    times: array[int] = field(default_factory=lambda: array("q"), repr=False)
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+    times: array[int] = field(default_factory=lambda: array("q"))
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -117,8 +116,7 @@ class ListedCommits:
         return self._sorted
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
+class ListedFile(Struct, frozen=True):
     """A file of the log, as a listing shows it."""
 
     path: str  # relative to the table
@@ -127,8 +125,7 @@ class ListedFile:
     e_tag: str | None = None  # None if the store has none
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFiles:
+class CheckpointFiles(Struct, frozen=True):
     """The files of one complete checkpoint."""
 
     version: int
@@ -140,8 +137,7 @@ class CheckpointFiles:
         return self.files[0].path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSidecar:
+class ListedSidecar(Struct, frozen=True):
     """A metadata sidecar, as a listing shows it."""
 
     version: int
@@ -165,8 +161,7 @@ _MOST_TRIED = 4
 _TIERS = {SidecarFileKind.MANIFEST: 1, SidecarFileKind.DATA: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class LogSegment:
+class LogSegment(Struct, frozen=True):
     """The listed log, cut at a version."""
 
     version: int
@@ -207,8 +202,7 @@ class LogSegment:
         return found
 
 
-@dataclass(slots=True)
-class LogListing:
+class LogListing(Struct):
     """The files of a log, as a listing shows them."""
 
     start: int | None = None  # the version that the listing begins at; None: the whole log is listed

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, scalar, strings
 from delta_sidecar.log.values import parse_timestamps
@@ -30,8 +30,7 @@ SIDES = ("minValues", "maxValues", "nullCount")
 """The objects of statistics with a member for each column."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnStatistics:
+class ColumnStatistics(Struct, frozen=True):
     """Statistics of one column, a row a file; null is unknown."""
 
     lower: pa.Array | None
@@ -39,8 +38,7 @@ class ColumnStatistics:
     null_count: pa.Array | None
 
 
-@dataclass(frozen=True, slots=True)
-class FileStatistics:
+class FileStatistics(Struct, frozen=True):
     """Statistics of a batch of files, a row a file."""
 
     num_records: pa.Array | None  # deleted rows included

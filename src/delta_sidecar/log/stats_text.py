@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import from_numpy, scalar, to_numpy
 from delta_sidecar.log.stats import SIDES, insert, leaves, parse_members

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.log.identity import text_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ValueStyle:
+class ValueStyle(Struct, frozen=True):
     """A writer's notation of statistics."""
 
     numbers: Literal["java", "rust", "arrow"]  # notation of floating-point numbers

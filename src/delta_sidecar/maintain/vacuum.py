@@ -10,12 +10,15 @@ a wrong clock makes files younger, never older, and a build that goes on elsewhe
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import defaultdict
 from contextlib import closing
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from delta_sidecar.errors import OptionError
 from delta_sidecar.events import Events, VacuumEnded
@@ -141,7 +144,7 @@ class _Vacuum:
         # All manifests are gone before the first file that one of them named.
         self._delete(files, evidence)
         notes = [f"Version {version} was built meanwhile: its files stay." for version in sorted(built)]
-        return replace(decision, files=files, notes=[*decision.notes, *notes])
+        return dataclasses.replace(decision, files=files, notes=[*decision.notes, *notes])
 
     def _summary(self, decision: _Verdict, as_of: int) -> VacuumSummary:
         self._unknown = len(decision.unknown)

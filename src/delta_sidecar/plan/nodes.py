@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 from msgspec import Struct
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FILE_LABEL = "__file"
 """Column that a `ScanJson` adds: the label of the file that a row comes from."""
@@ -26,7 +28,7 @@ LINE = "__line"
 """Column that a `ScanJson` adds: the row's own text, or null where it wasn't asked for."""
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch | None]
-RowTest = Callable[[pa.RecordBatch], NDArray[np.bool_]]
+RowTest: TypeAlias = "Callable[[pa.RecordBatch], NDArray[np.bool_]]"
 
 
 class FileRef(Struct, frozen=True):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import math
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar.predicate import literals, tree
 from delta_sidecar.predicate.literals import Kind, Value, is_nan, kind_of, refusal, sql_text
@@ -46,8 +46,7 @@ def bind(predicate: Predicate, schema: pa.Schema | SchemaFields) -> Predicate:
     return replace_leaves(predicate, lambda leaf: _bound(leaf, fields))
 
 
-@dataclass(frozen=True, slots=True)
-class BoundPredicate:
+class BoundPredicate(Struct, frozen=True):
     """A predicate bound to a table, in physical names."""
 
     predicate: Predicate  # what rows must satisfy
@@ -163,6 +162,8 @@ def _walked(column: Column, fields: SchemaFields) -> Column | None:
 
 
 def _suggestion(column: Column, schema: SchemaFields) -> str:
+    import difflib
+
     known = {tree.written(path): tree.written(path).casefold() for path in _paths(schema.all, ())}
     name = str(column).casefold()
     near = difflib.get_close_matches(name, known.values(), n=3)

@@ -7,13 +7,13 @@ whole columns at once, and null stands for what is not known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar import _arrow
 from delta_sidecar.errors import PredicateError
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from delta_sidecar.predicate.tree import Column, Leaf, Predicate
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnBounds:
+class ColumnBounds(Struct, frozen=True):
     """Bounds and counts of one column, one row for each file, row group or range of rows; null where unknown.
 
     Bounds are as they were written; `may_match` widens them where their writers round or cut.
@@ -57,8 +56,7 @@ class Bounds(Protocol):
         """Gives the bounds of a column; None if nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownBounds:
+class KnownBounds(Struct, frozen=True):
     """`Bounds` by column, as they are known."""
 
     num_rows: int
@@ -207,8 +205,7 @@ _TRUE, _FALSE = (one(value, pa.bool_()) for value in (True, False))
 _ZERO = one(0, pa.int64())
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(Struct, frozen=True):
     """Bounds of one column, ready to be compared; null where unknown."""
 
     has_values: pa.BooleanArray  # there may be a row that is not null

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
 from fractions import Fraction
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar import _arrow
 from delta_sidecar.errors import PredicateError
@@ -364,8 +364,7 @@ def _over(numbers: NDArray[np.generic], type: pa.DataType) -> pa.Array:  # noqa:
 _MARGIN = 60
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePlace:
+class SourcePlace(Struct, frozen=True):
     """A stretch of a SQL text, or a named spot in a structure."""
 
     source: str  # the whole SQL text, or, without `start`, the spot in words (`filters[0][1]`)

@@ -23,8 +23,10 @@ and `bounds`, and a notation in `read`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate.literals import Value, sql_text
@@ -57,26 +59,40 @@ OPERATORS: dict[str, Operator] = {
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class _Placed(Struct, frozen=True):
+    """A node that remembers, for errors, the place where it was written. The place makes no other node of it."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and _said(self) == _said(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), _said(self)))
+
+    def __repr__(self) -> str:
+        shown = zip(self.__struct_fields__, _said(self), strict=False)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown)})"
+
+
+def _said(node: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a node with a place, which is its last field
+    return tuple(getattr(node, name) for name in node.__struct_fields__[:-1])
+
+
+class Column(_Placed, frozen=True):
     """A column, or a field inside of structs."""
 
     path: tuple[str, ...]  # names from the top level down
     type: pa.DataType | None = None  # None while unbound
-    place: SourcePlace | None = field(default=None, compare=False, repr=False)  # for errors
+    place: SourcePlace | None = None  # for errors
 
     def __str__(self) -> str:
         return written(self.path)
 
 
-class Predicate:
+class Predicate(Struct, frozen=True):
     """A condition on the rows of a table."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Constant(Predicate):
+class Constant(Predicate, frozen=True):
     """True, false, or None for SQL's NULL: unknown."""
 
     value: bool | None
@@ -90,33 +106,30 @@ FALSE = Constant(value=False)
 UNKNOWN = Constant(value=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Predicate):
+class Comparison(_Placed, Predicate, frozen=True):
     """A column compared with a value that is not null."""
 
     op: Operator
     column: Column
     value: Value
-    place: SourcePlace | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = None
 
     def __str__(self) -> str:
         return f"{self.column} {self.op} {sql_text(self.value)}"
 
 
-@dataclass(frozen=True, slots=True)
-class In(Predicate):
+class In(_Placed, Predicate, frozen=True):
     """A column equal to one of some values, none of them null; bound values are sorted and unique."""
 
     column: Column
     values: tuple[Value, ...]
-    place: SourcePlace | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = None
 
     def __str__(self) -> str:
         return f"{self.column} IN ({', '.join(map(sql_text, self.values))})"
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull(Predicate):
+class IsNull(Predicate, frozen=True):
     """A column that is null, or, negated, is not."""
 
     column: Column
@@ -126,13 +139,12 @@ class IsNull(Predicate):
         return f"{self.column} IS {'NOT ' if self.negated else ''}NULL"
 
 
-@dataclass(frozen=True, slots=True)
-class Like(Predicate):
+class Like(_Placed, Predicate, frozen=True):
     r"""A text that fits a pattern: % for any text, _ for one character, \% \_ and \\ for themselves."""
 
     column: Column
     pattern: str
-    place: SourcePlace | None = field(default=None, compare=False, repr=False)
+    place: SourcePlace | None = None
 
     def __str__(self) -> str:
         return f"{self.column} LIKE {sql_text(self.pattern)}"
@@ -141,33 +153,29 @@ class Like(Predicate):
 Leaf = Comparison | In | IsNull | Like
 
 
-@dataclass(frozen=True, slots=True)
-class _Joined(Predicate):
+class _Joined(Predicate, frozen=True):
     terms: tuple[Predicate, ...]
 
     def __post_init__(self) -> None:
         inside = ((term.terms if isinstance(term, type(self)) else (term,)) for term in self.terms)
-        object.__setattr__(self, "terms", tuple(term for terms in inside for term in terms))
+        force_setattr(self, "terms", tuple(term for terms in inside for term in terms))
 
 
-@dataclass(frozen=True, slots=True)
-class And(_Joined):
+class And(_Joined, frozen=True):
     """All of two or more terms; an And inside is taken apart into its terms."""
 
     def __str__(self) -> str:
         return " AND ".join(f"({term})" if isinstance(term, Or) else str(term) for term in self.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Or(_Joined):
+class Or(_Joined, frozen=True):
     """Any of two or more terms; an Or inside is taken apart into its terms."""
 
     def __str__(self) -> str:
         return " OR ".join(f"({term})" if isinstance(term, And) else str(term) for term in self.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Not(Predicate):
+class Not(Predicate, frozen=True):
     """The opposite of a term; unknown stays unknown."""
 
     term: Predicate

@@ -9,11 +9,11 @@ with the snapshot, or are few; each key in them may hide one file of the state b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import to_numpy
 from delta_sidecar.errors import SidecarError, UnreadableFileError
@@ -45,8 +45,7 @@ _ONE_REQUEST = 8 << 20
 _PATH, _SIDECAR = "add.path", "sidecar.path"
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """A number that is not known exactly. Both bounds hold, and belong to it.
 
     Attributes:
@@ -80,8 +79,7 @@ class Range:
         return Range(min(self.lower, most), most if self.upper is None else min(self.upper, most))
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Ranges for the numbers of files, of rows that are not deleted, and of bytes."""
 
     files: Range = Range()
@@ -118,8 +116,7 @@ NOTHING = Counts(*(Range(0, 0),) * 3)
 """Of no files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """The estimated files, rows and bytes of a snapshot."""
 
     counts: Counts  # files, rows and bytes; with a predicate those of files that may match
@@ -172,8 +169,7 @@ def files_in_base(snapshot: Snapshot) -> Flow[int | None]:
     return None if state is None or not state.counts.files.is_exact else state.counts.files.lower
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     """The totals of a table at a version, and bounds on its largest file."""
 
     counts: Counts
@@ -188,8 +184,7 @@ class _State:
         return Counts(self.counts.files.less(keys), self.counts.rows.less(rows), self.counts.bytes.less(size))
 
 
-@dataclass(slots=True)
-class _TailCounter:
+class _TailCounter(Struct):
     """Counts what commits add, newest first, and how many keys they have."""
 
     request: ScanRequest
@@ -202,7 +197,7 @@ class _TailCounter:
         """Counts commits, as far as they were kept or all of them; gives those that are left."""
         live = LiveAdds(self.seen, self.request.columns, self.request.pruning)
         for window in commits.windows():
-            plan = msgspec.structs.replace(
+            plan = replace(
                 live_adds_plan(window, self.request.columns, self.request.pruning), keep=True, kept_only=kept_only
             )
             before = len(self.versions)

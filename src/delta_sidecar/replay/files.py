@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
@@ -46,8 +46,7 @@ REQUIRED_COLUMNS = frozenset({"raw_path", *(field.column for field in ADD_FIELDS
 """Columns of a batch that tell files apart: a scan cannot do without them."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileColumns:
+class FileColumns(Struct, frozen=True):
     """Makes batches of `FILE_SCHEMA` from the fields of `add` actions."""
 
     partition_columns: tuple[tuple[str, str], ...]  # (logical, physical) names
@@ -231,8 +230,7 @@ def _tags(column: pa.Array | None, rows: int) -> pa.StringArray:
 # This is the only place that knows where in the log a bound comes from; what a bound means is `may_match`'s business.
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning(BoundPredicate):
+class Pruning(BoundPredicate, frozen=True):
     """Tests a predicate on `add` actions."""
 
     @property

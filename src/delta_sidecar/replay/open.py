@@ -8,8 +8,10 @@ full; a commit that a listing skipped is asked for by name before it counts as m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from delta_sidecar.errors import MissingCommitError, VersionNotFoundError
 from delta_sidecar.events import Events
@@ -38,8 +40,7 @@ NO_HINT = -1
 """Lists the whole log without asking `_last_checkpoint`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """The table to open, and how."""
 
     table: str  # the table's address, for messages
@@ -56,11 +57,11 @@ class Opening:
     sidecars: bool = True  # whether metadata sidecars count as bases
     manifests: bool = True  # whether those with a manifest count, or all as if they had none
     # What a scan will ask a trusted base for, where all that matches in it will be read; None: unknown.
-    question: Question | None = field(default=None, repr=False)
+    question: Question | None = None
     sidecar_groups_at_once: int = 5  # how many row groups of a metadata sidecar it will fetch together
     # The log, where it is listed already, cut at the version to read; None to list it.
-    segment: LogSegment | None = field(default=None, repr=False)
-    events: Events = field(default_factory=Events, repr=False, compare=False)  # listeners
+    segment: LogSegment | None = None
+    events: Events = field(default_factory=Events)  # listeners
 
 
 def list_log(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from delta_sidecar.events import Events
 from delta_sidecar.log.names import LogFileKind, parse_log_name
@@ -22,8 +25,7 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.seen.seen import SeenSet
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
+class Emitted(Struct, frozen=True):
     """The part of a metadata sidecar that was emitted before it failed."""
 
     base: str
@@ -67,8 +69,7 @@ class EntryCounts:
     base_pruned: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class ReplayProgress:
+class ReplayProgress(Struct, eq=False):
     """The progress of one replay, counted from any thread. It pickles empty: it belongs to a process."""
 
     base: BaseMark | None = None  # the base that the replay ends on or tries next; None before it began
@@ -110,8 +111,7 @@ class ReplayProgress:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class ScanRequest:
+class ScanRequest(Struct, frozen=True):
     """The request of a scan."""
 
     table: str  # the table's address, for messages
@@ -132,8 +132,8 @@ class ScanRequest:
     # How many row groups of a checkpoint are read at once; None for the executor's own number.
     row_groups_at_once: int | None = None
     # Where the replay is; it counts the file entries that are met.
-    progress: ReplayProgress = field(default_factory=ReplayProgress, repr=False, compare=False)
-    events: Events = field(default_factory=Events, repr=False, compare=False)  # listeners
+    progress: ReplayProgress = field(default_factory=ReplayProgress)
+    events: Events = field(default_factory=Events)  # listeners
 
     @classmethod
     def bind(
@@ -173,13 +173,12 @@ class ScanRequest:
         return replace(self, start=start, enough=enough, progress=self.progress.of_base())
 
 
-@dataclass(slots=True)
-class Question:
+class Question(Struct):
     """The predicate and columns of a scan, to be bound to a table's columns once they are known."""
 
     predicate: Predicate | None
     columns: tuple[str, ...] = tuple(FILE_SCHEMA.names)
-    _bound: tuple[TableSchema, ScanRequest] | None = field(default=None, repr=False, compare=False)
+    _bound: tuple[TableSchema, ScanRequest] | None = None
 
     def bound(self, table: str, schema: TableSchema) -> ScanRequest:
         """Binds it, as `ScanRequest.bind` does; to the same columns once."""

@@ -12,8 +12,9 @@ later is followed by the next base as well: the keys that it emitted are read ag
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from delta_sidecar.errors import PageTokenExpiredError, StrictModeError
 from delta_sidecar.events import BaseChosen, FallbackTriggered

@@ -10,11 +10,12 @@ asks for more than this library can do is refused here.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import to_numpy
 from delta_sidecar.errors import (
@@ -51,8 +52,7 @@ _SHARED_BYTES = 4 << 20
 """A tail of so many bytes is parsed once, for the table and for the scan that follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """A table at one version.
 
     Attributes:
@@ -69,9 +69,12 @@ class Snapshot:
     version: int
     protocol: Protocol
     metadata: Metadata
-    columns: TableSchema = field(repr=False)
-    choice: BaseChoice = field(repr=False)
+    columns: TableSchema
+    choice: BaseChoice
     counted: tuple[int, int] | None = None
+
+    def __repr__(self) -> str:
+        return f"Snapshot(table={self.table!r}, version={self.version})"
 
     @staticmethod
     def builder(table: str) -> SnapshotBuilder:
@@ -93,8 +96,7 @@ class Snapshot:
         return self.columns.partition_columns
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(Struct, frozen=True):
     """A scan that came to its end.
 
     Attributes:
@@ -134,8 +136,7 @@ def scan(snapshot: Snapshot, request: ScanRequest) -> Flow[Scan]:
     return Scan(replace(snapshot, choice=choice), predicate, choice.base_version, choice.unusable, seen_keys)
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotBuilder:
+class SnapshotBuilder(Struct, frozen=True):
     """Says which version of a table is opened, and how."""
 
     opening: Opening
@@ -153,8 +154,7 @@ class SnapshotBuilder:
         return StateMachinePhase(open_snapshot(self.opening))
 
 
-@dataclass(frozen=True, slots=True)
-class ScanBuilder:
+class ScanBuilder(Struct, frozen=True):
     """Says which files of a snapshot are wanted, and what of them."""
 
     snapshot: Snapshot
@@ -211,8 +211,7 @@ def open_snapshot(opening: Opening) -> Flow[Snapshot]:
     return Snapshot(table, version, known.protocol, known.metadata, columns, choice, known.counted)
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """Protocol, metadata and columns as far as they are known."""
 
     protocol: Protocol | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import from_numpy, scalar, to_numpy
 from delta_sidecar.errors import (
@@ -46,8 +47,7 @@ WINDOW = 1_000
 """Commits in a window of a tail: names and requests are made for one window at a time, newest first."""
 
 
-@dataclass(slots=True)
-class LiveAdds:
+class LiveAdds(Struct):
     """Keeps the live adds of commits that come newest first, some together or one block by block.
 
     An add is live if no newer commit has its key. The keys of a commit's removes count from the next commit on:
@@ -91,8 +91,7 @@ class LiveAdds:
         self.seen.release()
 
 
-@dataclass(frozen=True, slots=True)
-class TailKeys:
+class TailKeys(Struct, frozen=True):
     """Puts every key of the tail into a seen-set."""
 
     seen: SeenSet
@@ -105,8 +104,7 @@ class TailKeys:
                 self.seen.insert(file_keys(_actions(batch, name, versions)[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Struct, frozen=True):
     """The commits after a base, newest first."""
 
     commits: CommitRange  # all that are listed
@@ -252,8 +250,7 @@ ALLOWED = ("add", "remove", "commitInfo")
 _KNOWN = ("metaData", "protocol", "txn", "domainMetadata", "cdc", "sidecar", "checkpointMetadata")
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureTripwire:
+class FeatureTripwire(Struct, frozen=True):
     """Lets blocks of commits through as they are, up to the first one with an action that strict mode does not take.
 
     It has no state; as a filter it stands in front of what takes the actions.

@@ -10,11 +10,11 @@ without a gap.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import to_numpy
 from delta_sidecar.errors import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar.errors import OptionError, UnsupportedFeatureError
 from delta_sidecar.execute.parquet.footer import plain_field
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from delta_sidecar.log.schema import TableSchema
 
 
-@dataclass(frozen=True, slots=True)
-class RowColumn:
+class RowColumn(Struct, frozen=True):
     """A top-level column that is needed."""
 
     logical: pa.Field  # as users see it
@@ -31,8 +30,7 @@ class RowColumn:
     is_partition: bool  # its values are in the log, one for each file
 
 
-@dataclass(frozen=True, slots=True)
-class RowColumns:
+class RowColumns(Struct, frozen=True):
     """The columns of a query for rows."""
 
     needed: tuple[RowColumn, ...]  # those that only a filter needs come last
@@ -118,8 +116,7 @@ def as_declared(rows: pa.Table, declared: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([pa.record_batch(_Redeclared(batch, schema)) for batch in rows.to_batches()], schema)
 
 
-@dataclass(frozen=True, slots=True)
-class _Redeclared:
+class _Redeclared(Struct, frozen=True):
     """A batch under a schema that differs in what may be null: casts of Arrow refuse that inside of structs."""
 
     batch: pa.RecordBatch
@@ -189,8 +186,7 @@ Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 """Names of columns, or expressions by the name of what they make; None for all columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(Struct, frozen=True):
     """The columns of a dataset's scan."""
 
     names: tuple[str, ...] | None  # the columns that are read, in order; None for all

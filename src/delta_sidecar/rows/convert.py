@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from operator import attrgetter
@@ -19,6 +18,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import from_numpy, strings, to_numpy
 from delta_sidecar.errors import LogCorruptionError, UnreadableFileError, UnsupportedFeatureError
@@ -39,8 +40,7 @@ Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 FIELD_ID = b"PARQUET:field_id"
 
 
-@dataclass(frozen=True, slots=True)
-class Matching:
+class Matching(Struct, frozen=True):
     """The way in which the fields of a table are found in a file."""
 
     by_id: bool  # by the ids of column mapping; else by physical name

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import from_numpy, strings, to_numpy
 from delta_sidecar.errors import UnreadableFileError
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
     from delta_sidecar.rows.columns import RowColumn, RowColumns
 
 
-@dataclass(frozen=True, slots=True)
-class FileColumnsFound:
+class FileColumnsFound(Struct, frozen=True):
     """The columns of a query in one data file."""
 
     by_name: Mapping[str, RowColumn]  # the needed columns by the names that users see

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import from_numpy
 from delta_sidecar.errors import (
@@ -211,8 +212,7 @@ def find_footer(store: Store, path: str, size: int) -> Footer:
 # The rows that a query keeps, and what can be pruned by bounds alone.
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The rows that a query keeps; those after `prunes_groups` are there once it is bound to the table's columns."""
 
     predicate: Predicate | None = None

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
+
 from delta_sidecar.errors import OptionError, OptionTypeError, described
 from delta_sidecar.options import SCAN_OPTIONS, resolve
 from delta_sidecar.predicate import Predicate, parse
@@ -178,8 +180,7 @@ class LazyScanConfig:
                 raise OptionError(msg)
 
 
-@dataclass(frozen=True, slots=True)
-class ScanOptions:
+class ScanOptions(Struct, frozen=True):
     """The options of a scan, with the values that count."""
 
     strategy: ScanStrategy

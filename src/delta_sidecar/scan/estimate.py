@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from delta_sidecar.execute import open_executor
 from delta_sidecar.plan import run_flow

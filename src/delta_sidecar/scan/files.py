@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from delta_sidecar.errors import LogCorruptionError
-from delta_sidecar.log.deletion_vectors import DeletionVector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
+    from delta_sidecar.log.deletion_vectors import DeletionVector
     from delta_sidecar.replay.request import EntryCounts
     from delta_sidecar.store import RequestCounts
 
@@ -66,6 +66,8 @@ def delta_files(batch: pa.RecordBatch) -> Iterator[DeltaFile]:
     Raises:
         LogCorruptionError: A text is not UTF-8, or tags are no JSON object: the base that it comes from is damaged.
     """
+    from delta_sidecar.log.deletion_vectors import DeletionVector
+
     names = batch.schema.names
     try:
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import astuple
 from itertools import starmap
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
+from msgspec.structs import astuple
 
 from delta_sidecar.errors import PageTokenError, PageTokenExpiredError
 from delta_sidecar.log.names import HIGHEST_VERSION

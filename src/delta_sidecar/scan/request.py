@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar.errors import (
     DeltaSidecarError,
@@ -25,7 +26,6 @@ from delta_sidecar.predicate.tree import NEGATED, fold
 from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.snapshot import open_snapshot
 from delta_sidecar.scan.config import LazyScanConfig, ScanOptions, ScanStrategy
-from delta_sidecar.scan.retention import check_retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class TableOpener:
+class TableOpener(Struct):
     """Opens a table for a scan."""
 
     table: str  # its address, without secrets
@@ -76,6 +75,8 @@ class TableOpener:
         if options.sidecar_enabled != is_with_sidecars:
             snapshot = opened(options)
         if snapshot.version < snapshot.choice.segment.latest:
+            from delta_sidecar.scan.retention import check_retention
+
             check_retention(snapshot, options.retention_guard, executor, self.events)
         return snapshot, options
 
@@ -187,8 +188,7 @@ _ENTRY_BYTES, _COLUMN_BYTES, _MOST_BYTES, _COMMIT_BYTES = 300, 60, 5_000, 400
 _COLUMNS_WITH_STATISTICS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The strategy and order of a scan."""
 
     strategy: ScanStrategy  # which end of the log comes first: never `AUTO`

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar.errors import LogCorruptionError, StorageError, UnreadableFileError
 from delta_sidecar.events import (
@@ -47,8 +49,7 @@ if TYPE_CHECKING:
     from delta_sidecar.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(Struct, frozen=True):
     """A table that is open, and what it was opened with."""
 
     executor: Executor

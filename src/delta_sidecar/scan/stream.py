@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import PageTokenExpiredError, ScanClosedError
@@ -212,8 +213,7 @@ def _next_items(stream: BatchStream, items_of: Callable[[pa.RecordBatch], Iterab
 # Where a scan stands in what it emits, file by file: what page tokens are made of.
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Up to where a scan came."""
 
     place: Place  # where its last file is from
@@ -266,12 +266,11 @@ class Cursor:
         return at.position(at.start + at.taken) if at.taken else at.before
 
 
-@dataclass(slots=True)
-class EarlierFiles:
+class EarlierFiles(Struct):
     """Passes over the files that another scan emitted of the place where this one begins."""
 
     position: Position
-    _passed: int = field(default=0)
+    _passed: int = 0
 
     def passed_over(self, rows: int, places: Places) -> int:
         """How many of the first rows of a batch another scan emitted."""

@@ -6,7 +6,6 @@ The layout of one that is built comes last.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import takewhile
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, strings, to_numpy
 from delta_sidecar.errors import OptionError, SidecarError
@@ -46,14 +46,13 @@ if TYPE_CHECKING:
     from delta_sidecar.sidecar.manifest import Manifest, SortKind
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarLayout:
+class SidecarLayout(Struct, frozen=True):
     """The columns of a metadata sidecar and the order of its rows."""
 
-    manifest: Manifest = field(repr=False)
-    protocol: Protocol = field(repr=False)  # that in force at its version
-    metadata: Metadata = field(repr=False)  # likewise
-    table: TableSchema = field(repr=False)  # the table's columns by these two
+    manifest: Manifest
+    protocol: Protocol  # that in force at its version
+    metadata: Metadata  # likewise
+    table: TableSchema  # the table's columns by these two
     schema: SidecarSchema
     order: SidecarOrder
 
@@ -254,8 +253,7 @@ def _json(value: JsonScalar) -> str:
 # The layout of a sidecar that is built: its columns, its order, the summary columns of its row groups.
 
 
-@dataclass(frozen=True)
-class PlannedLayout:
+class PlannedLayout(Struct, frozen=True):
     """The layout of a sidecar."""
 
     schema: SidecarSchema

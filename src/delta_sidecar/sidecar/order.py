@@ -8,7 +8,6 @@ a file, and mostly the same statistics: its place in the order does not depend o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.errors import SidecarError
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound="Run")
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarOrder:
+class SidecarOrder(Struct, frozen=True):
     """The order of a sidecar's rows."""
 
     sort: tuple[SortColumn, ...]  # before path and deletion vector
@@ -61,8 +60,7 @@ class SidecarOrder:
         return [_flags(complete), *values, rows.column("path"), vector_ids(row_vectors(rows))]
 
 
-@dataclass(frozen=True, slots=True)
-class NewestRows:
+class NewestRows(Struct, frozen=True):
     """The order of the rows of one row group, the newest first.
 
         time values of the sidecar's order downward, upper bound of the time column, modification time, place

@@ -14,11 +14,10 @@ every column, so that single columns can be fetched and trusted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delta_sidecar._arrow import DIGEST_LENGTH, xxh3_128
 from delta_sidecar._thrift import (
@@ -92,6 +91,8 @@ def encode_piece(batch: pa.RecordBatch, *, chunk_digests: bool, skippable: Colle
     # Paths are PLAIN: most of one is random, and DELTA_BYTE_ARRAY is no smaller after ZSTD but slower to decode, as
     # are dictionaries, of which nothing here is in need: ZSTD finds what repeats. DELTA_BINARY_PACKED makes numbers
     # 10-30% smaller and twice as fast to decode. ZSTD's first level is no larger than its third here, and faster.
+    import pyarrow.parquet as pq
+
     encodings = {each.name: "DELTA_BINARY_PACKED" for each in batch.schema if _is_whole_number(each.type)}
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
@@ -127,8 +128,7 @@ def piece_footer(piece: bytes) -> bytes:
     return piece[-length:]
 
 
-@dataclass(frozen=True, slots=True)
-class PieceFooter:
+class PieceFooter(Struct, frozen=True):
     """The footer of a piece, taken apart."""
 
     ranges: dict[str, ChunkRange]  # by the columns' names, in order
@@ -245,8 +245,7 @@ def _digests(tree: ThriftStruct, count: int) -> list[str] | list[None]:
 LARGEST_FOOTER = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFooters:
+class GroupFooters(Struct, frozen=True):
     """The footers of the two pieces of a row group, from `piece_footer`, and the places of the pieces."""
 
     index: bytes

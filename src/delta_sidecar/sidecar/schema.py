@@ -10,11 +10,11 @@ back-quote in it stands in back-quotes, with the back-quotes inside doubled: `a.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
@@ -55,15 +55,14 @@ REST = (*_add_fields("statistics"), pa.field("stats_json", pa.string()))
 """The first statistics columns. Those of the table's columns come after them."""
 
 
-@dataclass(frozen=True)
-class SidecarSchema:
+class SidecarSchema(Struct, frozen=True, dict=True):
     """The columns of a metadata sidecar, made of physical names of the table's columns, in the table's order."""
 
     bucket: str | None
     partitions: tuple[str, ...] = ()  # the other partition columns
     time: ColumnPath | None = None  # one of `statistics`, with bounds
     # The type of the bounds of every column with statistics; None for a column that has a count of nulls only.
-    statistics: Mapping[ColumnPath, pa.DataType | None] = field(default_factory=dict)
+    statistics: Mapping[ColumnPath, pa.DataType | None] = {}
 
     def __post_init__(self) -> None:
         if self.time is not None and self.statistics.get(self.time) is None:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -115,8 +117,7 @@ class RequestLog:
 # of the two. The depth depends on what waits for what, as if all requests took the same time, not on threads.
 
 
-@dataclass(slots=True)
-class TripClock:
+class TripClock(Struct):
     """The depth of one line of work: the number of trips, one after another, that lie behind it."""
 
     depth: int = 0

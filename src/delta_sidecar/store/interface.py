@@ -7,8 +7,9 @@ read from a listing can be handed straight back.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct
 
 from delta_sidecar.errors import StorageError
 
@@ -25,8 +26,7 @@ PAGE_SIZE = 5000
 """The most objects in one page of a listing: what Azure sends in one answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectMeta:
+class ObjectMeta(Struct, frozen=True):
     """One object of a store."""
 
     path: str
@@ -39,8 +39,7 @@ Page: TypeAlias = list[ObjectMeta]
 """One page of a listing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """The answer to a read of an object from its start: all of it, or as many bytes as were asked for."""
 
     data: Buffer

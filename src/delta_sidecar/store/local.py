@@ -13,7 +13,6 @@ import errno
 import itertools
 import mmap
 import os
-import shutil
 import stat
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -113,6 +112,8 @@ class LocalStore:
 
     def put_file(self, path: str, source: str, *, overwrite: bool = False) -> ObjectMeta:
         """Writes an object from another file, whole or not at all."""
+        import shutil
+
         with contextlib.ExitStack() as stack:
             try:
                 origin = stack.enter_context(open(source, "rb"))

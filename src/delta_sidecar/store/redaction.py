@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus, unquote
 
@@ -26,7 +27,7 @@ class Scrubber:
         """Returns a text without its secrets."""
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
-        for pattern in _PATTERNS:
+        for pattern in _patterns():
             text = pattern.sub(rf"\g<1>{HIDDEN}", text)
         return text
 
@@ -75,23 +76,27 @@ _LONGEST_NAME = 64
 # Anything shorter is no credential, and hiding it would blank out ordinary words.
 _SHORTEST_SECRET = 6
 
-_PATTERNS = (
-    re.compile(r"(?i)(\bsig(?:nature)?(?:=|%3D))[^&\s\"'<>]+"),
-    re.compile(r"(?i)(\b(?:AccountKey|SharedAccessSignature|SharedAccessKey)\s*=\s*)[^;\s\"']+"),
-    re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"),
-    re.compile(r"(?i)(\bBearer\s+)[A-Za-z0-9._~+/=-]{8,}"),
-    re.compile(r"(?i)(\bSharedKey(?:Lite)?\s+[\w-]+:)[A-Za-z0-9+/=]+"),
-    re.compile(
-        r"(?i)(\b(?:client_secret|client_assertion|assertion|access_token|refresh_token|password|X-Amz-[A-Za-z-]+)=)"
-        r"[^&\s\"'<>]+"
-    ),
-    re.compile(
-        r"(?i)([\"'](?:access_token|refresh_token|id_token|client_secret|private_key|password)[\"']\s*:\s*[\"'])[^\"']+"
-    ),
-    # A web token: two or three parts of base64, of which the first is the beginning of a JSON object.
-    re.compile(r"(\b)eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?"),
-    re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)(?:(?!-----END).)*", re.DOTALL),
-)
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    # Compiled when a text is shown: a short command spares itself that.
+    return (
+        re.compile(r"(?i)(\bsig(?:nature)?(?:=|%3D))[^&\s\"'<>]+"),
+        re.compile(r"(?i)(\b(?:AccountKey|SharedAccessSignature|SharedAccessKey)\s*=\s*)[^;\s\"']+"),
+        re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"),
+        re.compile(r"(?i)(\bBearer\s+)[A-Za-z0-9._~+/=-]{8,}"),
+        re.compile(r"(?i)(\bSharedKey(?:Lite)?\s+[\w-]+:)[A-Za-z0-9+/=]+"),
+        re.compile(
+            r"(?i)(\b(?:client_secret|client_assertion|assertion|access_token|refresh_token|password|X-Amz-[A-Za-z-]+)=)"
+            r"[^&\s\"'<>]+"
+        ),
+        re.compile(
+            r"(?i)([\"'](?:access_token|refresh_token|id_token|client_secret|private_key|password)[\"']\s*:\s*[\"'])[^\"']+"
+        ),
+        # A web token: two or three parts of base64, of which the first is the beginning of a JSON object.
+        re.compile(r"(\b)eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?"),
+        re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)(?:(?!-----END).)*", re.DOTALL),
+    )
 
 
 def _forms(secret: str) -> set[str]:

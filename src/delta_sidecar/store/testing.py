@@ -6,12 +6,13 @@ They compose (`RecordingStore(LatencyStore(store, 0.02))`), and a bound view kee
 from __future__ import annotations
 
 import copy
-import dataclasses
 import threading
 import time
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Self, TypeAlias
+
+from msgspec.structs import replace
 
 from delta_sidecar.errors import ObjectTruncatedError, StorageError
 
@@ -176,7 +177,7 @@ class FaultStore(StoreWrapper):
         """Reads what is left of an object."""
         fetched = super().get(path, max_bytes=max_bytes)
         keep = self._keep(path, fetched.size)
-        return dataclasses.replace(fetched, data=fetched.data[:keep], size=keep)
+        return replace(fetched, data=fetched.data[:keep], size=keep)
 
     def get_range(self, path: str, start: int, end: int) -> Buffer:
         """Reads a range of what is left of an object."""
@@ -208,7 +209,7 @@ class FaultStore(StoreWrapper):
         return min(cuts, default=size)
 
     def _cut(self, meta: ObjectMeta) -> ObjectMeta:
-        return dataclasses.replace(meta, size=min(meta.size, self._keep(meta.path, meta.size)))
+        return replace(meta, size=min(meta.size, self._keep(meta.path, meta.size)))
 
     def _check_end(self, path: str, end: int) -> None:
         keep = self._keep(path, end)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar.errors import CorruptCommitError, ObjectNotFoundError
 from delta_sidecar.execute.lanes import in_threads
@@ -124,8 +125,7 @@ class AddActions:
         return pa.RecordBatchReader.from_batches(self.schema, map(self._actions.batch, found))
 
 
-@dataclass(frozen=True, slots=True)
-class _Actions:
+class _Actions(Struct, frozen=True):
     table: TableSchema
     zone: str  # the time zone of partition values that were written without one
     types: Mapping[ColumnPath, pa.DataType]  # of bounds, by physical path; the null type for none

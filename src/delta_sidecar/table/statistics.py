@@ -9,9 +9,11 @@ from decimal import Decimal
 from itertools import product, starmap
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy, values_of
 from delta_sidecar.errors import OptionError
@@ -189,8 +191,7 @@ def _named(batches: Iterable[pa.RecordBatch], paths: set[str], limit: int | None
 _READ = ("path", "size", "partition_values", "stats", "deletion_vector")
 
 
-@dataclass(frozen=True, slots=True)
-class _BatchStatistics:
+class _BatchStatistics(Struct, frozen=True):
     """Statistics of a batch of files, a row a file; null is unknown."""
 
     found: pa.RecordBatch  # with the columns `_READ`
@@ -224,8 +225,7 @@ class _BatchStatistics:
             yield {name: value for name, value in zip(self.columns, values, strict=True) if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class _Parser:
+class _Parser(Struct, frozen=True):
     """Parses the statistics of some columns of batches of files."""
 
     columns: Sequence[_NamedColumn]
@@ -303,8 +303,7 @@ def or_nulls(array: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
 # The columns of a table that can have statistics, by name.
 
 
-@dataclass(frozen=True, slots=True)
-class _NamedColumn:
+class _NamedColumn(Struct, frozen=True):
     """A column without fields of its own."""
 
     name: str  # logical, with the structs around it: parts joined by dots, a part with a dot in back-quotes
@@ -378,8 +377,7 @@ _CUT_CHARACTERS, _CUT_BYTES = 32, 61
 _SURE_DIGITS = 15
 
 
-@dataclass(slots=True)
-class _Side:
+class _Side(Struct):
     """The lowest or highest bound so far."""
 
     name: Literal["min", "max"]
@@ -413,13 +411,12 @@ class _Side:
         return min(best, found) if self.name == "min" else max(best, found)
 
 
-@dataclass(slots=True)
-class _Fold:
+class _Fold(Struct):
     """The summary of a column so far."""
 
     column: _NamedColumn
-    lowest: _Side = field(default_factory=lambda: _Side("min"))
-    highest: _Side = field(default_factory=lambda: _Side("max"))
+    lowest: _Side = msgspec.field(default_factory=lambda: _Side("min"))
+    highest: _Side = msgspec.field(default_factory=lambda: _Side("max"))
     null_count: int = 0
     is_exact: bool = True
     rows: int = 0

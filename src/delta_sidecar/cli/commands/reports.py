@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +73,8 @@ _MOST_SHOWN = 3
 
 
 def _state_lines(report: TableReport) -> Iterator[str]:
+    import shutil
+
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
     for name, text in _facts(report):
         yield click.style(f"{name:<{_FACT}}", bold=True) + labelled("", text, _FACT, width)[_FACT:]

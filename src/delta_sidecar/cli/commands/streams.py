@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from delta_sidecar.cli.output import Rendering
     from delta_sidecar.connect.duckdb import QueryRows
     from delta_sidecar.rows.scan import RowStream
     from delta_sidecar.table.pinned import TableHandle
@@ -50,7 +51,6 @@ def files(*, table: str, output: str, storage_options: dict[str, str], summary: 
     Text lines show size, modification time (UTC), records, "dv" where rows are deleted, and the path.
     """
     from delta_sidecar.cli.progress import files_status, scan_progress
-    from delta_sidecar.cli.table import row_rendering
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.scanner import LazyDeltaScanner
 
@@ -63,7 +63,13 @@ def files(*, table: str, output: str, storage_options: dict[str, str], summary: 
         # Closing stops the scan's requests, however this ends.
         closing(scanner.scan_batches()) as batches,
     ):
-        write_batches(batches, FileLines(line) if line else row_rendering(output), reporter)
+        write_batches(batches, FileLines(line) if line else _rows_as(output), reporter)
+
+
+def _rows_as(output: str) -> Rendering:
+    from delta_sidecar.cli.table import row_rendering
+
+    return row_rendering(output)
 
 
 @command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delta_sidecar.execute.parquet.footer import Footer, Layout, plain_batch
 from delta_sidecar.execute.parquet.pages import DICTIONARY_PAGE, PageReader, excerpt_of, first_header
@@ -41,8 +41,7 @@ _WIDTH = 8
 _SHARING, _SHARING_ROWS = "DELTA_BYTE_ARRAY", 128
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSize:
+class BatchSize(Struct, frozen=True):
     """The size of decoded batches."""
 
     most_rows: int = 16_384

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delta_sidecar.execute.parquet.times import TimeChecks
 
@@ -21,8 +21,7 @@ _FOOTER_END = 8
 _MAGIC = b"PAR1"
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
+class Footer(Struct, frozen=True):
     """A file's footer, with the end of the file that was read for it where that is the whole file."""
 
     metadata: pq.FileMetaData
@@ -67,8 +66,7 @@ def read_footer_within(
     return Footer(pq.read_metadata(pa.BufferReader(data)), size, data if start == 0 else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The columns of a file, and what files with the same columns and writer have in common."""
 
     leaves: tuple[str, ...]  # dotted names of the leaf columns, in order

@@ -8,12 +8,12 @@ same (about 70 and 45 MB). `path` and partition values alone take as long either
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy
 from delta_sidecar._thrift import (
@@ -195,8 +195,7 @@ _INNER = {DATA_PAGE: 5, DICTIONARY_PAGE: 7, DATA_PAGE_V2: 8}
 _FIRST = field(1, I32)
 
 
-@dataclass(frozen=True, slots=True)
-class PageHeader:
+class PageHeader(Struct, frozen=True):
     """A page header: the kind and the bytes of the page behind it, and its values, nulls included."""
 
     kind: int
@@ -223,8 +222,7 @@ def read_page_header(data: bytes) -> PageHeader:
     return header
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnExcerpt:
+class ColumnExcerpt(Struct, frozen=True):
     """Pages of one column, to be read as a file of their own. Types and codec are Parquet's numbers."""
 
     path: tuple[str, ...]  # names from the top of the schema down to the column

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right, insort
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from delta_sidecar.store import Store, TripClock, current_clock, run_in
 
@@ -25,8 +26,7 @@ Range = tuple[int, int]
 _SMALLEST_READ = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A large range to be read bit by bit."""
 
     start: int

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar._thrift import I32, LIST, STRUCT, ThriftList, field, read_struct, write_struct
@@ -47,8 +48,7 @@ _BEYOND = "that 64 bits of microseconds cannot tell, from before the year -4712,
 _LEGACY = "from before {} in the legacy calendar of Spark, which is not converted here"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeChecks:
+class TimeChecks(Struct, frozen=True):
     """Finds dates and timestamps of one file whose value is in doubt."""
 
     legacy_dates: bool  # dates, and timestamps that are not INT96, are in the legacy calendar

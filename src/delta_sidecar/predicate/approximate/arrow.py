@@ -8,12 +8,12 @@ in its place, and the whole stays true wherever the expression is: it may keep a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar.errors import PredicateError
 from delta_sidecar.predicate.approximate import arrow_tree
@@ -136,8 +136,7 @@ def _constant(value: pa.Scalar, *, truth: bool) -> Approximation:
 # little.
 
 
-@dataclass(frozen=True, slots=True)
-class Approximation:
+class Approximation(Struct, frozen=True):
     """A predicate that is true wherever a foreign expression is true."""
 
     predicate: Predicate

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,22 +25,19 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """A value, null included."""
 
     value: pa.Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A column, or a field inside of structs, by its names from the top level down."""
 
     path: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A function of `pyarrow.compute`, applied to some arguments."""
 
     function: str

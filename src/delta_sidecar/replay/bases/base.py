@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from delta_sidecar.errors import (
     AuthenticationError,
     ObjectNotFoundError,
@@ -132,8 +134,7 @@ class Base(ABC):
         return BaseSummary(self.name, self.version, self.tier, bytes=self.nbytes)
 
 
-@dataclass(frozen=True, slots=True)
-class BaseSummary:
+class BaseSummary(Struct, frozen=True):
     """The files and row groups of a base."""
 
     name: str = ""  # its file name; empty for the start of the log
@@ -146,9 +147,9 @@ class BaseSummary:
     row_groups_without_files: int = 0  # those that hold no file entry and are not read
     row_groups_pruned: int = 0  # those that a manifest says cannot hold a file that matches; they are not read either
     # Pieces of indexes that are read, in the order of the file; empty where a base has none.
-    index: tuple[Piece, ...] = field(default=(), repr=False)
+    index: tuple[Piece, ...] = ()
     # Pieces of statistics that are read, in the order of the file.
-    statistics: tuple[Piece, ...] = field(default=(), repr=False)
+    statistics: tuple[Piece, ...] = ()
     # Lists of row groups outside of the manifest that are read; the pieces of those are not known before.
     segments: int = 0
     segment_bytes: int = 0  # their size

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.errors import (
@@ -286,15 +288,14 @@ _SUBSTITUTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BaseRows:
+class BaseRows(Struct, frozen=True):
     """Keeps the files of a base that a frozen seen-set does not hide, in any order."""
 
     seen: SeenSet  # keys that newer commits have
     columns: FileColumns  # makes the batches that are emitted
     pruning: Pruning | None  # tests which files may match; None: all may
     path: str = ""  # the file that the rows come from, where it is in JSON
-    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)  # counts what is met
+    progress: ReplayProgress = msgspec.field(default_factory=ReplayProgress)  # counts what is met
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes rows of a checkpoint; gives its live files that may match."""
@@ -327,12 +328,11 @@ class BaseRows:
             raise UnreadableFileError(msg, self.path) from error
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionTest:
+class PartitionTest(Struct, frozen=True):
     """Tests which rows of a checkpoint are worth decoding, by partition values and struct statistics."""
 
     pruning: Pruning | None  # tests which files may match; None: all may
-    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)  # counts those that are not
+    progress: ReplayProgress = msgspec.field(default_factory=ReplayProgress)  # counts those that are not
 
     def __call__(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """Takes rows with only these columns."""
@@ -349,7 +349,7 @@ def base_plan(leaf: tuple[FileRef, ...], rows: BaseRows, start: int, request: Sc
     if leaf[0].path.endswith(".json"):
         physical = tuple(name for _, name in rows.columns.partition_columns)
         source = ScanJson(leaf, commit_schema(physical), lines_with=(b'"tags"',))
-        return Filter(source, replace(rows, path=leaf[0].path))
+        return Filter(source, msgspec.structs.replace(rows, path=leaf[0].path))
     fields = rows.columns.fields()
     early: tuple[str, ...] = ()
     if rows.pruning is not None and rows.pruning.statistics and "stats" not in fields:
@@ -394,8 +394,7 @@ _OTHERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointContent:
+class CheckpointContent(Struct, frozen=True):
     """Refuses files that are not what a checkpoint is made of."""
 
     has_top: bool  # whether protocol and metadata must be in one of the files: not so for V2-checkpoint sidecars

@@ -6,8 +6,10 @@ none is left, a log of which only the end was listed is listed again, all of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from delta_sidecar.errors import CorruptCheckpointError, SidecarError
 from delta_sidecar.events import BasePassedOver
@@ -43,8 +45,7 @@ def bases_of(segment: LogSegment, *, sidecars: bool = True, manifests: bool = Tr
     return (*found, *checkpoints)
 
 
-@dataclass(frozen=True, slots=True)
-class BaseChoice:
+class BaseChoice(Struct, frozen=True):
     """A listed log, and the bases that its replay can end on."""
 
     segment: LogSegment  # the listed log

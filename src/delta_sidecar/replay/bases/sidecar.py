@@ -18,6 +18,7 @@ from itertools import accumulate, chain, dropwhile, takewhile
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from delta_sidecar._arrow import xxh3_128
 from delta_sidecar.errors import (
@@ -469,8 +470,7 @@ _MOST_FILES = 32
 _TRANSACTION = re.compile(rb'"txnId"\s*:\s*"[^"]+"')
 
 
-@dataclass(frozen=True, slots=True)
-class VersionProof:
+class VersionProof(Struct, frozen=True):
     """The proof of a version that is there: its commit and its witnesses."""
 
     commit: CommitMark | None  # the commit; None where it is not there
@@ -505,15 +505,14 @@ class VersionProof:
             raise SidecarError(msg, "unproven")
 
 
-@dataclass(frozen=True, slots=True)
-class ProofFiles:
+class ProofFiles(Struct, frozen=True):
     """The files of a log that prove a version."""
 
     version: int  # the version
     has_commit: bool  # whether its commit is listed
     has_checksum: bool  # whether a checksum file of it is listed
     # Its complete checkpoints, but for those of very many files.
-    checkpoints: tuple[CheckpointFiles, ...] = field(default=(), repr=False)
+    checkpoints: tuple[CheckpointFiles, ...] = ()
 
     @classmethod
     def of(cls, segment: LogSegment, version: int) -> ProofFiles:
@@ -526,7 +525,7 @@ class ProofFiles:
 
     def needed(self) -> ProofFiles:
         """Those that a reader asks for: a commit that is listed makes all others needless."""
-        return replace(self, has_checksum=False, checkpoints=()) if self.has_commit else self
+        return msgspec.structs.replace(self, has_checksum=False, checkpoints=()) if self.has_commit else self
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.log.identity import canonical_paths, file_keys
@@ -29,8 +29,7 @@ _MANY = 5_000
 """For fewer files their keys are made sooner than the paths of a seen-set."""
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarRows:
+class SidecarRows(Struct, frozen=True):
     """Keeps the files of a metadata sidecar that may match and that a frozen seen-set does not hide."""
 
     seen: SeenSet  # keys that newer commits have
@@ -40,7 +39,7 @@ class SidecarRows:
     stats_format: str  # the layout of its statistics as text
     newest: NewestRows | None = None  # the order in which files are emitted; None for the sidecar's own
     most: int | None = None  # no more files of a row group are emitted; None for all
-    progress: ReplayProgress = field(default_factory=ReplayProgress, compare=False)  # counts what is met
+    progress: ReplayProgress = field(default_factory=ReplayProgress)  # counts what is met
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Takes a row group; gives its live files that may match."""

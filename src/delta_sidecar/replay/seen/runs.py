@@ -10,15 +10,14 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
-import tempfile
 import threading
 import weakref
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from delta_sidecar._arrow import from_numpy, to_numpy
 from delta_sidecar.errors import TemporaryFileError
@@ -59,8 +58,7 @@ class LookedUp(Protocol):
         """A stretch of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Keys in memory."""
 
     fingerprints: Fingerprints
@@ -172,8 +170,7 @@ def _words(count: int) -> NDArray[np.uint64]:
     return np.frombuffer(mmap.mmap(-1, count * 8), dtype=np.uint64)
 
 
-@dataclass(frozen=True, slots=True)
-class SpilledRun:
+class SpilledRun(Struct, frozen=True):
     """A run in a temporary file. Lookups may come from several threads.
 
     The file holds block after block, and each its fingerprints, then its digests. The first fingerprint of each block
@@ -275,6 +272,8 @@ class _ScratchFile:
     """
 
     def __init__(self) -> None:
+        import tempfile
+
         self._lock = threading.Lock()
         try:
             self._file = tempfile.TemporaryFile(prefix="delta-sidecar-", buffering=0)  # noqa: SIM115 - closed below
@@ -319,11 +318,13 @@ def _unwritable(error: OSError) -> TemporaryFileError:
     return TemporaryFileError(msg)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHashes:
+class KeyHashes(Struct, frozen=True):
     """Makes fingerprints and digests; those of two instances have nothing to do with each other."""
 
-    secret: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
+    secret: bytes = field(default_factory=lambda: os.urandom(16))
+
+    def __repr__(self) -> str:
+        return "KeyHashes()"  # the secret stays one
 
     def fingerprints(self, keys: pa.BinaryArray) -> Fingerprints:
         """A weighted sum of each key's eight-byte words, with secret odd weights; all keys of a length at once."""

@@ -7,12 +7,12 @@ batches are looked up at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from delta_sidecar._arrow import binaries, from_numpy, to_numpy
 from delta_sidecar.log.identity import key_paths
@@ -278,8 +278,7 @@ class _Layer:
             yield from spilled.blocks()
 
 
-@dataclass(frozen=True, slots=True)
-class KeyBatch:
+class KeyBatch(Struct, frozen=True):
     """A batch of keys, on its way into a seen-set or looked up in one."""
 
     keys: pa.BinaryArray  # the keys
