@@ -120,16 +120,18 @@ class BatchWriter:
         if transform is not None:
             newest = None if batch_id is None else read_table(self._store)
             if newest is not None:
-                last = self._last(app_id, newest)
-                if last.batch_id == batch_id:
-                    return Written(skipped=True, seen=newest.version, batch_check=last.check)
+                known = self._last(app_id, newest)
+                if known.batch_id == batch_id:
+                    return Written(skipped=True, seen=newest.version, batch_check=known.check)
             df = transform(df)
         batch = Batch(df, self._settings, self._store.url)
         for _ in range(_TRIES):
             snapshot = self.prepare(df.schema, batch)
-            last = None if batch_id is None else self._last(app_id, snapshot)
-            if last is not None and self._is_written(batch, app_id, batch_id, last):
-                return Written(skipped=True, seen=snapshot.version, batch_check=last.check)
+            last = None
+            if batch_id is not None:
+                last = self._last(app_id, snapshot)
+                if self._is_written(batch, app_id, batch_id, last):
+                    return Written(skipped=True, seen=snapshot.version, batch_check=last.check)
             batch.check(columns_of(snapshot))
             try:
                 return self._appended(batch, snapshot, app_id, batch_id, last)
@@ -226,18 +228,17 @@ class BatchWriter:
                 return
         df.write.format("delta").mode("append").options(**options).save(self._url)
 
-    def _is_written(self, batch: Batch, app_id: str, batch_id: int, found_last: _LastBatch) -> bool:
+    def _is_written(self, batch: Batch, app_id: str, batch_id: int, last: _LastBatch) -> bool:
         # Delta keeps the highest id alone; one below it is looked for in the log.
-        last = found_last.batch_id
-        if last is None or last <= batch_id:
-            return last == batch_id
+        if last.batch_id is None or last.batch_id <= batch_id:
+            return last.batch_id == batch_id
         snapshot = read_table(self._store)
         found = None if snapshot is None else is_batch_there(self._store, snapshot.version, app_id, batch_id)
         if not found and self._contents(batch).rows:
             doubt = "was not written" if found is False else "is older than what is left of the log"
             msg = (
-                f"{self._store.url}: batch {batch_id} {doubt}, and batch {last} of {app_id} was written: ids have to "
-                "grow. Where it is not in the table, write it under a higher id or another app id"
+                f"{self._store.url}: batch {batch_id} {doubt}, and batch {last.batch_id} of {app_id} was written: "
+                "ids have to grow. Where it is not in the table, write it under a higher id or another app id"
             )
             raise IngestError(msg)
         return True
