@@ -62,7 +62,8 @@ def measure(
     for writer in writers:
         taken = [each for each in run.answer["commits"] if each["writer"] == writer]
         figures = {name: median(each[name] for each in taken) for name in ("seconds", "jobs", "bytes")}
-        yield {"writer": writer, "files": files, "commits": len(taken), **figures}
+        every = [round(each["seconds"], 3) for each in taken]
+        yield {"writer": writer, "files": files, "commits": len(taken), "every_seconds": every, **figures}
 
 
 def appended(

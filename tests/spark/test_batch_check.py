@@ -48,7 +48,7 @@ def test_the_log_is_replayed_only_without_checksum_files(spark: SparkSession, lo
     assert sums_in(spark, local_lake, url) == sums_of(
         readings(spark, 60).union(readings(spark, 60, first=100)).union(readings(spark, 10, first=200))
     )
-    assert_same_files(spark, local_lake, url, tier=1)
+    assert_same_files(spark, local_lake, url)
 
 
 def test_a_commit_is_as_delta_makes_it_by_itself(spark: SparkSession, local_lake: Lake) -> None:
@@ -201,7 +201,7 @@ def test_random_batches_are_taken_and_refused_as_by_delta(spark: SparkSession, l
         for each, ids in written.items():
             assert last_by_delta(spark, url, each) == max(ids, default=None)
     assert checks == {"checksum", "replay"}
-    assert_same_files(spark, local_lake, url, tier=1)
+    assert_same_files(spark, local_lake, url)
 
 
 class LateWriter(batches.BatchWriter):

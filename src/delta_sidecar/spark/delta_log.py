@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ACTIONS = ADD_SCHEMA
 """The fields of live files: those of an `add` that a replay reads."""
 
+# Versions of Delta whose inner classes `append` uses.
 _APPENDING = "4.4."
 
 
@@ -92,16 +93,16 @@ class DeltaSnapshot:
         none, some = jvm.scala.Option.empty(), jvm.scala.Some
         # Scala's companion object, which keeps the transaction of each thread.
         active = getattr(getattr(delta, "OptimisticTransaction$"), "MODULE$")
-        mode, nobody, no = jvm.org.apache.spark.sql.SaveMode.Append, scala.toSeq([]), False
+        mode, nothing, no = jvm.org.apache.spark.sql.SaveMode.Append, scala.toSeq([]), False
         with _active(rows.sparkSession, {}) as session:
             spark = session._jsparkSession  # noqa: SLF001 - as above
             settings = delta.DeltaOptions(scala.toScalaMap(dict(options)), spark.sessionState().conf())
             adds_columns = some(True) if settings.canMergeSchema() else none  # noqa: FBT003 - of Java
-            write = (mode, some(nobody), none, settings.userMetadata(), none, none, adds_columns, none, none)
+            write = (mode, some(nothing), none, settings.userMetadata(), none, none, adds_columns, none, none)
             operation = delta.DeltaOperations.Write(*write)
             frame = rows._jdf  # noqa: SLF001 - as above
             writer = delta.commands.WriteIntoDelta(
-                self.log, mode, settings, nobody, scala.toScalaMap({}), frame, none, none, no
+                self.log, mode, settings, nothing, scala.toScalaMap({}), frame, none, none, no
             )
             transaction = self.log.startTransaction(none, some(self.state))
             # Delta looks for it in the commits that came in between.
