@@ -35,7 +35,7 @@ CAVEATS = """\
 - Jobs and bytes are what Spark counts, the batch's own among them; what Delta
   reads of the log in the driver is not.
 """
-_WARMING, _WARMING_FILES = 3, 1_000
+_WARMING, _WARMING_FILES = 1, 1_000
 _TXN_ID = "6b1f6f4e-0000-4000-8000-000000000000"
 
 
