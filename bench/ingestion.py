@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -97,6 +98,7 @@ def _rounds(
             _write(name, pipelines[name], path, batch, number)
             seconds = time.perf_counter() - started
             jobs, size = (after - was for after, was in zip(_spent(spark), before, strict=True))
+            print(f"{folder.name}: {name}, batch {number}: {seconds:.1f} s, {jobs} jobs", file=sys.stderr, flush=True)
             yield {"writer": name, "seconds": seconds, "jobs": jobs, "bytes": size}
 
 
