@@ -27,6 +27,8 @@ def main(words: Sequence[str] | None = None) -> None:
     """
     arguments = _arguments(words)
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=100)
     console.print("[bold]Before you read the figures[/]")
     console.print(terminal.CAVEATS)
     here, versions = results.machine(), results.versions()

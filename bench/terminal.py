@@ -39,11 +39,11 @@ def machine_words(machine: Machine, versions: dict[str, str]) -> str:
 
 
 def figures(measurements: Sequence[Measurement]) -> Iterable[Table]:
-    """A table for every suite."""
-    suites: dict[str, list[Measurement]] = {}
+    """A table for every suite and shape."""
+    tables: dict[tuple[str, str], list[Measurement]] = {}
     for each in measurements:
-        suites.setdefault(each.suite, []).append(each)
-    return [_suite(name, those) for name, those in suites.items()]
+        tables.setdefault((each.suite, each.shape), []).append(each)
+    return [_figures(f"suite {suite}: {shape}", those) for (suite, shape), those in tables.items()]
 
 
 def line(each: Measurement) -> str:
@@ -81,18 +81,14 @@ def verdict(judged: Sequence[Budget], unjudged: Sequence[str]) -> str:
     return said
 
 
-def _suite(name: str, measurements: Sequence[Measurement]) -> Table:
-    table = _grid(f"suite {name}", right=("time", "", "ratio", "first", "memory", "requests", "read"))
-    groups: dict[tuple[str, str], list[Measurement]] = {}
+def _figures(title: str, measurements: Sequence[Measurement]) -> Table:
+    table = _grid("", right=("time", "", "ratio", "first", "memory", "reqs", "read"))
+    table.title, table.title_justify, table.title_style = title, "left", "bold"
+    questions: dict[str, list[Measurement]] = {}
     for each in measurements:
-        groups.setdefault((each.shape, each.question), []).append(each)
-    shape = None
-    for (of, question), those in groups.items():
-        if of != shape:
-            table.add_section()
-            table.add_row(f"[bold]{of}[/]")
-            shape = of
-        table.add_row(f" [bold]{question}[/]")
+        questions.setdefault(each.question, []).append(each)
+    for question, those in questions.items():
+        table.add_row(f"[bold]{question}[/]")
         ours = next((each for each in those if each.reader.startswith(NAME)), None)
         for each in those:
             _add(table, each, ours)
@@ -104,7 +100,7 @@ def _add(table: Table, each: Measurement, ours: Measurement | None) -> None:
     is_ours = each.reader.startswith(NAME)
     parts = [each.reader, each.variant, each.base if is_ours else ""]
     table.add_row(
-        f"  {', '.join(part for part in parts if part)}",
+        f" {', '.join(part for part in parts if part)}",
         duration(median.seconds),
         _spread(each),
         "" if ours is None or each is ours else times(median.seconds / max(1e-9, ours.median.seconds)),

@@ -26,6 +26,7 @@ def readers() -> list[Reader]:
 
 def listed(path: str, ask: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     """Lists files; arguments as for an answer."""
+    import pandas as pd  # noqa: F401 - pyarrow imports it once it is given a table, which is no work of deltalake's
     import pyarrow as pa
     import pyarrow.compute as pc
     from deltalake import DeltaTable

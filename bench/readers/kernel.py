@@ -26,7 +26,7 @@ BATCHES = "batches"
 
 SOURCE = ROOT / "bench" / "kernel"
 TARGET = ROOT / ".cache" / "kernel"
-_PROGRAM = TARGET / "release" / "kernel-lister"
+PROGRAM = TARGET / "release" / "kernel-lister"
 _OF_WHOLE_TABLE = frozenset({"all files", "last hour, paths", "one day"})
 
 
@@ -48,7 +48,7 @@ def built(say: Callable[[str], None] = lambda _: None) -> None:
         NotHereError: There is no cargo, or the build failed.
     """
     sources = [SOURCE / "Cargo.toml", SOURCE / "src" / "main.rs"]
-    if _PROGRAM.exists() and all(each.stat().st_mtime <= _PROGRAM.stat().st_mtime for each in sources):
+    if PROGRAM.exists() and all(each.stat().st_mtime <= PROGRAM.stat().st_mtime for each in sources):
         return
     cargo = shutil.which("cargo")
     if cargo is None:
@@ -67,7 +67,7 @@ def built(say: Callable[[str], None] = lambda _: None) -> None:
 
 
 def _answer(path: str, ask: dict[str, Any], *, batches: bool) -> Measurement:
-    command = [str(_PROGRAM), path, ask["kind"]]
+    command = [str(PROGRAM), path, ask["kind"]]
     if ask["kind"] in {"hour", "day"}:
         command += ["--hour", ask[ask["kind"]]]
     if ask["kind"] == "statistics":

@@ -62,16 +62,23 @@ def listed(
     for name in modules:
         importlib.import_module(name)
     from delta_sidecar import LazyDeltaScanner, LazyScanConfig
+    from delta_sidecar.events import Event, ScanEnded
 
     # Made here, since reading SQL imports a parser.
     config = LazyScanConfig(predicate=predicate(ask), limit=ask["limit"], level=level, strategy=strategy)
     keeps_paths = ask["kind"] != "all" or ask["limit"] is not None
 
+    tiers: list[int | None] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ScanEnded):
+            tiers.append(event.sidecar_tier)
+
     def scan() -> dict[str, Any]:
         started, cpu = time.perf_counter(), time.process_time()
         first, files, size = None, 0, 0
         paths: list[str] = []
-        with LazyDeltaScanner(path, config) as scanner:
+        with LazyDeltaScanner(path, config, listeners=[listen]) as scanner:
             for batch in scanner.scan_batches(ask["columns"]):
                 first = first or time.perf_counter() - started
                 files += batch.num_rows
@@ -79,8 +86,7 @@ def listed(
                 if keeps_paths and len(paths) < _MOST_PATHS:
                     paths += batch.column("path").to_pylist()
             taken = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
-            metrics = scanner.metrics
-        counts = metrics.requests
+            counts = scanner.metrics.requests
         return {
             "files": files,
             "size": size,
@@ -90,7 +96,7 @@ def listed(
             "requests": counts.requests,
             "bytes": counts.bytes,
             "trips": counts.trips,
-            "base_version": metrics.base_version,
+            "tier": tiers[-1],
             **taken,
         }
 
