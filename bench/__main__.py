@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bench import budgets, results, run, suites, terminal, workloads
 from bench.readers import kernel
-from bench.shapes import CACHE
+from bench.shapes import CACHE, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,8 +72,8 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def _print(console: Console, made: Results) -> None:
     console.print()
-    for table in terminal.figures(made.measurements):
-        console.print(table)
+    for figures in terminal.figures(made.measurements):
+        console.print(figures)
         console.print()
     if made.budgets:
         console.print(terminal.budgets(made.budgets))
@@ -127,7 +127,16 @@ def _measurements(arguments: argparse.Namespace, say: run.Say, note: run.Say) ->
             workload, readers, arguments.cache, say, note, rounds=arguments.rounds, patience=patience
         )
     for suite in elsewhere:
-        yield from suites.measurements(suite, say, note)
+        options = _options(suite, arguments) if arguments.full else {}
+        yield from suites.measurements(suite, say, note, **options)
+
+
+def _options(suite: str, arguments: argparse.Namespace) -> dict[str, object]:
+    """What a suite is told that all tables are for."""
+    if suite != "growth" or arguments.files:
+        return {}
+    largest = table(workloads.LARGEST, arguments.cache)
+    return {"cache": arguments.cache, "others": [(largest.log, largest.sidecar_path)]}
 
 
 if __name__ == "__main__":

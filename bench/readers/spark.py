@@ -39,7 +39,7 @@ def listed(path: str, ask: dict[str, Any], memory: str) -> Callable[[], dict[str
     spark = spark_session(name="bench", master="local[*]", settings=settings)
     spark.range(10).groupBy("id").count().collect()
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
-    before = _peak_of_jvm(spark)
+    before = peak_of_jvm(spark)
 
     def work() -> dict[str, Any]:
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # noqa: SLF001 - as above
@@ -48,7 +48,7 @@ def listed(path: str, ask: dict[str, Any], memory: str) -> Callable[[], dict[str
             files = files.where(col("partitionValues")["_event_hour"] == ask["hour"])
         if ask["kind"] == "all" and ask["limit"] is None:
             row = files.select(count("path"), total("size")).collect()[0]
-            return {"files": row[0], "size": row[1], "jvm_bytes": _peak_of_jvm(spark) - before}
+            return {"files": row[0], "size": row[1], "jvm_bytes": peak_of_jvm(spark) - before}
         if ask["limit"] is not None:
             files = files.limit(ask["limit"])
         rows = files.select("path", "size").collect()
@@ -58,7 +58,7 @@ def listed(path: str, ask: dict[str, Any], memory: str) -> Callable[[], dict[str
             "size": sum(row[1] for row in rows),
             "paths": digest(paths),
             "listed": paths,
-            "jvm_bytes": _peak_of_jvm(spark) - before,
+            "jvm_bytes": peak_of_jvm(spark) - before,
         }
 
     return work
@@ -71,7 +71,7 @@ def _answer(path: str, ask: dict[str, Any], memory: str) -> Measurement:
     return Measurement(found.answer, found.seconds, found.cpu_seconds, peak)
 
 
-def _peak_of_jvm(spark: SparkSession) -> int:
+def peak_of_jvm(spark: SparkSession) -> int:
     """The most memory that the driver's JVM has had so far, in bytes."""
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
     status = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/status").read_text(encoding="ascii")

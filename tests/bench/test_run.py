@@ -240,13 +240,13 @@ def test_other_suites_give_measurements_or_a_note(monkeypatch: pytest.MonkeyPatc
     notes: list[str] = []
     module = ModuleType("bench.nowhere")
     monkeypatch.setitem(sys.modules, "bench.nowhere", module)
-    monkeypatch.setitem(suites.MODULES, "rows", "bench.nowhere")
+    monkeypatch.setitem(suites.MODULES, "rows", ("bench.nowhere",))
     assert list(suites.measurements("rows", print, notes.append)) == []
-    assert notes.pop().startswith("suite rows is not there: ")
+    assert notes.pop().startswith("bench.nowhere of suite rows is not there: ")
     good = results.msgspec.to_builtins(GOOD[0])
     module.__dict__["measurements"] = lambda _: iter([good, good | {"runs": 3}])
     assert list(suites.measurements("rows", print, notes.append)) == [GOOD[0]]
-    assert notes.pop().startswith("suite rows broke off: ValidationError: ")
+    assert notes.pop().startswith("bench.nowhere of suite rows broke off: ValidationError: ")
 
 
 def test_a_small_run(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
