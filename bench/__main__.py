@@ -38,11 +38,10 @@ def main(words: Sequence[str] | None = None) -> None:
     with console.status("") as status:
 
         def say(text: str) -> None:
-            # Nobody sees a status line where there is no terminal, and a build is worth a line.
-            if console.is_terminal:
-                status.update(text)
-            elif text.startswith("building"):
+            # What takes very long is worth a line that stays.
+            if text.startswith("building"):
                 console.print(text)
+            status.update(text)
 
         def note(text: str) -> None:
             notes.append(text)

@@ -26,7 +26,8 @@ def readers() -> list[Reader]:
 
 def listed(path: str, ask: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     """Lists files; arguments as for an answer."""
-    import pandas as pd  # noqa: F401 - pyarrow imports it once it is given a table, which is no work of deltalake's
+    # pyarrow imports it once it is given a table, which is no work of deltalake's.
+    import pandas as pd  # type: ignore[import-untyped]  # noqa: F401
     import pyarrow as pa
     import pyarrow.compute as pc
     from deltalake import DeltaTable

@@ -108,7 +108,7 @@ GOOD = [
     of(0.9, suite="startup", question="files, limit 1", base=""),
     of(0.6, suite="startup", question="import pyarrow.parquet", base="", reader="pyarrow"),
 ]
-SPOILED = {
+SPOILED: dict[str, tuple[int, dict[str, float]]] = {
     "last hour with a sidecar, beside the kernel": (0, {"seconds": 0.0101}),
     "first file with a sidecar, beside the kernel": (4, {"first_seconds": 0.0021}),
     "all files as Arrow, beside the kernel's": (6, {"seconds": 1.01}),
@@ -243,7 +243,7 @@ def test_other_suites_give_measurements_or_a_note(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(suites.MODULES, "rows", ("bench.nowhere",))
     assert list(suites.measurements("rows", print, notes.append)) == []
     assert notes.pop().startswith("bench.nowhere of suite rows is not there: ")
-    good = results.msgspec.to_builtins(GOOD[0])
+    good = msgspec.to_builtins(GOOD[0])
     module.__dict__["measurements"] = lambda _: iter([good, good | {"runs": 3}])
     assert list(suites.measurements("rows", print, notes.append)) == [GOOD[0]]
     assert notes.pop().startswith("bench.nowhere of suite rows broke off: ValidationError: ")
