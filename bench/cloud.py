@@ -74,20 +74,26 @@ def _measured(
             reader, base, question = case
             progress(f"{log.files:,} files in a cloud, round {number + 1}: {question}, {reader}, {base}")
             network.requests = network.bytes = 0
-            work = ours if reader == OURS else deltalake
-            asked = {"hour": None if question == FIRST_FILE else log.newest_hour} if reader == OURS else {}
-            about = asked or {"hour": log.newest_hour}
-            done = measured(work, table=f"{address}/{base}", options=options, **about)
+            hour = None if question == FIRST_FILE else log.newest_hour
+            done = measured(
+                ours if reader == OURS else deltalake, table=f"{address}/{base}", options=options, hour=hour
+            )
             _check(case, done.answer, newest, log)
             counted = {"requests": network.requests, "bytes": network.bytes}
             runs[case].append(run(done.seconds, done.peak_bytes, {**done.answer, **counted}))
     for (reader, base, question), found in runs.items():
-        about = {"suite": "cloud", "files": log.files, "base": base, "reader": reader}
-        about["extra"] = {"delay_seconds": network.delay, "bytes_per_second": network.bytes_per_second}
-        questions = [question] if reader == OURS else [FIRST_FILE, LAST_HOUR]
-        for each in questions:
-            count = 1 if each == FIRST_FILE else len(newest)
-            yield measurement(found, **about, question=each, files_found=count)
+        extra = {"delay_seconds": network.delay, "bytes_per_second": network.bytes_per_second}
+        for asked in [question] if reader == OURS else [FIRST_FILE, LAST_HOUR]:
+            yield measurement(
+                found,
+                suite="cloud",
+                files=log.files,
+                base=base,
+                question=asked,
+                reader=reader,
+                files_found=1 if asked == FIRST_FILE else len(newest),
+                extra=extra,
+            )
 
 
 def ours(table: str, options: dict[str, str], hour: str | None) -> Callable[[], dict[str, Any]]:
