@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from bench import check
-from bench.check import Found, Ratio, bytecodes, judged, scan_of, stored
+from bench.check import COUNTED, PAIRS, Found, Ratio, bytecodes, judged, load, made_tables, scan_of, stored
 
 from delta_sidecar.execute import json as commits
 
@@ -72,15 +71,15 @@ def test_a_ratio_may_vary_as_much_as_it_did() -> None:
 
 
 def test_what_is_stored_can_be_read() -> None:
-    found = check.load()
-    assert set(found.bytecodes) == set(check.COUNTED)
-    assert {name.partition(" / ")[0] for name in found.ratios} > set(check.PAIRS)
+    found = load()
+    assert set(found.bytecodes) == set(COUNTED)
+    assert {name.partition(" / ")[0] for name in found.ratios} > set(PAIRS)
 
 
 @pytest.mark.slow
 def test_a_tail_that_is_parsed_twice_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = check.made_tables(tmp_path, files=3000, commits=30)
-    scans = {name: scan_of(tables, *of) for name, of in check.COUNTED.items()}
+    tables = made_tables(tmp_path, files=3000, commits=30)
+    scans = {name: scan_of(tables, *of) for name, of in COUNTED.items()}
     before = {name: bytecodes(scan) for name, scan in scans.items()}
     expected = msgspec.structs.replace(EXPECTED, bytecodes=before)
     again = msgspec.structs.replace(FOUND, bytecodes={name: bytecodes(scan) for name, scan in scans.items()})
