@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 EXPECTED = Path(__file__).parent / "expected.json"
 FILES, TAIL_COMMITS = 100_000, 200
 TURNS = 9
-ROUNDS = 5
+ROUNDS = 4
 FEW_SCANS, MANY_SCANS = 2, 42
 
 LEAST_SLACK = 0.2
@@ -390,4 +390,7 @@ def _processor() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    # What is measured is found by the name of its module.
+    from bench.check import main as check_losses
+
+    check_losses()

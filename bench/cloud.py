@@ -74,11 +74,17 @@ def _measured(
             reader, base, question = case
             progress(f"{log.files:,} files in a cloud, round {number + 1}: {question}, {reader}, {base}")
             network.requests = network.bytes = 0
-            hour = None if question == FIRST_FILE else log.newest_hour
-            done = measured(
-                ours if reader == OURS else deltalake, table=f"{address}/{base}", options=options, hour=hour
-            )
-            _check(case, done.answer, newest, log)
+            place = {"table": f"{address}/{base}", "options": options}
+            if reader == DELTALAKE:
+                done = measured(deltalake, **place, hour=log.newest_hour)
+            else:
+                hour = f"_event_hour = '{log.newest_hour}'"
+                done = measured(ours, **place, predicate=None if question == FIRST_FILE else hour)
+                if question == LAST_HOUR and (done.answer["tier"] == 1) != (base == "sidecar"):
+                    msg = f"the {base} was not used"
+                    raise WrongAnswerError(msg)
+            what = f"{question} by {reader}, {base}"
+            check_answer(what, done.answer, newest, limit=1 if question == FIRST_FILE else None)
             counted = {"requests": network.requests, "bytes": network.bytes}
             runs[case].append(run(done.seconds, done.peak_bytes, {**done.answer, **counted}))
     for (reader, base, question), found in runs.items():
@@ -96,13 +102,12 @@ def _measured(
             )
 
 
-def ours(table: str, options: dict[str, str], hour: str | None) -> Callable[[], dict[str, Any]]:
-    """This library: the files of an hour, or the first file that it finds."""
+def ours(table: str, options: dict[str, str], predicate: str | None) -> Callable[[], dict[str, Any]]:
+    """This library: the files of a predicate, or the first file that it finds."""
     from delta_sidecar import LazyDeltaScanner, LazyScanConfig
     from delta_sidecar.events import ScanEnded
 
-    predicate = None if hour is None else f"_event_hour = '{hour}'"
-    config = LazyScanConfig(predicate=predicate, limit=1 if hour is None else None)
+    config = LazyScanConfig(predicate=predicate, limit=1 if predicate is None else None)
     bases: list[int | None] = []
 
     def listen(event: Event) -> None:
@@ -116,11 +121,13 @@ def ours(table: str, options: dict[str, str], hour: str | None) -> Callable[[], 
             for batch in scanner.scan_batches(["path", "size", "modification_time", "partition_values"]):
                 first = first or time.perf_counter() - started
                 paths += batch["path"].to_pylist()
-            metrics = scanner.metrics
+            requests = scanner.metrics.requests
         return {
             "first_seconds": first,
             "cpu_seconds": time.process_time() - before,
-            "trips": metrics.requests.trips,
+            "requests": requests.requests,
+            "bytes": requests.bytes,
+            "trips": requests.trips,
             "tier": bases[-1],
             **_answer(paths),
         }
@@ -151,16 +158,19 @@ def _digest(paths: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()
 
 
-def _check(case: tuple[str, str, str], answer: dict[str, Any], newest: Sequence[str], log: TelemetryLog) -> None:
-    reader, base, question = case
-    if question == FIRST_FILE:
-        # The newest commit adds to the newest hour.
-        right = (answer["files"], answer["first_path"] in newest) == (1, True)
+def check_answer(what: str, answer: dict[str, Any], newest: Sequence[str], limit: int | None = None) -> None:
+    """Compares what a reader has found with the files of the newest hours.
+
+    Raises:
+        WrongAnswerError: It has found others, or more than its limit, or none.
+    """
+    if limit is None:
+        right = (answer["files"], answer["paths"]) == (len(newest), _digest(newest))
     else:
-        right = (answer["files"], answer["paths"]) == (log.expected_hour(log.newest_hour), _digest(newest))
-        right = right and (reader != OURS or (answer["tier"] == 1) == (base == "sidecar"))
+        # The newest commit adds to the newest hour.
+        right = answer["files"] == limit and answer["first_path"] in newest
     if not right:
-        msg = f"{question} by {reader}, {base}: {answer}"
+        msg = f"{what}: {answer}"
         raise WrongAnswerError(msg)
 
 
