@@ -51,7 +51,7 @@ def measurements(
             container = cloud.create_container()
             for base, folder in (("checkpoint", made.checkpoint), ("sidecar", made.sidecar)):
                 progress(f"uploading {count:,} files with a {base}")
-                _upload(folder, f"az://{container}/{base}", {**cloud.options, "allow_http": "true"})
+                upload(folder, f"az://{container}/{base}", {**cloud.options, "allow_http": "true"})
             options = {**cloud.options, "endpoint": network.address, "allow_http": "true"}
             yield from _measured(made.log, f"az://{container}", options, network, progress, rounds)
 
@@ -174,7 +174,8 @@ def check_answer(what: str, answer: dict[str, Any], newest: Sequence[str], limit
         raise WrongAnswerError(msg)
 
 
-def _upload(folder: Path, address: str, options: dict[str, str]) -> None:
+def upload(folder: Path, address: str, options: dict[str, str]) -> None:
+    """Puts the files of a folder where an address says."""
     from delta_sidecar.store import open_store
 
     store = open_store(address, options)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bench.cloud import DELTALAKE, OURS, WrongAnswerError, measurements
+from bench.cloud import DELTALAKE, OURS, WrongAnswerError, measurements, ours, upload
 from bench.logs import FIRST_FILE, LAST_HOUR, made_log
 from bench.measure import Measurement
+from bench.slow_network import slow_network
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.azurite import Azurite
 
 FILES = 3000
 
@@ -34,6 +37,18 @@ def test_every_reader_has_its_turn(found: list[dict[str, Any]]) -> None:
         assert each["median"]["requests"] > 5
         assert each["median"]["bytes"] > 10_000
     assert by_case[OURS, "sidecar", LAST_HOUR]["median"]["trips"] <= 4
+
+
+def test_the_network_counts_what_this_library_says_it_asked_for(azurite: Azurite, tmp_path: Path) -> None:
+    made = made_log(FILES, tmp_path)
+    address = f"az://{azurite.create_container()}/table"
+    upload(made.sidecar, address, {**azurite.options, "allow_http": "true"})
+    with slow_network(azurite.endpoint, 0.001, 1e9) as network:
+        options = {**azurite.options, "endpoint": network.address, "allow_http": "true"}
+        answer = ours(address, options, f"_event_hour = '{made.log.newest_hour}'")()
+    assert answer["files"] == 1250
+    assert network.requests == answer["requests"]
+    assert answer["bytes"] < network.bytes < answer["bytes"] * 1.5
 
 
 def test_a_wrong_answer_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
