@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress
 
-from bench import budgets, readers, report
+from bench import budgets, readers
+from bench import console as report
 from bench.measure import Measurement, measured
 from bench.questions import ALL_FILES, BUILD, FIRST_FILE, LAST_HOUR, Result, check, lazy_arguments, questions_of
 from bench.tables import CACHE, LAYOUTS, BenchTable, table, warm

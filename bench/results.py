@@ -68,6 +68,7 @@ class Measurement(Struct, frozen=True, kw_only=True):
     median: Run
     spread: Spread
     files_found: int | None = None
+    extra: dict[str, Any] = {}
 
 
 class Budget(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from tests.small_files import FILES_AN_HOUR, hour_name, small_files
 
-from bench import report, row_readers
+from bench import console as report
+from bench import row_readers
 from bench.measure import measured
 from bench.questions import WrongAnswerError
 from bench.tables import CACHE

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, get_args
 
 from rich.console import Console
 
-from bench import readers, report, writers
+from bench import console as report
+from bench import readers, writers
 from bench.measure import measured
 from bench.questions import WrongAnswerError
 from bench.tables import CACHE, table, warm

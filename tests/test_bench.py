@@ -29,7 +29,7 @@ from bench.questions import (
     questions_of,
 )
 from bench.readers import build, lazy
-from bench.report import verdict
+from bench.console import verdict
 from bench.tables import BenchTable, table
 
 if TYPE_CHECKING:
