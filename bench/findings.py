@@ -59,14 +59,26 @@ def by(measured: Iterable[Measurement], key: Callable[[Measurement], object]) ->
 
 def label(each: Measurement) -> str:
     """Who it is, on what; of others all that they have is the checkpoint."""
-    parts = [each.reader, each.variant]
-    if is_ours(each) and each.base:
-        parts.append("with a metadata sidecar" if each.base == "sidecar" else f"with the {each.base} alone")
-    return ", ".join(part for part in parts if part)
+    return ", ".join(part for part in (who(each, ""), on(each)) if part)
+
+
+def who(each: Measurement, usual: str = "sidecar") -> str:
+    """The same in short: only a base that is not the usual one is named."""
+    base = f"{each.base} alone" if is_ours(each) and usual and each.base not in {usual, ""} else ""
+    return ", ".join(part for part in (each.reader, each.variant, base) if part)
+
+
+def on(each: Measurement) -> str:
+    """What ours has to go by."""
+    if not is_ours(each) or not each.base:
+        return ""
+    return "with a metadata sidecar" if each.base == "sidecar" else f"with the {each.base} alone"
 
 
 def subject(question: str, files: int) -> str:
     """What was asked of what, as the beginning of a sentence."""
+    if question == "all files":
+        return f"All of {count(files)} files"
     return f"{SUBJECTS.get(question, question[:1].upper() + question[1:])} of {count(files)} files"
 
 

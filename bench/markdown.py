@@ -18,6 +18,7 @@ from bench.findings import (
     reference,
     subject,
     took,
+    who,
 )
 from bench.words import count, duration, short, size, times
 
@@ -92,8 +93,8 @@ def title(asked: Sequence[Measurement]) -> str:
     return finding(subject(ours.question, ours.files), ours, peers(asked)) if ours else ""
 
 
-def comparison(measured: Sequence[Measurement]) -> str:
-    """Everyone's figures, question by question, with the ratios to ours and to the kernel."""
+def comparison(measured: Sequence[Measurement], *, first: bool = False) -> str:
+    """Everyone's figures by question, with ratios to ours and the kernel's; with `first` when the answer began."""
     rows = []
     order = [*SUBJECTS]
     questions = by(measured, lambda each: each.question)
@@ -106,13 +107,13 @@ def comparison(measured: Sequence[Measurement]) -> str:
             rows.append([f"**{asked[0].question}**"])
         for each in sorted(asked, key=took):
             strong = "**" if each is ours else ""
-            first = each.median.first_seconds
+            came = each.median.first_seconds if first and each.question != FIRST_FILE else None
             rows.append(
                 [
-                    f"{strong}{label(each)}{strong}",
+                    f"{strong}{who(each)}{strong}",
                     f"{strong}{duration(took(each))}{strong}",
                     _spread(each),
-                    "" if first is None or each.question == FIRST_FILE else duration(first),
+                    "" if came is None else duration(came),
                     "" if ours is None else times(took(each) / took(ours)),
                     "" if kernel is None else times(took(each) / took(kernel)),
                     size(peak(each)),

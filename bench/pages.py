@@ -12,16 +12,16 @@ from bench.findings import (
     exponent,
     finding,
     is_ours,
-    label,
     peak,
     peers,
     reference,
     subject,
     table_key,
     took,
+    who,
 )
 from bench.markdown import MISSING, bars, chart, comparison, of, picture, reads, suite, table, table_words, title
-from bench.words import count, duration, short, size, times
+from bench.words import count, duration, precise, short, size, times
 from delta_sidecar.scan.levels import LEVELS
 
 if TYPE_CHECKING:
@@ -34,21 +34,58 @@ if TYPE_CHECKING:
 BILLION = 1_000_000_000
 _LAST = len(LEVELS) - 1
 
+_BILLION = """\
+What stands first grows most, and breaks first; what stands last holds. "By its power" is no measurement: it goes on
+with the power above.
+"""
+LADDER = """\
+# The ladder
+
+The design came in levels, each of them one thing more. `LazyScanConfig(level=...)` switches them, and the files that
+are found are the same at every level. Beside what was measured is what the design had promised, on the machine that its
+authors had in mind.
+
+"""
+CLOUD = """\
+# A cloud you can feel
+
+A store on this machine behind a proxy that lets every request wait and every byte take its time, so that all readers
+feel the same. Every process is new, and nothing is kept from before.
+
+"""
+GROWTH = """\
+# Growth
+
+The same questions to tables that grow, and the power of the number of files that each figure grows with: 0 is one that
+stays as it is, 1 one that is ten times as much for ten times the files.
+
+"""
+ROWS = """\
+# Rows
+
+Real data files, small ones, so that what is compared is what it takes to get to the rows. Every reader opens the table
+anew. Where a reader gives a whole frame, its first row comes with its last.
+
+"""
+WRITING = """\
+# Writing
+
+What metadata sidecars cost: building one out of a checkpoint, building the next one out of the last, and the commits
+of a pipeline that keeps them.
+
+"""
+
 
 def ladder(found: Results, folder: Path) -> str:
     """The levels of the design, and what it said of them."""
     measured = suite(found, "ladder")
-    text = (
-        "# The ladder\n\nThe design came in levels, each of them one thing more. `LazyScanConfig(level=...)` switches them, "
-        "and the files that are found are the same at every level. Beside what was measured is what the design had "
-        "promised, on the machine that its authors had in mind.\n\n"
-    )
+    text = LADDER
     for asked in by(measured, lambda each: (each.question, table_key(each))):
         text += _levels(asked, folder)
-    return (
-        f"{text if measured else text + MISSING}\n## If it can be one thing only\n\n{_one_thing(of(measured, 'last hour'))}"
-        f"\n## The design's other figures\n\n{_claims(found)}"
-    )
+    if not measured:
+        text += MISSING
+    text += f"\n## If it can be one thing only\n\n{_one_thing(of(measured, 'last hour'))}"
+    return f"{text}\n## The design's other figures\n\n{_claims(found)}"
 
 
 def _levels(asked: Sequence[Measurement], folder: Path) -> str:
@@ -59,33 +96,12 @@ def _levels(asked: Sequence[Measurement], folder: Path) -> str:
     targets = {level: _target(question, level) for level in levels}
     rows = []
     for level, each in levels.items():
-        first, target = each.median.first_seconds, targets[level]
-        rows.append(
-            [
-                f"L{level}",
-                LEVELS[level].words,
-                size(peak(each)),
-                target.peak_words or size(target.peak_bytes) if target else "",
-                "" if first is None else duration(first),
-                target.first_words or duration(target.first_seconds) if target else "",
-                duration(each.median.seconds),
-                target.words or duration(target.seconds) if target else "",
-                *reads(each),
-            ]
-        )
-    header = [
-        "",
-        "level",
-        "memory",
-        "design",
-        "first file",
-        "design",
-        "all of them",
-        "design",
-        "requests",
-        "trips",
-        "read",
-    ]
+        first = each.median.first_seconds
+        found = [size(peak(each)), "" if first is None else duration(first), duration(each.median.seconds)]
+        said = _said(targets[level])
+        cells = [f"{one}{other}" for one, other in zip(found, said, strict=True)]
+        rows.append([f"L{level}: {LEVELS[level].words}", *cells, *reads(each)])
+    header = ["level (and what the design said)", "memory", "first file", "all of them", "requests", "trips", "read"]
     return (
         f"## {subject(question, asked[0].files)}\n\n{table_words(asked[0])}.\n\n"
         + chart(
@@ -95,7 +111,7 @@ def _levels(asked: Sequence[Measurement], folder: Path) -> str:
             _ladder_panels(levels, targets),
             "what the design said",
         )
-        + f"{table(header, rows, left=2)}\n"
+        + f"{table(header, rows)}\n"
     )
 
 
@@ -136,6 +152,14 @@ def _ladder_panels(levels: dict[int, Measurement], targets: dict[int, Target | N
 def _target(question: str, level: int) -> Target | None:
     """What the design has for that: of a limit the last level, of the last hour all others."""
     return TARGETS[level] if question == ("first 100" if level == _LAST else "last hour") else None
+
+
+def _said(target: Target | None) -> list[str]:
+    """The design's figures, in brackets."""
+    if target is None:
+        return [""] * 3
+    words = [target.peak_words or size(target.peak_bytes), target.first_words or duration(target.first_seconds)]
+    return [f" ({each})" for each in (*words, target.words or duration(target.seconds))]
 
 
 def _one_thing(asked: Sequence[Measurement]) -> str:
@@ -187,10 +211,7 @@ def _claimed(found: Results, claim: Claim) -> tuple[float, str] | None:
 def cloud(found: Results, folder: Path) -> str:
     """Readers that feel how far away a store is."""
     measured = suite(found, "cloud")
-    text = (
-        "# A cloud you can feel\n\nA store on this machine behind a proxy that lets every request wait and every byte take "
-        "its time, so that all readers feel the same. Every process is new, and nothing is kept from before.\n\n"
-    )
+    text = CLOUD
     if not measured:
         return text + MISSING
     tables = by(measured, table_key)
@@ -220,10 +241,7 @@ class _Quantity:
 def growth(found: Results, folder: Path) -> str:
     """How figures grow with the table, up to a billion files."""
     measured = [each for each in suite(found, "growth") if is_ours(each)]
-    text = (
-        "# Growth\n\nThe same questions to tables that grow, and the power of the number of files that each figure grows "
-        "with: 0 is one that stays as it is, 1 one that is ten times as much for ten times the files.\n\n"
-    )
+    text = GROWTH
     if not measured:
         return text + MISSING
     series = by(measured, lambda each: (each.question, each.base, each.variant))
@@ -255,10 +273,10 @@ def _quantities(measured: Sequence[Measurement]) -> list[_Quantity]:
         _Quantity("bytes read", "bytes", lambda each: each.median.bytes),
     ]
     names = sorted({name for each in measured for name in each.extra if name.endswith("_bytes")})
-    for name in names:
-        found.append(
-            _Quantity(name.removesuffix("_bytes").replace("_", " "), "bytes", lambda each, n=name: each.extra.get(n))
-        )
+    found += [
+        _Quantity(name.removesuffix("_bytes").replace("_", " "), "bytes", lambda each, of=name: each.extra.get(of))
+        for name in names
+    ]
     return [each for each in found if any(each.of(one) for one in measured)]
 
 
@@ -273,7 +291,7 @@ def _power(series: Sequence[Measurement], quantity: _Quantity) -> float | None:
 
 def _growing(series: Sequence[Measurement]) -> str:
     each = series[0]
-    return ", ".join(part for part in (each.question, label(each).partition(", ")[2]) if part)
+    return ", ".join(part for part in (each.question, who(each).partition(", ")[2]) if part)
 
 
 def _growth_title(series: Sequence[Sequence[Measurement]]) -> str:
@@ -282,10 +300,9 @@ def _growth_title(series: Sequence[Sequence[Measurement]]) -> str:
     if len(measured) < 2:  # noqa: PLR2004 - growth is between two
         return f"{series[0][0].question}, by files of the table".capitalize()
     few, many = measured[0], measured[-1]
-    return (
-        f"{subject(many.question, few.files)}: {duration(took(few))}; of {count(many.files)}, "
-        f"{short(many.files / few.files)} times as many: {duration(took(many))}, {short(took(many) / took(few))} times that"
-    )
+    more, longer = many.files / few.files, took(many) / took(few)
+    said = f"{subject(many.question, few.files)}: {duration(took(few))}; of {count(many.files)}, "
+    return f"{said}{short(more)} times as many: {duration(took(many))}, {precise(longer)} times that"
 
 
 def _growth_table(series: Sequence[Measurement], quantities: Sequence[_Quantity]) -> str:
@@ -301,33 +318,25 @@ def _billion(series: Sequence[Sequence[Measurement]], quantities: Sequence[_Quan
     """What is known of it, or where the powers lead; and what breaks first, and what holds."""
     rows = []
     for each in series:
-        there = [one for one in each if one.files == BILLION]
+        there = next((one for one in each if one.files == BILLION), None)
         for quantity in quantities:
-            power, points = _power(each, quantity), _points(each, quantity)
-            measured = [point for point in points if point[2] and point[0] < BILLION]
+            power = _power(each, quantity)
+            measured = [point for point in _points(each, quantity) if point[2] and point[0] < BILLION]
             if power is None or not measured:
                 continue
             most, value, _ = max(measured)
-            known = quantity.of(there[0]) if there else None
-            at = value * (BILLION / most) ** power if known is None else known
-            how = "by its power" if known is None else "simulated" if _simulated(there[0]) else "measured"
-            rows.append((at / value, power, [_growing(each), quantity.words, quantity.unit, value, at, how, most]))
+            at, how = value * (BILLION / most) ** power, "by its power"
+            if there is not None and (known := quantity.of(there)):
+                at, how = known, "simulated" if _simulated(there) else "measured"
+            say = plots.WORDS[quantity.unit]
+            cells = [_growing(each), quantity.words, f"{say(value)} of {count(most)}", say(at), times(at / value), how]
+            rows.append((at / value, cells))
     if not rows:
         return MISSING
     rows.sort(key=lambda row: -row[0])
-    most = rows[0][2][6]
-    text = (
-        f"Beside {count(most)} files, the most that were measured. What stands first grows most, and breaks first; what stands "
-        'last holds. "By its power" is no measurement: it goes on with the power above.\n\n'
-    )
-    cells = []
-    for grown, _, (of_what, words, unit, value, at, how, _) in rows:
-        say = plots.WORDS[unit]
-        cells.append([of_what, words, say(value), say(at), times(grown), how])
-    header = ["of", "figure", f"at {count(most)}", f"at {count(BILLION)}", "grows", "how it is known"]
-    text += table(header, cells, left=2)
-    notes = [note for each in series for one in each if (note := one.extra.get("note"))]
-    return text + ("\n" + "".join(f"- {note}\n" for note in dict.fromkeys(notes)) if notes else "")
+    header = ["of", "figure", "of the most files that were measured", "of a billion", "grows", "how it is known"]
+    notes = dict.fromkeys(note for each in series for one in each if (note := one.extra.get("note")))
+    return "\n".join([_BILLION, table(header, [cells for _, cells in rows], left=2), *(f"- {note}" for note in notes)])
 
 
 def _simulated(each: Measurement) -> bool:
@@ -337,10 +346,7 @@ def _simulated(each: Measurement) -> bool:
 def rows(found: Results, folder: Path) -> str:
     """Rows out of real data files."""
     measured = suite(found, "rows")
-    text = (
-        "# Rows\n\nReal data files, small ones, so that what is compared is what it takes to get to the rows. Every reader "
-        "opens the table anew. Where a reader gives a whole frame, its first row comes with its last.\n\n"
-    )
+    text = ROWS
     if not measured:
         return text + MISSING
     for asked in by(measured, lambda each: (each.question, table_key(each))):
@@ -354,16 +360,13 @@ def rows(found: Results, folder: Path) -> str:
                 first = {each.label: each for each in bars(asked, lambda each: each.median.first_seconds or 0)}
                 panels.append(plots.Panel("first row", "seconds", [first[bar.label] for bar in panels[0].bars]))
             text += chart(folder, f"rows-{slug}", f"Rows. {title(asked)}", panels)
-        text += comparison(asked) + "\n"
+        text += comparison(asked, first=True) + "\n"
     return text
 
 
 def writing(found: Results, folder: Path) -> str:
     """What sidecars cost those who write."""
-    text = (
-        "# Writing\n\nWhat metadata sidecars cost: building one out of a checkpoint, building the next one out of the last, "
-        "and the commits of a pipeline that keeps them.\n\n"
-    )
+    text = WRITING
     for name, heading in (("build", "Building"), ("ingestion", "Ingestion")):
         measured = suite(found, name)
         text += f"## {heading}\n\n"
@@ -372,7 +375,12 @@ def writing(found: Results, folder: Path) -> str:
             continue
         drawn: list[plots.Bar] = []
         for asked in by(measured, lambda each: (each.question, table_key(each))):
-            drawn += bars(asked, took, name=_writer, group=f"{asked[0].question}, {count(asked[0].files)} files")
+            drawn += bars(
+                asked,
+                took,
+                name=lambda each: who(each, ""),
+                group=f"{asked[0].question}, {count(asked[0].files)} files",
+            )
         first = by(measured, lambda each: (each.question, table_key(each)))[0]
         said = title(first) or f"{subject(first[0].question, first[0].files)}: {duration(took(first[0]))}"
         text += chart(folder, name, said, [plots.Panel("time", "seconds", drawn)])
@@ -381,15 +389,11 @@ def writing(found: Results, folder: Path) -> str:
     return text
 
 
-def _writer(each: Measurement) -> str:
-    return ", ".join(part for part in (each.reader, each.variant) if part)
-
-
 def _sizes(measured: Sequence[Measurement]) -> str:
     """Every size that a suite has taken beside its costs."""
     names = sorted({name for each in measured for name in each.extra if name.endswith("_bytes")})
     rows = [
-        [f"{each.question}, {_writer(each)}", *(size(each.extra[name]) if name in each.extra else "" for name in names)]
+        [f"{each.question}, {who(each, '')}", *(size(each.extra[name]) if name in each.extra else "" for name in names)]
         for each in measured
         if any(name in each.extra for name in names)
     ]

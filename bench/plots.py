@@ -6,6 +6,7 @@ The same figures give the same SVG, byte by byte.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -178,11 +179,19 @@ def _settings(like: _Theme) -> dict[str, object]:
 
 
 def _figure(title: str, height: float, columns: int, like: _Theme, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    lines = textwrap.wrap(title, 80, break_on_hyphens=False)
+    lines = _balanced(title)
     figure = Figure(figsize=(_WIDTH, height + 0.25 * len(lines)), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
     figure.suptitle("\n".join(lines), x=0.014, ha="left", fontsize=13, fontweight="bold", color=like.text)
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def _balanced(title: str) -> list[str]:
+    """A title in as few lines as it takes, each about as long as the others."""
+    title = re.sub(r"(?<=\d) (?=\w)", "\N{NO-BREAK SPACE}", title)
+    lines = textwrap.wrap(title, 80, break_on_hyphens=False)
+    narrower = (textwrap.wrap(title, width, break_on_hyphens=False) for width in range(40, 80))
+    return next((each for each in narrower if len(each) == len(lines)), lines)
 
 
 def _draw_bars(axis: Axes, panel: Panel, like: _Theme, *, labelled: bool) -> None:
@@ -206,7 +215,10 @@ def _draw_bars(axis: Axes, panel: Panel, like: _Theme, *, labelled: bool) -> Non
     axis.tick_params(axis="y", length=0)
     axis.tick_params(axis="x", length=0, labelsize=9.5)
     note = _LOGARITHMIC if low else _LINEAR
-    axis.set_xlabel(f"{panel.title}\n{note if wide else note.partition(':')[0]}", fontsize=9.5)
+    axis.set_xlabel(
+        f"{panel.title}\n{note if wide else note.replace(': each line is ten times the one before', ', 10x a line')}",
+        fontsize=9.5,
+    )
     # Whatever is written behind the bars comes later; until then their axis has the room that it will have.
     axis.set_xscale("log" if low else "linear")
     axis.set_xlim(*_range(panel))

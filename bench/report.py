@@ -1,7 +1,7 @@
 """A run's results as pages and charts: `python -m bench.report RESULTS.json FOLDER`.
 
-Every figure on a page comes out of the results, and so does every sentence that says what they show. Where FOLDER is that
-of the documentation, the figures of the README are put in their place as well.
+Every figure on a page comes out of the results, and so does every sentence that says what they show. Where FOLDER is
+that of the documentation, the figures of the README are put in their place as well.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from bench.findings import (
     subject,
     table_key,
     took,
+    who,
 )
 from bench.markdown import (
     MISSING,
@@ -59,19 +60,20 @@ README = ROOT / "README.md"
 START, END = "<!-- benchmarks -->\n", "<!-- end of benchmarks -->"
 
 CAVEATS = """\
-- The tables are logs that this project's own generator makes: Delta's real format, without data files behind it but for
-  the rows. Tables in use are less regular.
-- Who made the tables and chose the questions is who made this library. The last hour of a table in order of time is what
-  it is for; for all files of a table it can win little.
+- The tables are logs that this project's own generator makes: Delta's real format, without data files behind it but
+  for [rows](rows.md). Tables in use are less regular.
+- Who made the tables and chose the questions is who made this library. The last hour of a table is what it is for; for
+  all files of a table it can win little.
 - A metadata sidecar is work that somebody has done before: what building and keeping one costs is on
-  [a page of its own](writing.md). Without one, read the bars that say "with the checkpoint alone".
-- One machine, everything on a local disk and in its page cache. There is no network, where round trips would count most,
-  but on [the page about a cloud](cloud.md), where it is made up by delays.
-- Times are without imports, which [starting up](#starting-up) is about; memory is the peak above what the imports left.
-  The figure is the median of the runs, the spread the least and the most: read the ratios, not the digits.
-- The others do more. deltalake, Polars and Spark load a table to ask it many questions and to write to it, and are asked
-  one here; where a reader gives no file before it has them all, its first file takes what all of them take. DuckDB and
-  Spark are asked in SQL and plan a query first; delta-kernel-rs is a library in Rust, without Python around it.
+  [a page of its own](writing.md). "delta-sidecar" is with one; for tables without, read "checkpoint alone".
+- One machine, everything on a local disk and in its page cache. There is no network, where round trips would count
+  most, but on [the page about a cloud](cloud.md), where delays stand in for one.
+- Times are without imports, which [starting up](#starting-up) is about; memory is the peak above what the imports
+  left. The figure is the median of the runs, the spread the least and the most: read the ratios, not the digits.
+- The others do more. deltalake, Polars and Spark load a table to ask it many questions and to write to it, and are
+  asked one here; where a reader gives no file before it has them all, its first file takes what all of them take.
+  DuckDB and Spark are asked in SQL, and plan a query first. delta-kernel-rs is a library in Rust, without Python
+  around it.
 """
 _OTHERS = {
     "files": "Fewer files",
@@ -79,6 +81,13 @@ _OTHERS = {
     "columns": "Many columns",
     "removes": "Many removes",
 }
+MORE = """\
+- [The ladder](ladder.md): what each part of the design is worth, beside what the design promised
+- [A cloud](cloud.md): where every request takes its time
+- [Growth](growth.md): from small tables to a billion files
+- [Rows](rows.md): not files, but what is in them
+- [Writing](writing.md): what metadata sidecars cost
+"""
 REPRODUCE = """\
 ```console
 $ make bench       # the questions on this page, on fewer and smaller tables
@@ -100,8 +109,8 @@ def write(results: dict[str, Any], folder: Path) -> None:
     """
     found = msgspec.convert(results, Results)
     folder.mkdir(parents=True, exist_ok=True)
-    for old in (*folder.glob("*-light.*"), *folder.glob("*-dark.*")):
-        old.unlink()
+    for old in (old for theme in plots.THEMES for kind in ("svg", "png") for old in folder.glob(f"*-{theme}.{kind}")):
+        old.unlink()  # that of a suite which is not in these results
     for name, page in PAGES.items():
         (folder / name).write_text(page(found, folder).rstrip() + "\n", encoding="utf-8")
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -140,15 +149,17 @@ def summary(found: Results) -> str:
             rows.append([SUBJECTS[question].lower(), *_cells(mine, asked, readers, took, duration)])
         if mine and question == "last hour":
             rows.append(["memory for that", *_cells(mine, asked, readers, peak, size)])
-    return (
-        "## How quick it is\n\n"
-        + picture("last-hour", title(of(measured, "last hour")), "docs/benchmarks/")
-        + "\n"
-        + table([f"{count(ours.files)} files", "delta-sidecar", *readers], rows)
-        + f"\nMedians on one machine with {found.machine.cores} cores, of logs that were made for it; ours with a metadata "
-        f"sidecar. {_met(found.budgets)}[The benchmarks](docs/benchmarks/index.md) begin with what speaks against these "
-        "figures, and end with how to make them again.\n"
-    )
+    shown = picture("last-hour", title(of(measured, "last hour")), "docs/benchmarks/")
+    figures = table([f"{count(ours.files)} files", "delta-sidecar", *readers], rows)
+    return f"""## How quick it is
+
+{shown}
+{figures}
+Medians on one machine with {found.machine.cores} cores, of logs that were made for it; ours is {label(ours)}.
+{_met(found.budgets)}
+[The benchmarks](docs/benchmarks/index.md) begin with what speaks against these figures, and end with how to make them
+again.
+"""
 
 
 def _cells(
@@ -167,6 +178,7 @@ def _cells(
 
 
 def index(found: Results, folder: Path) -> str:
+    """The first page."""
     notes = "".join(f"- {note}\n" for note in found.notes)
     return "\n".join(
         [
@@ -185,11 +197,7 @@ def index(found: Results, folder: Path) -> str:
             "## Budgets\n",
             _budgets(found.budgets),
             "## More\n",
-            "- [The ladder](ladder.md): what each part of the design is worth, beside what the design promised\n"
-            "- [A cloud](cloud.md): where every request takes its time\n"
-            "- [Growth](growth.md): from small tables to a billion files\n"
-            "- [Rows](rows.md): not files, but what is in them\n"
-            "- [Writing](writing.md): what metadata sidecars cost\n",
+            MORE,
             "## How to reproduce\n",
             REPRODUCE,
         ]
@@ -233,14 +241,14 @@ def _beside(measured: Sequence[Measurement]) -> str:
                 [
                     table_words(ours, fields) if fields else "",
                     ours.question if several else "",
-                    label(ours).partition(", ")[2],
+                    who(ours).partition(", ")[2],
                     f"**{duration(took(ours))}**",
                     size(peak(ours)),
-                    *reads(ours),
+                    reads(ours)[0],
                     *("" if each is None else f"{_times(each, ours)}, {size(peak(each))}" for each in others),
                 ]
             )
-    header = ["table", "question", "delta-sidecar", "time", "memory", "requests", "trips", "read", *readers]
+    header = ["table", "question", "with", "time", "memory", "requests", *readers]
     same = [name for name in TABLES if name not in fields and getattr(measured[0], name)]
     said = table_words(measured[0], same) if same else ""
     asked = "" if several else f"{SUBJECTS.get(measured[0].question, measured[0].question)}. "
@@ -266,7 +274,7 @@ def _where_others_are_ahead(found: Results) -> str:
     text = ""
     for words, figure, say in (("quicker", took, duration), ("smaller", peak, size)):
         lines = [
-            f"- {ours.question}, {table_words(ours)}: {label(ours)} takes {say(figure(ours))}, {best.reader} "
+            f"- {ours.question}, {table_words(ours)}: {who(ours)} takes {say(figure(ours))}, {best.reader} "
             f"{say(figure(best))}: {times(figure(ours) / figure(best))}\n"
             for ours, best in loses(found.measurements, figure)
         ]
@@ -292,7 +300,7 @@ def _budgets(budgets: Sequence[Budget]) -> str:
         ]
         for each in budgets
     ]
-    return _met(budgets).strip() + "\n\n" + table(["budget", "limit", "measured", "", "of"], rows)
+    return _met(budgets) + "\n\n" + table(["budget", "limit", "measured", "", "of"], rows)
 
 
 def _headline(found: Results) -> list[Measurement]:
@@ -306,8 +314,8 @@ def _met(budgets: Sequence[Budget]) -> str:
         return ""
     missed = [each.what for each in budgets if not each.met]
     if not missed:
-        return f"All of {len(budgets)} budgets are met. "
-    return f"{len(budgets) - len(missed)} of {len(budgets)} budgets are met. Not met: {'; '.join(missed)}. "
+        return f"All of {len(budgets)} budgets are met."
+    return f"{len(budgets) - len(missed)} of {len(budgets)} budgets are met. Not met: {'; '.join(missed)}."
 
 
 def _made_on(found: Results) -> str:
