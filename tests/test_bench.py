@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bench import measure
 from bench.budgets import FILES, OURS, verdicts
+from bench.console import verdict
 from bench.measure import Measurement
 from bench.questions import (
     ALL_FILES,
@@ -29,8 +29,9 @@ from bench.questions import (
     questions_of,
 )
 from bench.readers import build, lazy
-from bench.console import verdict
 from bench.tables import BenchTable, table
+
+from bench import measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
