@@ -22,6 +22,7 @@ SUBJECTS = {
     "last hour": "The last hour",
     "last hour, paths": "The paths of the last hour",
     "one day": "One day",
+    "statistics": "A search by statistics",
     "all files": "All files",
 }
 _ALIKE = 0.1  # times that differ by less are called alike
@@ -90,10 +91,10 @@ def finding(what: str, ours: Measurement, others: Sequence[Measurement]) -> str:
     best = min(others, key=took)
     ratio = took(best) / took(ours)
     if abs(math.log(ratio)) < math.log1p(_ALIKE):
-        return f"{said}, about as quick as {best.reader}"
+        return f"{said}, about as quick as {who(best)}"
     if ratio > 1:
-        return f"{said}, {precise(ratio)} times as quick as {best.reader}"
-    return f"{said}, {precise(1 / ratio)} times as long as {best.reader} takes"
+        return f"{said}, {precise(ratio)} times as quick as {who(best)}"
+    return f"{said}, {precise(1 / ratio)} times as long as {who(best)} takes"
 
 
 def memory_finding(what: str, ours: Measurement, others: Sequence[Measurement]) -> str:
@@ -105,10 +106,10 @@ def memory_finding(what: str, ours: Measurement, others: Sequence[Measurement]) 
     best = min(others, key=peak)
     ratio = peak(best) / mine
     if abs(math.log(ratio)) < math.log1p(_ALIKE):
-        return f"{said}, about what {best.reader} takes"
+        return f"{said}, about what {who(best)} takes"
     if ratio > 1:
-        return f"{said}; {best.reader} takes {precise(ratio)} times that"
-    return f"{said}, {precise(1 / ratio)} times what {best.reader} takes"
+        return f"{said}; {who(best)} takes {precise(ratio)} times that"
+    return f"{said}, {precise(1 / ratio)} times what {who(best)} takes"
 
 
 def peak(each: Measurement) -> float:

@@ -102,7 +102,7 @@ def comparison(measured: Sequence[Measurement], *, first: bool = False) -> str:
         questions, key=lambda group: order.index(q) if (q := group[0].question) in order else len(order)
     ):
         ours = reference(asked)
-        kernel = next((each for each in asked if each.reader == KERNEL), None)
+        kernel = min((each for each in asked if each.reader == KERNEL), key=took, default=None)
         if len(questions) > 1:
             rows.append([f"**{asked[0].question}**"])
         for each in sorted(asked, key=took):
@@ -152,7 +152,7 @@ def table_words(each: Measurement, fields: Collection[str] = ()) -> str:
         "tail": f"{each.tail:,} commits after the checkpoint" if each.tail or "tail" in fields else "",
         "stats_columns": f"statistics of {each.stats_columns:,} columns" if each.stats_columns else "",
         "removes": f"{count(each.removes)} removes" if each.removes or "removes" in fields else "",
-        "shape": each.shape,
+        "shape": "" if "files" in each.shape else each.shape,  # else it says all of this itself
     }
     return ", ".join(words for name, words in said.items() if words and (not fields or name in fields))
 

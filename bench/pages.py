@@ -214,10 +214,9 @@ def cloud(found: Results, folder: Path) -> str:
     text = CLOUD
     if not measured:
         return text + MISSING
-    tables = by(measured, table_key)
-    for number, asked in enumerate(tables):
+    for asked in by(measured, table_key):
         ours = reference(of(asked, "last hour") or asked)
-        text += f"## {table_words(asked[0])}\n\n"
+        text += f"## {table_words(asked[0])}\n\n{_distance(asked[0])}"
         if ours:
             said = finding(f"{subject(ours.question, ours.files)}, from afar", ours, peers(of(asked, ours.question)))
             drawn = [
@@ -225,10 +224,17 @@ def cloud(found: Results, folder: Path) -> str:
                 for group in by(asked, lambda each: each.question)
                 for bar in bars(group, took, group=group[0].question)
             ]
-            name = "cloud" if len(tables) == 1 else f"cloud-{number + 1}"
-            text += chart(folder, name, said, [plots.Panel("time", "seconds", drawn)])
+            text += chart(folder, f"cloud-{ours.files}", said, [plots.Panel("time", "seconds", drawn)])
         text += comparison(asked) + "\n"
     return text
+
+
+def _distance(each: Measurement) -> str:
+    """How far away the store was."""
+    delay, rate = each.extra.get("delay_seconds"), each.extra.get("bytes_per_second")
+    said = [f"{duration(delay)} more for every request"] if delay else []
+    said += [f"{size(rate)} in a second"] if rate else []
+    return f"{', and '.join(said)}.\n\n" if said else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,9 +172,14 @@ def _cells(
     """Ours, and the others with their ratio to it."""
     cells = [f"**{say(figure(mine))}**"]
     for name in readers:
-        other = min((each for each in asked if each.reader == name), key=figure, default=None)
+        other = _best(asked, name, figure)
         cells.append("" if other is None else f"{say(figure(other))} ({times(figure(other) / figure(mine))})")
     return cells
+
+
+def _best(asked: Sequence[Measurement], reader: str, figure: Callable[[Measurement], float]) -> Measurement | None:
+    """Of the ways of a reader the one that takes least."""
+    return min((each for each in asked if each.reader == reader), key=figure, default=None)
 
 
 def index(found: Results, folder: Path) -> str:
@@ -210,14 +215,19 @@ def _side_by_side(found: Results, folder: Path) -> str:
         return MISSING
     text = ""
     for question, name in (("last hour", "last-hour"), (FIRST_FILE, "first-file"), ("all files", "all-files")):
-        asked = of(measured, question)
+        asked = _shown(of(measured, question))
         if reference(asked):
             text += chart(folder, name, title(asked), [plots.Panel("time", "seconds", bars(asked, took))])
-    asked = of(measured, "last hour")
+    asked = _shown(of(measured, "last hour"))
     if ours := reference(asked):
         said = memory_finding(subject("last hour", ours.files), ours, peers(asked))
         text += chart(folder, "memory", said, [plots.Panel("memory above the imports", "bytes", bars(asked, peak))])
     return f"{table_words(measured[0])}.\n\n{text}{comparison(measured)}"
+
+
+def _shown(asked: Sequence[Measurement]) -> list[Measurement]:
+    """What a chart has room for: of ours no strategies, which the table has."""
+    return [each for each in asked if not is_ours(each) or each.variant in {"", "warm"}]
 
 
 def _other_tables(found: Results) -> str:
@@ -236,7 +246,7 @@ def _beside(measured: Sequence[Measurement]) -> str:
     rows = []
     for group in by(measured, lambda each: (table_key(each), each.question)):
         for ours in filter(is_ours, group):
-            others = [next((each for each in group if each.reader == name), None) for name in readers]
+            others = [_best(group, name, took) for name in readers]
             rows.append(
                 [
                     table_words(ours, fields) if fields else "",
