@@ -13,7 +13,7 @@ export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo telemetry check test test-full lint format types bench docs docs-serve lock clean
+.PHONY: help setup demo telemetry check test test-full lint format types bench bench-full docs docs-serve lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,8 +47,11 @@ format: setup ## format the code and apply the safe fixes
 types: setup ## check types, strictly
 	$(VENV)/bin/mypy
 
-bench: setup ## measure beside other readers, in one run (ARGS=... is passed on)
+bench: setup ## measure beside other readers, in one run: 10 minutes (ARGS=... is passed on)
 	$(PY) -m bench $(ARGS)
+
+bench-full: setup ## the same with all tables, readers and suites: hours, and 30 GB of disk
+	$(PY) -m bench --full $(ARGS)
 
 docs: $(DOCS_VENV)/.installed ## build the documentation into site/
 	$(DOCS_VENV)/bin/mkdocs build --strict
