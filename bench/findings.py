@@ -65,7 +65,9 @@ def label(each: Measurement) -> str:
 
 def who(each: Measurement, usual: str = "sidecar") -> str:
     """The same in short: only a base that is not the usual one is named."""
-    base = f"{each.base} alone" if is_ours(each) and usual and each.base not in {usual, ""} else ""
+    if not is_ours(each):
+        return f"{each.reader} ({each.variant})" if each.variant else each.reader
+    base = f"{each.base} alone" if usual and each.base not in {usual, ""} else ""
     return ", ".join(part for part in (each.reader, each.variant, base) if part)
 
 

@@ -38,6 +38,10 @@ _BILLION = """\
 What stands first grows most, and breaks first; what stands last holds. "By its power" is no measurement: it goes on
 with the power above.
 """
+_BREAKS = """\
+The sizes that have a limit, in the order in which they reach it when a table grows on. A "budget" is one where nothing
+fails, an "error" one where something does.
+"""
 LADDER = """\
 # The ladder
 
@@ -202,10 +206,18 @@ def _claims(found: Results) -> str:
 
 def _claimed(found: Results, claim: Claim) -> tuple[float, str] | None:
     """What there is to hold against a claim, and whether that is a simulation."""
-    asked = [each for each in of(suite(found, claim.suite), claim.question) if each.files == claim.files]
-    ours = reference(asked)
-    value = None if ours is None else ours.extra.get(claim.field, getattr(ours.median, claim.field, None))
-    return None if ours is None or value is None else (float(value), ", simulated" if _simulated(ours) else "")
+    for name in ("files", "growth"):
+        asked = [each for each in of(suite(found, name), claim.question) if _has(each, claim.files)]
+        ours = reference(asked)
+        value = None if ours is None else ours.extra.get(claim.field, getattr(ours.median, claim.field, None))
+        if ours is not None and value is not None:
+            return float(value), ", simulated" if _simulated(ours) else ""
+    return None
+
+
+def _has(each: Measurement, files: int) -> bool:
+    """Whether its table has so many files; a simulated one has a few less, or more."""
+    return abs(each.files - files) < 0.01 * files
 
 
 def cloud(found: Results, folder: Path) -> str:
@@ -242,6 +254,7 @@ class _Quantity:
     words: str
     unit: plots.Unit
     of: Callable[[Measurement], float | None]
+    of_table: bool = False  # whatever is asked
 
 
 def growth(found: Results, folder: Path) -> str:
@@ -250,15 +263,16 @@ def growth(found: Results, folder: Path) -> str:
     text = GROWTH
     if not measured:
         return text + MISSING
-    series = by(measured, lambda each: (each.question, each.base, each.variant))
+    series = by(measured, lambda each: (each.question, each.base, "" if _simulated(each) else each.variant))
     quantities, charts, rows = _quantities(measured), [], []
     for quantity in quantities:
-        lines = [plots.Line(_growing(each), points) for each in series if (points := _points(each, quantity))]
-        charts.append(plots.Growth(quantity.words, quantity.unit, lines))
-        for each in series:
+        lines = []
+        for name, each in _asked(series, quantity):
+            lines.append(plots.Line(name, _points(each, quantity)))
             power = _power(each, quantity)
             if power is not None:
-                rows.append([quantity.words, _growing(each), f"{power:.2f}", times(10**power)])
+                rows.append([quantity.words, name, f"{power:.2f}", times(10**power)])
+        charts.append(plots.Growth(quantity.words, quantity.unit, lines))
     said = _growth_title(series)
     plots.growth(folder, "growth", said, charts)
     text += picture("growth", said) + "\n"
@@ -280,10 +294,23 @@ def _quantities(measured: Sequence[Measurement]) -> list[_Quantity]:
     ]
     names = sorted({name for each in measured for name in each.extra if name.endswith("_bytes")})
     found += [
-        _Quantity(name.removesuffix("_bytes").replace("_", " "), "bytes", lambda each, of=name: each.extra.get(of))
+        _Quantity(
+            name.removesuffix("_bytes").replace("_", " "),
+            "bytes",
+            lambda each, of=name: each.extra.get(of),
+            of_table=True,
+        )
         for name in names
     ]
     return [each for each in found if any(each.of(one) for one in measured)]
+
+
+def _asked(series: Sequence[Sequence[Measurement]], quantity: _Quantity) -> list[tuple[str, Sequence[Measurement]]]:
+    """Whose quantity it is, with a measurement for each size."""
+    if quantity.of_table:
+        known = {each.files: each for measured in series for each in measured if quantity.of(each)}
+        return [("the table", list(known.values()))]
+    return [(_growing(each), each) for each in series if _points(each, quantity)]
 
 
 def _points(series: Sequence[Measurement], quantity: _Quantity) -> list[tuple[float, float, bool]]:
@@ -296,15 +323,16 @@ def _power(series: Sequence[Measurement], quantity: _Quantity) -> float | None:
 
 
 def _growing(series: Sequence[Measurement]) -> str:
-    each = series[0]
-    return ", ".join(part for part in (each.question, who(each).partition(", ")[2]) if part)
+    each = min(series, key=_simulated)
+    return ", ".join(part for part in (each.question, "" if _simulated(each) else who(each).partition(", ")[2]) if part)
 
 
 def _growth_title(series: Sequence[Sequence[Measurement]]) -> str:
     """What the first question's time does between the fewest files and the most that were measured."""
-    measured = sorted((each for each in series[0] if not _simulated(each)), key=lambda each: each.files)
+    asked = next((each for each in series if each[0].question == "last hour"), series[0])
+    measured = sorted((each for each in asked if not _simulated(each)), key=_files)
     if len(measured) < 2:  # noqa: PLR2004 - growth is between two
-        return f"{series[0][0].question}, by files of the table".capitalize()
+        return f"{asked[0].question}, by files of the table".capitalize()
     few, many = measured[0], measured[-1]
     more, longer = many.files / few.files, took(many) / took(few)
     said = f"{subject(many.question, few.files)}: {duration(took(few))}; of {count(many.files)}, "
@@ -323,11 +351,11 @@ def _growth_table(series: Sequence[Measurement], quantities: Sequence[_Quantity]
 def _billion(series: Sequence[Sequence[Measurement]], quantities: Sequence[_Quantity]) -> str:
     """What is known of it, or where the powers lead; and what breaks first, and what holds."""
     rows = []
-    for each in series:
-        there = next((one for one in each if one.files == BILLION), None)
-        for quantity in quantities:
+    for quantity in quantities:
+        for name, each in _asked(series, quantity):
+            there = next((one for one in each if _has(one, BILLION)), None)
             power = _power(each, quantity)
-            measured = [point for point in _points(each, quantity) if point[2] and point[0] < BILLION]
+            measured = [point for point in _points(each, quantity) if point[2] and point[0] < 0.9 * BILLION]
             if power is None or not measured:
                 continue
             most, value, _ = max(measured)
@@ -335,14 +363,37 @@ def _billion(series: Sequence[Sequence[Measurement]], quantities: Sequence[_Quan
             if there is not None and (known := quantity.of(there)):
                 at, how = known, "simulated" if _simulated(there) else "measured"
             say = plots.WORDS[quantity.unit]
-            cells = [_growing(each), quantity.words, f"{say(value)} of {count(most)}", say(at), times(at / value), how]
+            cells = [name, quantity.words, f"{say(value)} of {count(most)}", say(at), times(at / value), how]
             rows.append((at / value, cells))
     if not rows:
         return MISSING
     rows.sort(key=lambda row: -row[0])
     header = ["of", "figure", "of the most files that were measured", "of a billion", "grows", "how it is known"]
     notes = dict.fromkeys(note for each in series for one in each if (note := one.extra.get("note")))
-    return "\n".join([_BILLION, table(header, [cells for _, cells in rows], left=2), *(f"- {note}" for note in notes)])
+    text = "\n".join([_BILLION, table(header, [cells for _, cells in rows], left=2), *(f"- {note}" for note in notes)])
+    largest = max((one for each in series for one in each if "limits" in one.extra), key=_files, default=None)
+    return text if largest is None else f"{text}\n{_limits(largest)}"
+
+
+def _limits(each: Measurement) -> str:
+    """What breaks when a table grows on, in this order; and what days of different age take."""
+    rows = [
+        [limit["what"], size(limit["bytes"]), size(limit["limit"]), count(limit["at_files"]), limit["kind"]]
+        for limit in each.extra["limits"]
+    ]
+    header = ["what", f"at {count(each.files)}", "may be", "reached at, files", "and is then"]
+    text = f"### What breaks first\n\n{_BREAKS}\n{table(header, rows)}"
+    days = each.extra.get("days")
+    if not days:
+        return text
+    names = list(dict.fromkeys(name for day in days.values() for name in day))
+    rows = [[day, *(f"{found[name]:,}" if name in found else "" for name in names)] for day, found in days.items()]
+    words = [name.replace("_", " ") for name in names]
+    return f"{text}\n### Days of different age, of {count(each.files)} files\n\n{table(['', *words], rows)}"
+
+
+def _files(each: Measurement) -> int:
+    return each.files
 
 
 def _simulated(each: Measurement) -> bool:

@@ -100,7 +100,7 @@ _THEMES = {
         rule="#d8dee4",
         colours={"ours": "#0072b2", "ours, otherwise": "#7db9dc", "peer": "#b4bac0"},
         target="#d55e00",
-        lines=("#0072b2", "#d55e00", "#009e73", "#7a4f9a"),
+        lines=("#0072b2", "#d55e00", "#009e73", "#7a4f9a", "#59636e"),
     ),
     "dark": _Theme(
         page="#0d1117",
@@ -109,13 +109,15 @@ _THEMES = {
         rule="#30363d",
         colours={"ours": "#56b4e9", "ours, otherwise": "#2a6a94", "peer": "#6b737c"},
         target="#ff9a3c",
-        lines=("#56b4e9", "#e69f00", "#2bc99a", "#c9a0e0"),
+        lines=("#56b4e9", "#e69f00", "#2bc99a", "#c9a0e0", "#a5adb8"),
     ),
 }
-_MARKERS = ("o", "s", "^", "D")
+_MARKERS = ("o", "s", "^", "D", "v")
 _WIDTH = 8.6  # inches
 _LENGTHS = 8
 """Bars are compared by their lengths where the longest is less than so many times the shortest."""
+_CLOSE = 0.075
+"""Figures behind lines are so much of the axis apart."""
 _LOGARITHMIC = "logarithmic: each line is ten times the one before"
 _LINEAR = "from zero"
 
@@ -143,6 +145,7 @@ def bars(folder: Path, name: str, title: str, panels: Sequence[Panel], mark: str
 def growth(folder: Path, name: str, title: str, charts: Sequence[Growth]) -> None:
     """Draws lines over numbers of files, two charts in a row."""
     rows = math.ceil(len(charts) / 2)
+    labels = list(dict.fromkeys(line.label for chart in charts for line in chart.lines))
     for theme in THEMES:
         like = _THEMES[theme]
         with mpl.rc_context(_settings(like)):
@@ -150,7 +153,7 @@ def growth(folder: Path, name: str, title: str, charts: Sequence[Growth]) -> Non
             for axis in axes[len(charts) :]:
                 axis.set_visible(False)
             for axis, chart in zip(axes, charts, strict=False):
-                _draw_lines(axis, chart, like)
+                _draw_lines(axis, chart, like, labels)
             handles = {label: handle for axis in axes for handle, label in zip(*_legend(axis), strict=True)}
             if any(not measured for chart in charts for line in chart.lines for *_, measured in line.points):
                 style = {"marker": "o", "color": like.quiet, "markerfacecolor": like.page, "linestyle": ""}
@@ -247,7 +250,7 @@ def _write_figures(axis: Axes, panel: Panel, like: _Theme) -> None:
 
 def _write(axis: Axes, text: str, where: tuple[float, float], **how: object) -> None:
     """Writes a text a little to the right of a place."""
-    axis.annotate(text, where, xytext=(5, 0), textcoords="offset points", va="center_baseline", **how)
+    axis.annotate(text, where, xytext=(6, 0), textcoords="offset points", va="center_baseline", **how)
 
 
 def _range(panel: Panel) -> tuple[float, float]:
@@ -273,8 +276,9 @@ def _places(drawn: Sequence[Bar]) -> tuple[list[float], list[tuple[float, str]]]
     return places, names
 
 
-def _draw_lines(axis: Axes, chart: Growth, like: _Theme) -> None:
-    for number, line in enumerate(chart.lines):
+def _draw_lines(axis: Axes, chart: Growth, like: _Theme, labels: Sequence[str]) -> None:
+    for line in chart.lines:
+        number = labels.index(line.label)
         colour, marker = like.lines[number % len(like.lines)], _MARKERS[number % len(_MARKERS)]
         points = sorted(line.points)
         axis.plot(
@@ -289,8 +293,6 @@ def _draw_lines(axis: Axes, chart: Growth, like: _Theme) -> None:
         )
         for x, y, _ in (point for point in points if not point[2]):
             axis.plot(x, y, marker=marker, markersize=6, color=colour, markerfacecolor=like.page, zorder=4)
-        x, y, _ = points[-1]
-        _write(axis, WORDS[chart.unit](y), (x, y), color=like.text, fontsize=9.5)
     axis.set_xscale("log")
     axis.set_yscale("log")
     every_x = sorted({x for line in chart.lines for x, _, _ in line.points})
@@ -299,7 +301,9 @@ def _draw_lines(axis: Axes, chart: Growth, like: _Theme) -> None:
     # Never less than two lines apart: what hardly grows is to look so.
     middle = math.sqrt(min(every_y) * max(every_y))
     axis.set_ylim(min(min(every_y) / 1.6, middle / 12), max(max(every_y) * 1.6, middle * 12))
-    axis.set_xticks(every_x, [words.count(x).replace(" ", "\n") for x in every_x])
+    _write_ends(axis, chart, like)
+    powers = [10**power for power in range(20) if every_x[0] <= 10**power <= every_x[-1] * 1.02]
+    axis.set_xticks(powers, [words.count(x).replace(" ", "\n") for x in powers])
     axis.yaxis.set_major_locator(LogLocator(base=10, numticks=20))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: WORDS[chart.unit](value)))
     for direction in (axis.xaxis, axis.yaxis):
@@ -309,6 +313,19 @@ def _draw_lines(axis: Axes, chart: Growth, like: _Theme) -> None:
     axis.tick_params(axis="y", colors=like.quiet)
     axis.set_title(chart.title, loc="left", fontsize=11, color=like.text)
     axis.set_xlabel("files in the table", fontsize=9.5)
+
+
+def _write_ends(axis: Axes, chart: Growth, like: _Theme) -> None:
+    """Writes the last figure of each line behind it, and those apart that would be in one place."""
+    low, high = axis.get_ylim()
+    below = (0.0, 0.0)
+    for x, y in sorted((max(line.points)[:2] for line in chart.lines), key=lambda end: end[1]):
+        place = math.log(y / low) / math.log(high / low)
+        if x < 2 * below[0] and place < below[1] + _CLOSE:
+            place = below[1] + _CLOSE
+        below = (x, place)
+        shown = low * (high / low) ** place
+        _write(axis, WORDS[chart.unit](y), (x, shown), color=like.text, fontsize=9.5)
 
 
 def _legend(axis: Axes) -> tuple[list[object], list[str]]:

@@ -76,7 +76,7 @@ CAVEATS = """\
   around it.
 """
 _OTHERS = {
-    "files": "Fewer files",
+    "files": "More and fewer files",
     "tails": "Long tails",
     "columns": "Many columns",
     "removes": "Many removes",
@@ -88,6 +88,7 @@ MORE = """\
 - [Rows](rows.md): not files, but what is in them
 - [Writing](writing.md): what metadata sidecars cost
 """
+NOWHERE = "Nowhere in this run.\n"
 REPRODUCE = """\
 ```console
 $ make bench       # the questions on this page, on fewer and smaller tables
@@ -138,18 +139,19 @@ def main() -> None:
 def summary(found: Results) -> str:
     """The README's part: the picture that says it all, and the ratios."""
     measured = _headline(found)
-    ours = reference(of(measured, "last hour"))
+    hour = _hour(measured)
+    ours = reference(of(measured, hour))
     if ours is None:
         return ""
     readers = [name for name in (KERNEL, "deltalake") if any(each.reader == name for each in measured)]
     rows = []
-    for question in (FIRST_FILE, "last hour", "all files"):
+    for question in (FIRST_FILE, hour, "all files"):
         asked = of(measured, question)
         if mine := reference(asked):
             rows.append([SUBJECTS[question].lower(), *_cells(mine, asked, readers, took, duration)])
-        if mine and question == "last hour":
+        if mine and question == hour:
             rows.append(["memory for that", *_cells(mine, asked, readers, peak, size)])
-    shown = picture("last-hour", title(of(measured, "last hour")), "docs/benchmarks/")
+    shown = picture("last-hour", title(_shown(of(measured, hour))), "docs/benchmarks/")
     figures = table([f"{count(ours.files)} files", "delta-sidecar", *readers], rows)
     return f"""## How quick it is
 
@@ -214,13 +216,14 @@ def _side_by_side(found: Results, folder: Path) -> str:
     if not measured:
         return MISSING
     text = ""
-    for question, name in (("last hour", "last-hour"), (FIRST_FILE, "first-file"), ("all files", "all-files")):
+    hour = _hour(measured)
+    for question, name in ((hour, "last-hour"), (FIRST_FILE, "first-file"), ("all files", "all-files")):
         asked = _shown(of(measured, question))
         if reference(asked):
             text += chart(folder, name, title(asked), [plots.Panel("time", "seconds", bars(asked, took))])
-    asked = _shown(of(measured, "last hour"))
+    asked = _shown(of(measured, hour))
     if ours := reference(asked):
-        said = memory_finding(subject("last hour", ours.files), ours, peers(asked))
+        said = memory_finding(subject(hour, ours.files), ours, peers(asked))
         text += chart(folder, "memory", said, [plots.Panel("memory above the imports", "bytes", bars(asked, peak))])
     return f"{table_words(measured[0])}.\n\n{text}{comparison(measured)}"
 
@@ -281,18 +284,17 @@ def _starting_up(found: Results, folder: Path) -> str:
 
 
 def _where_others_are_ahead(found: Results) -> str:
+    # Processes that start are no readers of a table.
+    measured = [each for each in found.measurements if each.suite != "startup"]
     text = ""
-    for words, figure, say in (("quicker", took, duration), ("smaller", peak, size)):
-        lines = [
-            f"- {ours.question}, {table_words(ours)}: {who(ours)} takes {say(figure(ours))}, {best.reader} "
-            f"{say(figure(best))}: {times(figure(ours) / figure(best))}\n"
-            for ours, best in loses(found.measurements, figure)
-        ]
-        what = "time" if words == "quicker" else "memory"
-        if lines:
-            text += f"In {what}, the largest differences first:\n\n{''.join(lines)}\n"
-        else:
-            text += f"In {what}: nowhere in this run.\n\n"
+    for what, figure, say in (("time", took, duration), ("memory", peak, size)):
+        rows = []
+        for ours, best in loses(measured, figure):
+            names, figures = (who(ours), who(best)), (figure(ours), figure(best))
+            cells = [text for pair in zip(names, map(say, figures), strict=True) for text in pair]
+            rows.append([ours.question, table_words(ours), *cells, times(figures[0] / figures[1])])
+        header = ["question", "table", "ours", what, "the best other", what, "ours to it"]
+        text += f"### In {what}\n\n{table(header, rows, left=3) if rows else NOWHERE}\n"
     return text
 
 
@@ -317,6 +319,13 @@ def _headline(found: Results) -> list[Measurement]:
     """The largest table that readers have been compared on."""
     tables = by(suite(found, "files"), table_key)
     return max(tables, key=lambda each: (bool(peers(each)), each[0].files), default=[])
+
+
+def _hour(measured: Sequence[Measurement]) -> str:
+    """The question about an hour that most readers were asked."""
+    return max(
+        "last hour", "last hour, paths", key=lambda question: len({each.reader for each in of(measured, question)})
+    )
 
 
 def _met(budgets: Sequence[Budget]) -> str:
