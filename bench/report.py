@@ -91,19 +91,19 @@ MORE = """\
 NOWHERE = "Nowhere in this run.\n"
 REPRODUCE = """\
 ```console
-$ make bench       # the questions on this page, on fewer and smaller tables
-$ make bench-full  # everything on these pages, as they have it
-$ .venv/bin/python -m bench.report RESULTS.json docs/benchmarks
+$ make bench                                        # a part of it, on smaller tables, in ten minutes
+$ make bench-full ARGS='--report docs/benchmarks'   # everything on these pages, in hours
+$ .venv/bin/python -m bench.report docs/benchmarks/results.json docs/benchmarks
 ```
 
-The last line makes these pages, their charts and the README's figures from [the results](results.json), every figure of
-them: nothing here is typed by hand. The harness is in `bench/`; an answer is checked before its time counts. On another
-machine every figure will be another one, and the ratios should be much the same.
+The last line makes the pages, their charts and the README's figures again from [the results](results.json): nothing
+here is typed by hand. The harness is in `bench/`; an answer is checked before its time counts. On another machine every
+figure will be another one, and the ratios should be much the same.
 """
 
 
 def write(results: dict[str, Any], folder: Path) -> None:
-    """Writes pages, charts and the results themselves.
+    """Writes pages, charts and the results themselves; and the README's figures, if it is the documentation's folder.
 
     Raises:
         msgspec.ValidationError: They are not the results of a benchmark.
@@ -115,10 +115,13 @@ def write(results: dict[str, Any], folder: Path) -> None:
     for name, page in PAGES.items():
         (folder / name).write_text(page(found, folder).rstrip() + "\n", encoding="utf-8")
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if folder.resolve() == PUBLISHED:
+        publish(results)
 
 
-def publish(results: dict[str, Any], readme: Path = README) -> None:
+def publish(results: dict[str, Any], readme: Path | None = None) -> None:
     """Puts the figures into the README."""
+    readme = readme or README
     before, start, rest = readme.read_text(encoding="utf-8").partition(START)
     text = summary(msgspec.convert(results, Results))
     readme.write_text(before + start + text + END + rest.partition(END)[2], encoding="utf-8")
@@ -132,8 +135,6 @@ def main() -> None:
     arguments = parser.parse_args()
     results = json.loads(arguments.results.read_bytes())
     write(results, arguments.folder)
-    if arguments.folder.resolve() == PUBLISHED:
-        publish(results)
 
 
 def summary(found: Results) -> str:

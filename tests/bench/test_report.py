@@ -17,7 +17,7 @@ from bench.design import CLAIMS, TARGETS
 from bench.report import END, START, publish, write
 from bench.words import duration, size
 
-from bench import plots
+from bench import plots, report
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = Path(__file__).parent / "sample_results.json"
@@ -301,6 +301,19 @@ def test_the_readme_has_the_picture_and_the_ratios(sample: dict[str, Any], tmp_p
     assert readme.read_text(encoding="utf-8") == text
     publish({**sample, "measurements": []}, readme)
     assert readme.read_text(encoding="utf-8") == f"before\n\n{START}{END}\n\nafter\n"
+
+
+def test_with_the_documentation_comes_the_readme(
+    sample: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{START}{END}", encoding="utf-8")
+    monkeypatch.setattr(report, "README", readme)
+    monkeypatch.setattr(report, "PUBLISHED", tmp_path / "docs")
+    write(sample, tmp_path / "elsewhere")
+    assert readme.read_text(encoding="utf-8") == f"{START}{END}"
+    write(sample, tmp_path / "docs")
+    assert "## How quick it is" in readme.read_text(encoding="utf-8")
 
 
 def test_results_of_another_form_are_refused(sample: dict[str, Any], tmp_path: Path) -> None:
