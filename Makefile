@@ -58,7 +58,7 @@ bench-check: setup ## fail where reading logs has become slower than it was (ARG
 	$(PY) -m bench.check $(ARGS)
 
 docs: $(DOCS_VENV)/.installed ## build the documentation into site/
-	$(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	$(DOCS_VENV)/bin/mkdocs build --strict
 	@echo "site/index.html (its search works over http: make docs-serve)"
 
 docs-serve: $(DOCS_VENV)/.installed ## show the documentation at http://127.0.0.1:8000, with its search

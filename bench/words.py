@@ -21,7 +21,7 @@ def size(count: float) -> str:
 def count(number: float) -> str:
     """A number of things: `100,000`, `10 million`."""
     for word, factor in (("billion", 1e9), ("million", 1e6)):
-        if number >= factor:
+        if number >= 0.9995 * factor:
             return f"{number / factor:.3g} {word}"
     return short(number)
 
