@@ -13,10 +13,11 @@ export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo telemetry check test test-full lint format types bench docs docs-serve lock clean
+.PHONY: help setup demo telemetry check test test-full lint format types bench bench-full bench-check docs docs-serve lock \
+	clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(VENV)/.installed ## make .venv with the locked versions and the project in it
 
@@ -47,11 +48,17 @@ format: setup ## format the code and apply the safe fixes
 types: setup ## check types, strictly
 	$(VENV)/bin/mypy
 
-bench: setup ## measure beside other readers, in one run (ARGS=... is passed on)
+bench: setup ## measure beside other readers, in one run: 10 minutes (ARGS=... is passed on)
 	$(PY) -m bench $(ARGS)
 
+bench-full: setup ## the same with all tables, readers and suites: hours, and 30 GB of disk
+	$(PY) -m bench --full $(ARGS)
+
+bench-check: setup ## fail where reading logs has become slower than it was (ARGS=--update stores how fast it is)
+	$(PY) -m bench.check $(ARGS)
+
 docs: $(DOCS_VENV)/.installed ## build the documentation into site/
-	$(DOCS_VENV)/bin/mkdocs build --strict --quiet
+	$(DOCS_VENV)/bin/mkdocs build --strict
 	@echo "site/index.html (its search works over http: make docs-serve)"
 
 docs-serve: $(DOCS_VENV)/.installed ## show the documentation at http://127.0.0.1:8000, with its search

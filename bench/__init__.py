@@ -1,8 +1,7 @@
-"""Side by side with other readers, in one run: `python -m bench`, or `make bench`.
+"""Side by side with other readers, in one run: `python -m bench`, or `make bench` and `make bench-full`.
 
-Building sidecars, locally and on Spark, and ingestion beside Delta's own writer: `python -m bench.writing`.
-
-What is asked is in `questions`, who answers in `readers`, the tables in `tables`, what it may cost in `budgets`. Every
-answer is made in a process of its own (`measure`) and compared with what the generator of the table knows to be true
-before its time counts.
+In this order: a table is declared and made (`shapes`, `generated`), a question has one right answer (`questions`), a
+reader gives one in a process of its own (`readers`, `measure`), a workload says who is asked what (`workloads`), they
+are asked in turn (`run`), runs become results (`results`), results are held against budgets (`budgets`) and shown
+(`terminal`, `report`). Other suites are modules that yield measurements themselves (`suites`).
 """

@@ -1,129 +1,142 @@
-"""`python -m bench [--files N] [--json PATH]`."""
+"""`python -m bench [--full] [--suites NAME ...] [--files N] [--report FOLDER]`."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
-from dataclasses import asdict, replace
+import importlib
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from rich.console import Console
-from rich.progress import Progress
 
-from bench import budgets, readers, report
-from bench.measure import Measurement, measured
-from bench.questions import ALL_FILES, BUILD, FIRST_FILE, LAST_HOUR, Result, check, lazy_arguments, questions_of
-from bench.tables import CACHE, LAYOUTS, BenchTable, table, warm
+from bench import budgets, results, run, suites, terminal, workloads
+from bench.readers import kernel
+from bench.shapes import CACHE, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from bench.results import Measurement, Results
 
 
-def main() -> None:
-    """Makes the tables, measures, and prints."""
-    arguments = _arguments()
+def main(words: Sequence[str] | None = None) -> None:
+    """Makes the tables, measures, prints, and writes what was found.
+
+    Raises:
+        WrongAnswerError: This library gave a wrong answer.
+    """
+    arguments = _arguments(words)
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=100)
     console.print("[bold]Before you read the figures[/]")
-    console.print(report.CAVEATS)
-    console.print(f"{arguments.files:,} files, few are {arguments.small:,}; {report.machine()}\n", style="dim")
-    results: list[Result] = []
-    for layout in arguments.layouts:
-        made = _made(layout, arguments, console)
-        warm(made)
-        with console.status("") as status:
-            for result in _results(made, arguments):
-                results.append(result)
-                status.update(f"{result.question}, {result.reader}: {report.duration(result.seconds)}")
-    console.print(report.figures(results))
-    console.print()
-    verdicts = list(budgets.verdicts(results, arguments.files))
-    console.print(report.budgets(verdicts))
-    console.print(report.verdict(verdicts))
-    console.print(report.notes(arguments.files, arguments.small), style="dim")
-    console.print(f"\n[bold]To reproduce[/]: make bench ARGS='--files {arguments.files}'")
-    if arguments.json:
-        found = {
-            "files": arguments.files,
-            "small": arguments.small,
-            "machine": report.machine(),
-            "results": [asdict(each) for each in results],
-            "budgets": [{**asdict(each), "met": each.met} for each in verdicts],
-        }
-        arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        console.print(f"figures: {arguments.json}")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m bench", description="Side by side with other readers, in one run.")
-    parser.add_argument("--files", type=int, default=10_000_000, help="files in the checkpoint (default: %(default)s)")
-    parser.add_argument(
-        "--small", type=int, default=100_000, metavar="N", help="files where few are enough (default: %(default)s)"
-    )
-    parser.add_argument("--runs", type=int, default=3, help="runs of this library; the median counts (default: 3)")
-    parser.add_argument("--layouts", nargs="+", choices=list(LAYOUTS), default=list(LAYOUTS), help="which tables")
-    parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave the other readers out")
-    parser.add_argument(
-        "--keep-sidecars",
-        action="store_true",
-        help="use metadata sidecars that are there, instead of measuring a build",
-    )
-    parser.add_argument("--cache", type=Path, default=CACHE, metavar="PATH", help="where tables are kept")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    return parser.parse_args()
-
-
-def _made(layout: str, arguments: argparse.Namespace, console: Console) -> BenchTable:
-    files = min(arguments.files, arguments.small) if LAYOUTS[layout].small else arguments.files
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(f"making a table ({layout})", total=None)
-
-        def report_progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        return table(layout, files, arguments.cache, report_progress)
-
-
-def _results(made: BenchTable, arguments: argparse.Namespace) -> Iterator[Result]:
-    if LAYOUTS[made.layout].sidecar and not (arguments.keep_sidecars and made.sidecars.exists()):
-        shutil.rmtree(made.sidecars, ignore_errors=True)
-        yield _built(made)
-    for question in questions_of(made.layout):
-        yield _ours(question, made, arguments.runs)
-    if arguments.peers and made.layout == "spark":
-        hour = measured(readers.deltalake_hour, table=str(made.path), hour=made.log.newest_hour)
-        check(LAST_HOUR, made, hour)
-        result = Result(LAST_HOUR, "deltalake", made.layout, hour.seconds, hour.peak_bytes)
-        yield replace(result, question=FIRST_FILE)
-        yield result
-        every = measured(readers.deltalake_all, table=str(made.path))
-        check(ALL_FILES, made, every)
-        yield Result(ALL_FILES, "deltalake", made.layout, every.seconds, every.peak_bytes)
-
-
-def _built(made: BenchTable) -> Result:
-    # At the checkpoint's version: the same commits follow both.
-    run = measured(readers.build, table=str(made.path), version=made.log.checkpoint_version)
-    return Result(BUILD, budgets.OURS, made.layout, run.seconds, run.peak_bytes)
-
-
-def _ours(question: str, made: BenchTable, runs: int) -> Result:
+    console.print(terminal.CAVEATS)
+    here, versions = results.machine(), results.versions()
+    console.print(terminal.machine_words(here, versions) + "\n", style="dim")
+    notes: list[str] = []
     found: list[Measurement] = []
-    for _ in range(runs):
-        found.append(measured(readers.lazy, table=str(made.path), **lazy_arguments(question, made)))
-        check(question, made, found[-1])
-    first = question == FIRST_FILE
-    return Result(
-        question,
-        budgets.OURS,
-        made.layout,
-        median(run.answer["first_seconds"] if first else run.seconds for run in found),
-        max(run.peak_bytes for run in found),
-        found[0].answer["requests"],
-        found[0].answer["bytes"],
+    with console.status("") as status:
+
+        def say(text: str) -> None:
+            # What takes very long is worth a line that stays.
+            if text.startswith("building"):
+                console.print(text)
+            status.update(text)
+
+        def note(text: str) -> None:
+            notes.append(text)
+            console.print(f"[yellow]note[/] {text}")
+
+        for each in _measurements(arguments, say, note):
+            found.append(each)
+            console.print(terminal.line(each), style="dim", soft_wrap=True)
+    if any(each.reader == kernel.NAME for each in found):
+        versions[kernel.NAME] = kernel.VERSION
+    made = results.Results(
+        made=results.now(),
+        machine=here,
+        versions=versions,
+        suites=list(dict.fromkeys(each.suite for each in found)),
+        notes=list(dict.fromkeys(notes)),
+        measurements=found,
+        budgets=budgets.judged(found),
     )
+    _print(console, made)
+    made.save(arguments.json)
+    console.print(f"\nfigures: {arguments.json}")
+    if arguments.report:
+        importlib.import_module("bench.report").write(made.as_dict(), arguments.report)
+        console.print(f"report: {arguments.report}")
 
 
-main()
+def _print(console: Console, made: Results) -> None:
+    console.print()
+    for figures in terminal.figures(made.measurements):
+        console.print(figures)
+        console.print()
+    if made.budgets:
+        console.print(terminal.budgets(made.budgets))
+        console.print(terminal.details(made.budgets), style="dim", soft_wrap=True)
+    console.print(terminal.verdict(made.budgets, budgets.unjudged(made.measurements)), soft_wrap=True)
+    for note in made.notes:
+        console.print(f"[yellow]note[/] {note}", soft_wrap=True)
+
+
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m bench", description="Side by side with other readers, in one run.")
+    parser.add_argument("--full", action="store_true", help="everything, for hours, rather than the core in 10 minutes")
+    parser.add_argument(
+        "--suites", nargs="+", choices=get_args(results.Suite), metavar="NAME", help="some suites only (default: all)"
+    )
+    parser.add_argument("--files", type=int, metavar="N", help="tables of at most so many files")
+    parser.add_argument("--rounds", type=int, metavar="N", help="how often each reader is asked")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        metavar="SECONDS",
+        help="a reader that takes longer is asked once (default: 5, or 20 with --full)",
+    )
+    parser.add_argument("--no-kernel", action="store_true", help="leave delta-kernel-rs out, which has to be built")
+    parser.add_argument("--no-peers", action="store_true", help="leave every other reader out")
+    parser.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER", help="where tables are kept")
+    parser.add_argument(
+        "--json", type=Path, default=CACHE / "results.json", metavar="FILE", help="where figures go (%(default)s)"
+    )
+    parser.add_argument("--report", type=Path, metavar="FOLDER", help="write pages and charts there too")
+    return parser.parse_args(words)
+
+
+def _measurements(arguments: argparse.Namespace, say: run.Say, note: run.Say) -> Iterator[Measurement]:
+    chosen = list(workloads.FULL if arguments.full else workloads.CORE)
+    elsewhere = list(workloads.ELSEWHERE if arguments.full else workloads.CORE_ELSEWHERE)
+    if arguments.suites:
+        chosen = [each for each in chosen if each.suite in arguments.suites]
+        elsewhere = [each for each in workloads.ELSEWHERE if each in arguments.suites]
+    if arguments.files:
+        chosen = workloads.at_most(chosen, arguments.files)
+    names = dict.fromkeys(name for each in chosen for name in each.readers)
+    left_out = {"kernel"} if arguments.no_kernel else set()
+    left_out |= set(workloads.PEERS) if arguments.no_peers else set()
+    readers, missing = workloads.prepared([name for name in names if name not in left_out], say)
+    for text in missing:
+        note(text)
+    patience = arguments.patience or (run.PATIENCE if arguments.full else run.CORE_PATIENCE)
+    for workload in chosen:
+        yield from run.measurements(
+            workload, readers, arguments.cache, say, note, rounds=arguments.rounds, patience=patience
+        )
+    for suite in elsewhere:
+        options = _options(suite, arguments) if arguments.full else {}
+        yield from suites.measurements(suite, say, note, **options)
+
+
+def _options(suite: str, arguments: argparse.Namespace) -> dict[str, object]:
+    """What a suite is told that all tables are for."""
+    if suite != "growth" or arguments.files:
+        return {}
+    largest = table(workloads.LARGEST, arguments.cache)
+    return {"cache": arguments.cache, "others": [(largest.log, largest.sidecar_path)]}
+
+
+if __name__ == "__main__":
+    main()

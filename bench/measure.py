@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     Work = Callable[..., Callable[[], dict[str, Any]]]
     """Gets ready, imports included, and gives what is to be measured."""
@@ -28,11 +29,13 @@ class Measurement:
     Attributes:
         answer: What it gave.
         seconds: How long it took, without imports.
+        cpu_seconds: The time of all its threads together.
         peak_bytes: How much its memory rose above what it was after the imports.
     """
 
     answer: dict[str, Any]
     seconds: float
+    cpu_seconds: float
     peak_bytes: int
 
 
@@ -46,10 +49,27 @@ def measured(work: Work, **arguments: object) -> Measurement:
     Raises:
         subprocess.CalledProcessError: It failed; what it said is on stderr.
     """
+    return measured_by([sys.executable], work, arguments)
+
+
+def measured_by(
+    interpreter: Sequence[str],
+    work: Work,
+    arguments: Mapping[str, object],
+    environment: Mapping[str, str] | None = None,
+) -> Measurement:
+    """Does a piece of work in a fresh interpreter that is started in some way.
+
+    Raises:
+        subprocess.CalledProcessError: It failed; what it said is on stderr.
+    """
     name = f"{work.__module__}:{work.__qualname__}"
-    command = [sys.executable, "-m", "bench.measure", name, json.dumps(arguments)]
-    run = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE)
-    return Measurement(**json.loads(run.stdout))
+    command = [*interpreter, "-m", "bench.measure", name, json.dumps(arguments)]
+    run = subprocess.run(
+        command, check=True, cwd=ROOT, stdout=subprocess.PIPE, env={**os.environ, **(environment or {})}
+    )
+    # What is measured may print as well.
+    return Measurement(**json.loads(run.stdout.splitlines()[-1]))
 
 
 def peak_memory() -> int:
@@ -65,10 +85,10 @@ def peak_memory() -> int:
 def _main(name: str, arguments: str) -> None:
     module, _, function = name.partition(":")
     work = getattr(importlib.import_module(module), function)(**json.loads(arguments))
-    before, started = peak_memory(), time.perf_counter()
+    before, cpu, started = peak_memory(), time.process_time(), time.perf_counter()
     answer = work()
-    seconds = time.perf_counter() - started
-    print(json.dumps({"answer": answer, "seconds": seconds, "peak_bytes": peak_memory() - before}))
+    taken = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+    print(json.dumps({"answer": answer, "peak_bytes": peak_memory() - before, **taken}))
 
 
 if __name__ == "__main__":

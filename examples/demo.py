@@ -18,7 +18,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,9 +26,13 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig, build_sidecar
 from delta_sidecar.synth import SynthSummary, TelemetryLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Answer = dict[str, Any]
 Question = tuple[dict[str, Any], int]
@@ -67,6 +71,7 @@ def show(log: TelemetryLog, table: Path, console: Console) -> None:
     whole = full_load(table, written)
     console.print(comparison(before, after, whole["row_groups"], built["row_groups"]))
     console.print(meaning(before, after, whole))
+    console.print(chart(before["the last hour"], after["the last hour"], console))
 
 
 def questions(log: TelemetryLog) -> dict[str, Question]:
@@ -204,6 +209,26 @@ def meaning(before: dict[str, Answer], after: dict[str, Answer], whole: Answer) 
         f"{megabytes(then['bytes'])}, and the files are the same.\n"
         "\nFor a table of yours: delta-sidecar build TABLE"
     )
+
+
+def chart(before: Answer, after: Answer, console: Console) -> Text:
+    """The last hour as bars, from zero, and as wide as the terminal allows."""
+    block = "\N{FULL BLOCK}" if console.encoding.startswith("utf") else "#"
+    said: dict[str, tuple[str, Callable[[float], str]]] = {
+        "time": ("seconds", duration),
+        "bytes read": ("bytes", megabytes),
+        "requests": ("requests", "{:,}".format),
+    }
+    text = Text("\n").append("The last hour, before and after", style="bold")
+    for words, (name, say) in said.items():
+        figures = {"before": before[name], "after": after[name]}
+        room = min(50, console.width - len("  before  ") - max(len(say(figure)) for figure in figures.values()) - 1)
+        text.append(f"\n{words}")
+        for when, figure in figures.items():
+            # What is there is seen, however little it is.
+            length = max(figure > 0, round(figure / max(1e-9, *figures.values()) * room))
+            text.append(f"\n  {when:6}  {block * length} {say(figure)}", style="green" if when == "after" else None)
+    return text
 
 
 def megabytes(size: int) -> str:

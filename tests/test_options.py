@@ -11,7 +11,7 @@ from tests.builder import TableBuilder, add
 
 from delta_sidecar import DeltaTable, LazyDeltaScanner, LazyScanConfig, OptionError
 from delta_sidecar.events import Event, PropertyIgnored
-from delta_sidecar.options import ROW_OPTIONS, SCAN_OPTIONS, Option
+from delta_sidecar.options import INGEST_OPTIONS, ROW_OPTIONS, SCAN_OPTIONS, Option
 from delta_sidecar.replay.seen import seen
 from delta_sidecar.rows.query import RowOptions
 from delta_sidecar.scan.config import ScanOptions
@@ -113,7 +113,7 @@ def test_a_function_may_guard_only_in_a_call() -> None:
 
 def test_the_page_has_every_option() -> None:
     page = (Path(__file__).parents[1] / "docs" / "reference" / "options.md").read_text()
-    for option in SCAN_OPTIONS:
+    for option in (*SCAN_OPTIONS, *INGEST_OPTIONS):
         assert row_of(option) in page, f"docs/reference/options.md lacks or differs from:\n{row_of(option)}"
 
 

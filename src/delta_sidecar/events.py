@@ -356,6 +356,8 @@ class BatchWritten(Event, frozen=True, kw_only=True):
         milliseconds: Since it began, the checkpoint trigger not counted.
         app_id: Whose batch ids they are: the pipeline's name, or the id of a streaming query.
         batch_id: The batch's own; None where it has none.
+        batch_check: How it was found out whether it was written before: by a `checksum` file, or by Delta's `replay` of
+            the log; None where that was not asked.
         version: The version that it made; None where it made none.
         rows: Rows written.
         files: Data files written.
@@ -372,6 +374,7 @@ class BatchWritten(Event, frozen=True, kw_only=True):
     milliseconds: float
     app_id: str
     batch_id: int | None
+    batch_check: Literal["checksum", "replay"] | None
     version: int | None
     rows: int
     files: int

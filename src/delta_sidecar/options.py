@@ -322,3 +322,15 @@ ROW_OPTIONS = (
     ),
 )
 """The options of reading rows. They are about the reader, so that no table property sets them."""
+
+INGEST_OPTIONS = (
+    Option(
+        name="checksum_transactions",
+        key="delta.ingest.checksum_transactions",
+        default=True,
+        read=flag,
+        meaning="Whether a checksum file is asked if a batch was written before, where it can be relied on; without it "
+        "Delta replays the log for each batch with an id.",
+    ),
+)
+"""The options of ingestion that a table may set."""

@@ -160,6 +160,7 @@ def test_a_stream_is_counted_by_its_events() -> None:
                 milliseconds=1,
                 app_id="x",
                 batch_id=0,
+                batch_check="checksum",
                 version=version,
                 rows=rows,
                 files=rows // 30,

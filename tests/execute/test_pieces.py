@@ -188,8 +188,9 @@ def test_pieces_that_were_asked_for_along_with_a_plan_are_not_asked_for_again(be
     pieces = pieces_of(3)
     executor = LocalExecutor(pieces.store)
     some = tuple(piece for group in pieces.groups[:2] for piece in group.pieces)
-    list(executor.execute(beside, Ahead(pieces=(*some, replace(some[0], path="absent")))))
     plan = scan(pieces, ("n",), None)
+    absent = replace(pieces.groups[0], pieces=tuple(replace(piece, path="absent") for piece in some[:2]))
+    list(executor.execute(beside, Ahead(row_groups=replace(plan, groups=(*pieces.groups[:2], absent)))))
     batches = list(executor.execute_parallel(replace(plan, groups=plan.groups[:2])))
     assert [batch.num_rows for batch in batches] == [4, 4]
     assert executor.progress.trips == 1

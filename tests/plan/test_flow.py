@@ -254,7 +254,7 @@ def test_only_what_shares_nothing_runs_in_parallel() -> None:
 
 
 def test_hints_reach_the_executor_with_their_plan() -> None:
-    ahead = Ahead((FileRef("x"),), ("y",), (FileRef("z", 3),), (Piece("f", 0, 9, "d"),))
+    ahead = Ahead((FileRef("x"),), ("y",), (FileRef("z", 3),), ScanPieces((GROUP,), (("a",), None), ()))
 
     def flow() -> Flow[None]:
         yield Consume(ListFiles("a"), ahead)
@@ -596,7 +596,7 @@ GROUP = PieceGroup(0, 4, (Piece("x", 0, 9, "d", 3, "e"),))
         ReadKeyValue(FileRef("x", 9, e_tag="e"), "k"),
         ReadFooters((FileRef("x"),), ("a.b",), 2),
         FilterOrdered(Filter(ListFiles("x"), keep_all), keep_all),
-        Ahead((FileRef("x"),), ("y",), (FileRef("z", 3),), (Piece("f", 0, 9, "d"),)),
+        Ahead((FileRef("x"),), ("y",), (FileRef("z", 3),), ScanPieces((GROUP,), (("a",), None), ())),
     ],
     ids=lambda plan: type(plan).__name__,
 )

@@ -65,7 +65,7 @@ class CannedExecutor:
 
     @property
     def progress(self) -> Progress:
-        return Progress(self._place, len(self.plans), ExecutionCounts(batches_decoded=self.taken))
+        return Progress(((0, self._place),), len(self.plans), ExecutionCounts(batches_decoded=self.taken))
 
     @property
     def outline(self) -> list[str]:

@@ -142,8 +142,8 @@ def test_the_last_base_that_is_distrusted_is_named(*, forward: bool) -> None:
 def with_plain_base(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     """Lets every log offer a plain base before its checkpoints."""
 
-    def offered(segment: LogSegment, *, sidecars: bool = True) -> tuple[Base, ...]:
-        return (PlainBase(version, "plain", 1), *bases_of(segment, sidecars=sidecars))
+    def offered(segment: LogSegment, *, sidecars: bool = True, manifests: bool = True) -> tuple[Base, ...]:
+        return (PlainBase(version, "plain", 1), *bases_of(segment, sidecars=sidecars, manifests=manifests))
 
     monkeypatch.setattr(choices, "bases_of", offered)
 

@@ -14,6 +14,7 @@ from delta_sidecar.errors import UnreadableFileError
 from delta_sidecar.log.actions import KEYS_SCHEMA
 from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import commit_path
+from delta_sidecar.plan import FILE_LABEL
 from delta_sidecar.replay.files import FILE_SCHEMA, FileColumns
 from delta_sidecar.replay.seen.seen import SeenSet
 from delta_sidecar.replay.tail import LiveAdds, TailKeys
@@ -58,7 +59,7 @@ def test_live_adds_gives_files_with_all_their_fields() -> None:
     action = add("a%20b", tags={"k": "v", "n": None}, size=7, baseRowId=3, defaultRowCommitVersion=1, stats="{}")
     batch = live_adds()(json_batch(0, [PROTOCOL, action, remove("x")]))
     assert batch is not None
-    assert batch.schema == FILE_SCHEMA
+    assert batch.schema == FILE_SCHEMA.append(pa.field(FILE_LABEL, pa.int64()))
     (row,) = batch.to_pylist()
     assert (row["path"], row["raw_path"], row["size"], row["stats"]) == ("a b", "a%20b", 7, "{}")
     assert (row["base_row_id"], row["default_row_commit_version"]) == (3, 1)

@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bench import writers, writing
 from bench.measure import Measurement
 from bench.questions import WrongAnswerError
+
+from bench import writers, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

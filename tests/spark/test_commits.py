@@ -9,7 +9,8 @@ from pyspark.errors import AnalysisException
 from tests.builder import TableBuilder, add
 
 from delta_sidecar import SchemaMismatchError
-from delta_sidecar.spark.commits import Committed, Mark, find_commit, mark_in, pipeline_mark
+from delta_sidecar.log.names import checksum_path, commit_path
+from delta_sidecar.spark.commits import Committed, Mark, find_commit, mark_in, pipeline_mark, transactions_at
 from delta_sidecar.spark.ingest.buckets import TimeBucket
 from delta_sidecar.spark.spark_errors import condition_of, ingest_failure
 from delta_sidecar.store import open_store
@@ -17,6 +18,8 @@ from delta_sidecar.store.testing import RecordingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 HOUR = "_event_hour"
 
@@ -94,3 +97,75 @@ def test_a_bucket_column_with_other_values_is_told_without_them() -> None:
     assert isinstance(said, SchemaMismatchError)
     assert "2020010101" not in str(said)
     assert "leave it out" in str(said)
+
+
+APP, TXN_ID = "stream", "1b2c"
+
+
+def test_the_transactions_of_a_version_are_in_its_checksum_file(tmp_path: Path) -> None:
+    checksum = table_with_checksum(tmp_path)
+    store = RecordingStore(open_store(tmp_path))
+    assert transactions_at(store, 1) == {APP: 7, "other": 2}
+    assert len(store.attempts) == 2
+    write_checksum(tmp_path, checksum | {"setTransactions": [{"appId": APP, "version": 7}]})
+    assert transactions_at(store, 1) == {APP: 7}
+
+
+# Each is what a file in doubt has instead.
+DOUBTFUL: dict[str, dict[str, object]] = {
+    "no transactions": {"setTransactions": None},
+    "no transaction of the commit": {"setTransactions": []},
+    "an older transaction than the commit's": {"setTransactions": [{"appId": APP, "version": 6}]},
+    "an application twice": {"setTransactions": [{"appId": APP, "version": 8}, {"appId": APP, "version": 7}]},
+    "a transaction without a version": {"setTransactions": [{"appId": APP}]},
+    "another write": {"txnId": "9f"},
+    "an unknown write": {"txnId": None},
+    "transactions that expire": {"metadata": {"configuration": {"delta.setTransactionRetentionDuration": "1 day"}}},
+    "commits that are elsewhere": {"protocol": {"writerFeatures": ["appendOnly", "catalogManaged"]}},
+    "another place": {"metadata": {"configuration": {"delta.redirectWriterOnly-preview": "{}"}}},
+    "no metadata": {"metadata": None},
+}
+
+
+def test_a_checksum_file_in_doubt_tells_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    checksum = table_with_checksum(tmp_path)
+    store = open_store(tmp_path)
+    for name, instead in DOUBTFUL.items():
+        with subtests.test(name):
+            write_checksum(tmp_path, checksum | instead)
+            assert transactions_at(store, 1) is None
+    whole = json.dumps(checksum)
+    for text in (whole[:-1], whole[: len(whole) // 2], "", "[]", "null"):
+        with subtests.test(f"torn after {len(text)} bytes"):
+            (tmp_path / checksum_path(1)).write_text(text)
+            assert transactions_at(store, 1) is None
+    write_checksum(tmp_path, checksum)
+    assert transactions_at(store, 1) is not None
+    (tmp_path / commit_path(1)).write_text(json.dumps({"txn": {"appId": APP, "version": 7}}))
+    assert transactions_at(store, 1) is None, "nobody says which write the commit is of"
+    (tmp_path / commit_path(1)).unlink()
+    assert transactions_at(store, 1) is None
+    (tmp_path / checksum_path(1)).unlink()
+    assert transactions_at(store, 0) is None
+
+
+def table_with_checksum(path: Path) -> dict[str, object]:
+    """Writes a table whose newest commit has a transaction and a checksum file; gives the latter's content."""
+    table = TableBuilder(path)
+    table.commit()
+    table.commit([{"commitInfo": {"operation": "WRITE", "txnId": TXN_ID}}, {"txn": {"appId": APP, "version": 7}}])
+    transactions = [{"appId": APP, "version": 7, "lastUpdated": 1}, {"appId": "other", "version": 2}]
+    checksum: dict[str, object] = {
+        "txnId": TXN_ID,
+        "setTransactions": transactions,
+        "metadata": {"id": "1", "configuration": {"delta.appendOnly": "true"}},
+        "protocol": {"minReaderVersion": 1, "minWriterVersion": 2},
+    }
+    write_checksum(path, checksum)
+    return checksum
+
+
+def write_checksum(path: Path, content: dict[str, object]) -> None:
+    (path / checksum_path(1)).write_text(
+        json.dumps({name: value for name, value in content.items() if value is not None})
+    )

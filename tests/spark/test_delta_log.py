@@ -37,7 +37,7 @@ def url(spark: SparkSession, local_lake: Lake) -> str:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda spark, url: delta_log.last_transaction(spark, url, "app") == 7,
+        lambda spark, url: delta_log.open_snapshot(spark, url).last_transaction("app") == 7,
         lambda spark, url: delta_log.open_snapshot(spark, url).state.version() == 2,
         lambda spark, url: delta_log.open_snapshot(spark, url, 1).num_files() == 6,
         lambda spark, url: delta_log.checkpoint(spark, url, 1) is None,

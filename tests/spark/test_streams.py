@@ -83,6 +83,7 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, azure_lake: Lake
     batches = [event for event in told if isinstance(event, BatchWritten)]
     assert [(event.batch_id, event.version, event.rows) for event in batches] == [(n, n + 1, 60) for n in range(4)]
     assert len({event.app_id for event in batches}) == 1
+    assert {event.batch_check for event in batches} == {"checksum"}
     triggered = [event for event in told if isinstance(event, CheckpointTriggered)]
     assert [(event.version, event.outcome) for event in triggered] == [(3, "complete")]
 

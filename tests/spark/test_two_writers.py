@@ -106,6 +106,7 @@ def test_one_batch_from_two_at_once_is_written_once(spark: SparkSession, local_l
     for pipeline in pipelines:
         pipeline._writer.__class__ = MeetingWriter
     done = together(*(lambda p=each: p.write(readings(spark, 60), batch_id=7) for each in pipelines))
+    assert "checksum" in {summary.batch_check for summary in done}
     assert sorted(summary.skipped for summary in done) == [False, True]
     assert sums_in(spark, local_lake, url) == sums_of(readings(spark, 60))
 

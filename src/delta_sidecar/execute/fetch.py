@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
@@ -166,6 +167,7 @@ class Fetcher:
         self._ahead: dict[tuple[str, bool], Pending] = {}
         self._kept: dict[str, _Kept] = {}
         self._kept_bytes = 0
+        self._rows: deque[tuple[tuple[FileRef, ...], object, pa.RecordBatch]] = deque()
 
     def ahead(self, path: str, *, head: bool = False) -> None:
         """Asks for a file that is likely to be needed."""
@@ -200,8 +202,8 @@ class Fetcher:
         if keep and path not in self._kept and self._kept_bytes + len(fetched.data) <= KEPT_BYTES:
             self._kept[path] = _Kept(fetched.size, fetched.e_tag, [self._packed(fetched.data)])
             self._kept_bytes += len(fetched.data)
-        elif not keep and path in self._kept:
-            self._kept_bytes -= self._kept.pop(path).length
+        elif not keep:
+            self._drop(path)
         pending.asked = None
         return fetched
 
@@ -221,6 +223,24 @@ class Fetcher:
             kept.pieces.append(self._packed(data))
             self._kept_bytes += len(data)
 
+    def keep_rows(self, files: tuple[FileRef, ...], way: object, batch: pa.RecordBatch) -> None:
+        """Keeps all rows of some files, as they were parsed in some way."""
+        self._rows.append((files, way, batch))
+
+    def take_rows(
+        self, files: tuple[FileRef, ...], way: object
+    ) -> Iterator[tuple[tuple[FileRef, ...], pa.RecordBatch]]:
+        """Gives the rows that are kept of the first of some files, if they were parsed in the same way."""
+        while self._rows:
+            of, how, batch = self._rows.popleft()
+            if files[: len(of)] != of or how != way:
+                self._rows.clear()
+                return
+            files = files[len(of) :]
+            for ref in of:
+                self._drop(ref.path)
+            yield of, batch
+
     def put_back(self, pending: Pending) -> None:
         """Keeps a file that was started and not taken for who asks for it next."""
         if pending.kept is None:
@@ -232,6 +252,10 @@ class Fetcher:
             if pending.asked is not None:
                 pending.asked.cancel()
         self._ahead.clear()
+
+    def _drop(self, path: str) -> None:
+        if path in self._kept:
+            self._kept_bytes -= self._kept.pop(path).length
 
     def _submit(self, path: str, max_bytes: int, *, head: bool, speculative: bool = False) -> Pending:
         asked = self._work.ask(lambda: self._work.store.get(path, max_bytes=max_bytes))
@@ -288,6 +312,11 @@ class Pending(Struct):
     def is_here(self) -> bool:
         """Whether nobody has to wait for it."""
         return self.asked is None or self.asked.is_here
+
+    @property
+    def trip(self) -> int:
+        """The round trip that it comes with; 0 where it is here already."""
+        return 0 if self.asked is None or self.asked.future is None else self.asked.clock.depth
 
 
 _CODEC = pa.Codec("zstd", 1)

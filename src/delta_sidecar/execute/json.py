@@ -45,15 +45,20 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
     files = plan.files
     if plan.kept_only:
         files = tuple(takewhile(lambda ref: fetcher.keeps_all(ref.path), files))
-    queue = _Queue(fetcher, files, plan.together, most)
+    for refs, batch in fetcher.take_rows(files, _way(plan)):
+        files = files[len(refs) :]
+        work.count(batches=1)
+        _placed(work, refs)
+        yield batch
+    queue = _Queue(fetcher, files, plan.together, most, all_needed=plan.all_needed)
     try:
         while group := queue.next_group():
             work.count(files=sum(pending.kept is None for _, pending in group))
-            work.paths = {ref.label: ref.path for ref, _ in group}
+            refs = tuple(ref for ref, _ in group)
             for size, batch in _batches(work, fetcher, plan, group, queue):
                 if batch is not None:
                     work.count(batches=1)
-                    work.place = Place(group[0][0].path)
+                    _placed(work, refs)
                     yield batch
                 parsed, untidy = parsed + size, untidy + size
                 if untidy >= _TIDY_BYTES:
@@ -64,6 +69,16 @@ def scan_json(work: Work, fetcher: Fetcher, plan: ScanJson) -> Batches:
         queue.put_back()
     if parsed >= _TIDY_BYTES:
         pa.default_memory_pool().release_unused()
+
+
+def _way(plan: ScanJson) -> tuple[pa.Schema, tuple[bytes, ...]]:
+    """What the rows of a file depend on besides the file."""
+    return plan.schema, plan.lines_with
+
+
+def _placed(work: Work, files: tuple[FileRef, ...]) -> None:
+    work.paths = {ref.label: ref.path for ref in files}
+    work.place = Place(files[0].path)
 
 
 def _batches(
@@ -93,9 +108,11 @@ def _together(
             break
         if not plan.only_with or not _holds_none(text, plan.only_with):
             texts.append((ref, text))
-    queue.ask()
+    queue.ask_next()
     batch = _joined(texts, plan) if texts else None
     if batch is not None:
+        if plan.keep_rows and len(texts) == len(group):
+            fetcher.keep_rows(tuple(ref for ref, _ in texts), _way(plan), batch)
         yield sum(len(text) for _, text in texts), batch
     else:
         for ref, text in texts:
@@ -169,17 +186,26 @@ class _Queue:
     What was asked for and not taken stays for a later plan.
     """
 
-    def __init__(self, fetcher: Fetcher, files: Sequence[FileRef], together: int, most: Callable[[], int]) -> None:
+    def __init__(
+        self, fetcher: Fetcher, files: Sequence[FileRef], together: int, most: Callable[[], int], *, all_needed: bool
+    ) -> None:
         self._fetcher = fetcher
         self._remaining = deque(files)
         self._together = together
+        self._is_patient = together <= 1
+        self._all_needed = all_needed
         self._most = most
         self._waiting: deque[tuple[FileRef, Pending]] = deque()
         self._held = 0
 
+    def ask_next(self) -> None:
+        """Asks for the next files while a group that is fetched is parsed; not where one file may be enough."""
+        if not self._is_patient:
+            self.ask()
+
     def ask(self) -> None:
-        """Asks for the next files. To be called once a group is fetched, before it is parsed and looked at."""
-        while self._remaining and len(self._waiting) < self._most():
+        """Asks for as many files as may be under way."""
+        while self._remaining and (len(self._waiting) < self._most() or self._is_here(self._remaining[0])):
             size = _first_bytes(self._remaining[0])
             if self._waiting and self._held + size > AHEAD_BYTES:
                 return
@@ -187,16 +213,21 @@ class _Queue:
             self._waiting.append((ref, self._fetcher.start(ref.path)))
             self._held += size
 
+    def _is_here(self, ref: FileRef) -> bool:
+        return len(self._waiting) < MOST_AHEAD and self._fetcher.keeps_all(ref.path)
+
     def next_group(self) -> list[tuple[FileRef, Pending]]:
         """The next files that are parsed together; none at the end."""
         self.ask()
         group: list[tuple[FileRef, Pending]] = []
-        length = 0
+        length = trip = 0
         while self._waiting and len(group) < max(1, self._together):
             ref, pending = self._waiting[0]
-            # Nobody waits for one file to have those before it.
-            if group and not (_is_small(ref, length) and pending.is_here):
+            # Nobody waits for one file to have those before it, nor for a trip more.
+            is_soon = self._all_needed or (pending.is_here and pending.trip <= trip)
+            if group and not (is_soon and _is_small(ref, length)):
                 break
+            trip = max(trip, pending.trip)
             group.append(self._waiting.popleft())
             length += _first_bytes(ref)
         self._held -= length
@@ -233,7 +264,7 @@ def _chunks(
     """The content of a file, the next chunk already asked for."""
     more = fetcher.kept_after_first(ref.path)
     first = _first(fetcher, ref, pending, keep=keep)
-    queue.ask()
+    queue.ask_next()
     start, size = len(first.data), first.size
     yield first.data
     del first, pending

@@ -151,8 +151,8 @@ class LocalExecutor:
     def _ask_ahead(self, ahead: Ahead) -> None:
         if ahead.footers:
             self._parquet_scan().ahead(ahead.footers)
-        if ahead.pieces:
-            self._piece_scan().ahead(ahead.pieces)
+        if ahead.row_groups is not None:
+            self._piece_scan().ahead(ahead.row_groups)
         for ref in within(ahead.files, AHEAD_BYTES):
             self._fetcher.ahead(ref.path)
         for path in ahead.heads:

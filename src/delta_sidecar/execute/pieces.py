@@ -6,17 +6,18 @@ import re
 from contextlib import closing
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 from msgspec import Struct
 
 from delta_sidecar._arrow import xxh3_128
+from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import SidecarError, StorageError
 from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
 from delta_sidecar.plan import WHOLE_PIECE_BYTES, FileRef, Piece, Place
-from delta_sidecar.store import current_clock, run_in
+from delta_sidecar.store import TripClock, current_clock, run_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     Functions = tuple[Callable[[pa.RecordBatch], pa.RecordBatch | None], ...]
 
+T = TypeVar("T")
 _Placed = tuple[Place, pa.RecordBatch]
 
 _DECODED_BYTES = 4 << 20
@@ -36,29 +38,38 @@ MOST_PIECE_BYTES = 1 << 30
 
 # What a piece is made of: see the format. Nothing of it takes more room in memory than its pages do.
 _ENCODINGS = frozenset({"PLAIN", "RLE", "DELTA_BINARY_PACKED"})
-# The whole header of a data page without statistics, as nearly all are: read_page_header takes ten times as long.
+# The header of a data page up to its statistics, of which most have none: read_page_header takes ten times as long.
 _VARINT = rb"([\x80-\xff]{0,4}[\x00-\x7f])"
-_HEADER = re.compile(
-    rb"\x15\x00\x15%b\x15%b(?:\x15%b\x1c|\x2c)\x15%b\x15[\x00\x0a]\x15\x06\x15\x06(?:\x1c\x00)?\x00\x00"
-    % ((_VARINT,) * 4)
-)
+_HEADER = re.compile(rb"\x15\x00\x15%b\x15%b(?:\x15%b\x1c|\x2c)\x15%b\x15[\x00\x0a]\x15\x06\x15\x06" % ((_VARINT,) * 4))
+_STOP, _TRUE, _FALSE, _NUMBER, _BYTES, _STATISTICS = 0, 1, 2, 6, 8, 0x1C
 _LONGEST_HEADER = 64 << 10
 
 
 class PieceScan:
-    """Reads pieces; some that were asked for ahead are kept for the plan that reads them."""
+    """Reads pieces. Row groups that are asked for ahead are fetched, and the first ones decoded in threads."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._ahead: dict[Piece, Asked[Mapping[Piece, Buffer]]] = {}
+        self._decoded: dict[tuple[PieceGroup, object], Asked[pa.RecordBatch]] = {}
+        self._decoding = ThreadPool(decoders(), "delta-sidecar-decode")
 
-    def ahead(self, pieces: Sequence[Piece]) -> None:
-        """Asks for pieces that are needed soon."""
-        self._ahead |= self._ask([piece for piece in pieces if piece not in self._ahead])
+    def ahead(self, plan: ScanPieces) -> None:
+        """Asks for row groups that are needed soon."""
+        groups = [group for group in plan.groups if (group, plan.columns) not in self._decoded]
+        first_reads = {group: _first_reads(plan, group) for group in groups}
+        self._ahead |= self._ask([piece for pieces in first_reads.values() for piece in pieces])
+        for group in groups[: decoders()]:
+            task = _GroupTask(self._work, plan, group, {piece: self._ahead[piece] for piece in first_reads[group]})
+            asked = Asked(TripClock(self._work.clock.depth), task.decoded)
+            asked.future = self._decoding.submit(asked.make)
+            self._decoded[group, plan.columns] = asked
 
     def close(self) -> None:
         """Forgets what was asked for ahead."""
+        self._decoding.close()
         self._ahead.clear()
+        self._decoded.clear()
 
     def run(self, plan: ScanPieces, functions: Functions = ()) -> Batches:
         """Reads row groups.
@@ -110,19 +121,12 @@ class PieceScan:
         many = plan.at_first
         while groups := tuple(islice(remaining, many)):
             many = plan.at_once
-            together = [
-                _first_read(plan, piece, columns)
-                for group in groups
-                for piece, columns in zip(group.pieces, plan.columns, strict=True)
-                if _first_read(plan, piece, columns) not in self._ahead
-            ]
-            asked = self._ask(together)
-            for group in groups:
-                found: dict[Piece, Asked[Mapping[Piece, Buffer]]] = {}
-                for piece, columns in zip(group.pieces, plan.columns, strict=True):
-                    first = _first_read(plan, piece, columns)
-                    found[first] = asked[first] if first in asked else self._ahead.pop(first)
-                yield _GroupTask(self._work, plan, group, found, functions)
+            first_reads = {group: _first_reads(plan, group) for group in groups}
+            asked = self._ask([piece for group in groups for piece in first_reads[group] if piece not in self._ahead])
+            for group, pieces in first_reads.items():
+                found = {piece: asked[piece] if piece in asked else self._ahead.pop(piece) for piece in pieces}
+                ready = self._decoded.pop((group, plan.columns), None)
+                yield _GroupTask(self._work, plan, group, found, functions, ready)
 
 
 class _GroupTask(Struct):
@@ -132,13 +136,14 @@ class _GroupTask(Struct):
     plan: ScanPieces
     group: PieceGroup
     asked: dict[Piece, Asked[Mapping[Piece, Buffer]]]
-    functions: Functions
+    functions: Functions = ()
+    ready: Asked[pa.RecordBatch] | None = None  # the row group, where it is decoded already, or by another thread
 
     def __call__(self) -> Iterator[_Placed]:
         group = self.group
         path = group.pieces[0].path
         try:
-            batch: pa.RecordBatch | None = self._decoded()
+            batch: pa.RecordBatch | None = self.decoded() if self.ready is None else _answer(self.ready)
             self.work.count(read=1, batches=1, of_pieces=True)
             for function in self.functions:
                 batch = function(batch) if batch is not None and batch.num_rows else None
@@ -150,7 +155,8 @@ class _GroupTask(Struct):
         if batch is not None and batch.num_rows:
             yield Place(path, group.number), batch
 
-    def _decoded(self) -> pa.RecordBatch:
+    def decoded(self) -> pa.RecordBatch:
+        """The row group as it is in the file."""
         columns: dict[str, pa.Array] = {}
         for piece, names, schema in zip(self.group.pieces, self.plan.columns, self.plan.schemas, strict=True):
             for name, column in self._columns(piece, names, schema):
@@ -166,11 +172,7 @@ class _GroupTask(Struct):
         import pyarrow.parquet as pq
 
         first = _first_read(self.plan, piece, names)
-        asked = self.asked.pop(first)
-        found = asked.result()
-        clock = current_clock()
-        clock.depth = max(clock.depth, asked.clock.depth)
-        data = found[first]
+        data = _answer(self.asked.pop(first))[first]
         _check(data, first.digest, "the row group" if first is piece else "the footer of the statistics")
         content = memoryview(data if first is piece else self._excerpt(piece, data, names or ()))
         with pq.ParquetFile(pa.BufferReader(pa.py_buffer(content)), memory_map=False) as file:
@@ -194,6 +196,13 @@ class _GroupTask(Struct):
         for name, data in found.items():
             _check(data, chunks[name].digest, f"column {name} of the statistics")
         return directory.excerpt(found)
+
+
+def _answer(asked: Asked[T]) -> T:
+    """Waits for an answer, which may have taken more trips than this thread knows of."""
+    answer, clock = asked.result(), current_clock()
+    clock.depth = max(clock.depth, asked.clock.depth)
+    return answer
 
 
 def _check_columns(found: pa.Schema, names: tuple[str, ...] | None, schema: pa.Schema) -> None:
@@ -234,7 +243,7 @@ def _check_pages(metadata: pq.FileMetaData, data: memoryview, known: Sequence[st
 def _first_page(data: memoryview, position: int) -> tuple[int, int]:
     """The decompressed bytes and the values of a data page, by its header."""
     usual = _HEADER.match(data, position)
-    if usual is not None:
+    if usual is not None and _is_end(data, usual.end()):
         return _unpacked(usual[1]), _unpacked(usual[4])
     from delta_sidecar.execute.parquet.pages import DATA_PAGE, read_page_header
 
@@ -248,12 +257,34 @@ def _first_page(data: memoryview, position: int) -> tuple[int, int]:
     return header.uncompressed, header.values
 
 
+def _is_end(data: memoryview, at: int) -> bool:
+    """Whether a page header ends here, but for statistics of short values."""
+    try:
+        if data[at] == _STATISTICS:
+            at += 1
+            while (kind := data[at] & 0x0F) != _STOP:
+                if kind not in (_TRUE, _FALSE):
+                    if kind not in (_NUMBER, _BYTES) or data[at + 1] & 0x80:
+                        return False
+                    at += 1 + data[at + 1] * (kind == _BYTES)
+                at += 1
+            at += 1
+        return bytes(data[at : at + 2]) == b"\0\0"
+    except IndexError:
+        return False
+
+
 def _unpacked(varint: bytes) -> int:
     """A whole number from 0 on, out of Thrift's compact form."""
     number = 0
     for byte in reversed(varint):
         number = number << 7 | byte & 0x7F
     return number >> 1
+
+
+def _first_reads(plan: ScanPieces, group: PieceGroup) -> list[Piece]:
+    """The first range that is read of each piece of a row group."""
+    return [_first_read(plan, piece, columns) for piece, columns in zip(group.pieces, plan.columns, strict=True)]
 
 
 def _first_read(plan: ScanPieces, piece: Piece, names: tuple[str, ...] | None) -> Piece:

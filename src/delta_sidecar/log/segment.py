@@ -84,6 +84,8 @@ class ListedCommits:
     def missing(self, base: int, version: int, most: int) -> list[int]:
         """The first versions above a base and up to a version that were not listed."""
         listed = self.versions[(self.versions > base) & (self.versions <= version)]
+        if len(listed) == version - base:
+            return []
         # As many numbers as these have to hold `most` that are not listed.
         last = min(version, base + len(listed) + most, HIGHEST_VERSION - 1)
         numbers = np.arange(min(base, last) + 1, last + 1, dtype=np.int64)

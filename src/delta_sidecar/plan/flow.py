@@ -25,7 +25,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from delta_sidecar.plan.nodes import FileRef, Piece, Place, Plan
+    from delta_sidecar.plan.nodes import FileRef, Place, Plan, ScanPieces
 
 T = TypeVar("T")
 
@@ -40,13 +40,13 @@ class Ahead(Struct, frozen=True):
         files: Small files, whole.
         heads: Files of which only the beginning will be read.
         footers: Parquet files whose footers will be read.
-        pieces: Pieces.
+        row_groups: Row groups that will be decoded whole, as a plan would read them.
     """
 
     files: tuple[FileRef, ...] = ()
     heads: tuple[str, ...] = ()
     footers: tuple[FileRef, ...] = ()
-    pieces: tuple[Piece, ...] = ()
+    row_groups: ScanPieces | None = None
 
 
 NOTHING_AHEAD = Ahead()

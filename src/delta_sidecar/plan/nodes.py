@@ -154,6 +154,7 @@ class ScanJson(Struct, frozen=True):
         lines_with: Rows of a block that holds one of these texts come with their own text. Empty: none do.
         only_with: Blocks that hold none of these texts need not be read now: a later plan does. Empty: all are read.
         keep: Whether a later plan reads the same files again, so that what was fetched is worth keeping.
+        keep_rows: Whether it reads the same of them, so that the batches are worth keeping, too.
         all_needed: Whether most likely all files are read, so that many may be asked for at once.
         kept_only: Whether only the first files are read, as long as they were kept whole: nothing is asked for.
         at_once: How many files are fetched at once; None for the executor's own number.
@@ -165,6 +166,7 @@ class ScanJson(Struct, frozen=True):
     lines_with: tuple[bytes, ...] = ()
     only_with: tuple[bytes, ...] = ()
     keep: bool = False
+    keep_rows: bool = False
     all_needed: bool = False
     kept_only: bool = False
     at_once: int | None = None

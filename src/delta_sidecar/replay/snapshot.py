@@ -35,10 +35,10 @@ from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.replay.open import Opening, list_log
 from delta_sidecar.replay.request import ScanRequest
 from delta_sidecar.replay.scan import emit_files
-from delta_sidecar.replay.tail import WINDOW, Tail, naming_commits
+from delta_sidecar.replay.tail import WINDOW, Tail, live_adds_plan, naming_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 CHECKSUM_BYTES = 4 << 20
 """A larger checksum file is not read."""
+
+_SHARED_BYTES = 4 << 20
+"""A tail of so many bytes is parsed once, for the table and for the scan that follows."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -305,13 +308,19 @@ def _ahead(opening: Opening, choice: BaseChoice, files: tuple[FileRef, ...] = ()
     """Files worth fetching beside commits: footers and pieces of the base, where it will be read."""
     if not choice.bases or not opening.whole_base:
         return Ahead(files)
-    base, question, request = choice.bases[0], opening.question, None
-    if question is not None and base.columns is not None:
-        # The columns may have changed since: the scan itself says so.
-        with suppress(DeltaSidecarError):
-            request = question.bound(opening.table, base.columns)
-            request = replace(request, sidecar_groups_at_once=opening.sidecar_groups_at_once)
-    return msgspec.structs.replace(base.ahead(request), files=files)
+    return msgspec.structs.replace(choice.bases[0].ahead(_request(opening, choice)), files=files)
+
+
+def _request(opening: Opening, choice: BaseChoice) -> ScanRequest | None:
+    """The request of the scan that follows, as the columns of the base have it; None where it is not known."""
+    columns = choice.bases[0].columns if choice.bases else None
+    if opening.question is None or columns is None:
+        return None
+    # The columns may have changed since: the scan itself says so.
+    with suppress(DeltaSidecarError):
+        request = opening.question.bound(opening.table, columns)
+        return replace(request, sidecar_groups_at_once=opening.sidecar_groups_at_once)
+    return None
 
 
 def _in_checksum(opening: Opening, choice: BaseChoice, version: int, known: _Known) -> Flow[bool]:
@@ -334,11 +343,11 @@ def _in_commits(
     opening: Opening, choice: BaseChoice, commits: Tail, known: _Known, names: frozenset[str]
 ) -> Flow[None]:
     """Looks for the newest actions of some names in commits, newest first; they override what is known."""
-    ahead = _ahead(opening, choice)
+    ahead, request = _ahead(opening, choice), _request(opening, choice)
     with naming_commits(opening.table):
         for window in commits.windows():
             plan = ScanJson(
-                window,
+                (yield from _files_with(names, window, request, ahead)),
                 TABLE_SCHEMA,
                 lines_with=(b"",),
                 # A scan reads all of them again, and finds out whether they are whole.
@@ -347,6 +356,8 @@ def _in_commits(
                 all_needed=True,
                 together=WINDOW if opening.whole_tail else 1,
             )
+            if not plan.files:
+                continue
             found, versions = dict[str, object](), dict[str, int]()
             for batch in (yield Consume(plan, ahead)):
                 if len(found) == len(names) and min(versions.values()) > batch.column(FILE_LABEL)[0].as_py():
@@ -365,6 +376,24 @@ def _in_commits(
             names -= found.keys()
             if not names:
                 return
+
+
+def _files_with(
+    names: Iterable[str], commits: tuple[FileRef, ...], request: ScanRequest | None, ahead: Ahead
+) -> Flow[tuple[FileRef, ...]]:
+    """The commits that may have an action of one of some names.
+
+    Where the scan that follows is known they are parsed as that one reads them, and it has the rows already.
+    """
+    if request is None or sum(ref.size or _SHARED_BYTES for ref in commits) > _SHARED_BYTES:
+        return commits
+    plan = live_adds_plan(commits, request.columns, request.pruning)
+    plan = msgspec.structs.replace(plan, keep=True, keep_rows=True, all_needed=True)
+    found = set[int]()
+    for batch in (yield Consume(plan, ahead)):
+        present = np.logical_or.reduce([to_numpy(batch.column(name).is_valid()) for name in names])
+        found.update(to_numpy(batch.column(FILE_LABEL))[present].tolist())
+    return tuple(ref for ref in commits if ref.label in found)
 
 
 def _newest_action(batch: pa.RecordBatch, name: str) -> tuple[int, object]:

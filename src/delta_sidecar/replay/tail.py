@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from delta_sidecar.replay.files import FileColumns, Pruning
     from delta_sidecar.replay.seen.seen import SeenSet
 
+TABLE_ACTIONS = ("protocol", "metaData")
+"""Actions that tell how a table is to be read."""
+
 WINDOW = 1_000
 """Commits in a window of a tail: names and requests are made for one window at a time, newest first."""
 
@@ -139,7 +142,7 @@ def live_adds_plan(
     at_once: int | None = None,
     together: int = WINDOW,
 ) -> ScanJson:
-    """Reads what is needed of the actions of commits, some of them together."""
+    """Reads what is needed of the actions of commits, some of them together, and whether they have `TABLE_ACTIONS`."""
     physical = tuple(name for _, name in columns.partition_columns)
     fields = {*columns.fields(), *(("stats",) if pruning is not None and pruning.statistics else ())}
     with_lines = (b'"tags"',) if "tags" in fields else ()
@@ -153,6 +156,7 @@ def tail_keys_plan(commits: tuple[FileRef, ...], at_once: int | None = None) -> 
 
 
 _ALL_FIELDS = frozenset(each.name for each in ADD_FIELDS)
+_PRESENT = pa.struct([])
 
 
 def commit_schema(partition_columns: tuple[str, ...] = (), fields: Collection[str] = _ALL_FIELDS) -> pa.Schema:
@@ -168,7 +172,7 @@ def commit_schema(partition_columns: tuple[str, ...] = (), fields: Collection[st
     if not partition_columns:
         del types["partitionValues"]
     add = pa.struct([(name, kind) for name, kind in types.items() if name in fields])
-    return pa.schema({"add": add, "remove": KEY})
+    return pa.schema({"add": add, "remove": KEY} | dict.fromkeys(TABLE_ACTIONS, _PRESENT))
 
 
 def select(
@@ -244,7 +248,6 @@ ALLOWED = ("add", "remove", "commitInfo")
 """Actions that strict mode takes."""
 
 _KNOWN = ("metaData", "protocol", "txn", "domainMetadata", "cdc", "sidecar", "checkpointMetadata")
-_PRESENT = pa.struct([])
 
 
 class FeatureTripwire(Struct, frozen=True):

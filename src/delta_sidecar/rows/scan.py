@@ -4,7 +4,7 @@
 
 Files are found by a thread of its own, and read by a few others, so that the first rows are there long before the last
 file is known. How far they run ahead is bounded, in files and in bytes, and grows with what the consumer takes: for ten
-rows, a handful of files are opened.
+rows, a handful of files are opened. Small files are decoded by the consumer (`together`).
 """
 
 from __future__ import annotations
@@ -23,23 +23,27 @@ from delta_sidecar._threads import ThreadPool
 from delta_sidecar.errors import ScanClosedError
 from delta_sidecar.events import Events, RowScanEnded
 from delta_sidecar.execute.lanes import in_fed_lanes
+from delta_sidecar.log.identity import is_absolute
 from delta_sidecar.replay.files import FILE_SCHEMA
 from delta_sidecar.rows.columns import RowColumns, row_columns
 from delta_sidecar.rows.locations import Places
 from delta_sidecar.rows.reader import FileReader, RowCounts, select_rows
+from delta_sidecar.rows.together import NOT_YET, Together
 from delta_sidecar.scan.files import DeltaFile, delta_files
 from delta_sidecar.scan.run import ScanRun
 from delta_sidecar.scan.stream import BatchStream
 from delta_sidecar.store import RequestLog, ScanCancelledError, TripClock
+from delta_sidecar.store.local import LocalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from delta_sidecar.events import Listener, Outcome
     from delta_sidecar.log.segment import LogSegment
     from delta_sidecar.replay.snapshot import Snapshot
     from delta_sidecar.rows.locations import TableAccess
     from delta_sidecar.rows.query import RowOptions, RowQuery
+    from delta_sidecar.rows.together import RowItem, SmallFile
     from delta_sidecar.scan.config import LazyScanConfig
     from delta_sidecar.scan.files import ScanMetrics
     from delta_sidecar.store import RequestCounts
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
 _FILES_AT_ONCE = 512
 _FIRST_FILES = 2
 _FEWEST_ROWS = 1024
+_SMALL_FILE = 64 << 10
+_MOST_IN_LINE = 64
 _OF_A_FILE = ("path", "raw_path", "size", "modification_time", "partition_values", "deletion_vector")
 
 
@@ -95,6 +101,7 @@ class RowScan:
         self._counts = RowCounts()
         self._columns: RowColumns | None = None
         self._files_found = self._rows = self._batches = self._dry = 0
+        self._together: Together | None = None
         self._is_enough = self._is_complete = False
         self._is_discovering = self._is_cancelled = False
         # A stream that is dropped anywhere cancels its scan there.
@@ -187,6 +194,7 @@ class RowScan:
         places = Places(self._access, self._requests)
         sized = replace(options, rows_per_batch=self._rows_per_batch())
         reader = FileReader(columns, self._selection, places, pool, sized, self._counts)
+        self._together = Together(reader, sized.rows_per_batch)
         stream = in_fed_lanes(
             options.file_parallelism,
             TripClock(),
@@ -194,13 +202,14 @@ class RowScan:
             log=self._requests,
             ahead=self._ahead,
             budget=options.rows_memory_limit,
-            weigh=lambda batch: int(batch.nbytes),
+            weigh=_weight,
+            pause=(NOT_YET,),
         )
         with self._lock:
             self._is_discovering = True
         try:
-            with closing(stream):
-                for batch in stream:
+            with closing(stream), closing(self._together.batches(stream)) as batches:
+                for batch in batches:
                     left = None if limit is None else limit - self._rows
                     is_last = left is not None and batch.num_rows >= left
                     yield batch.slice(0, left) if is_last else batch
@@ -215,7 +224,7 @@ class RowScan:
             pool.close()
 
     @contextmanager
-    def _discovery(self, reader: FileReader) -> Iterator[Iterator[Callable[[], Iterator[pa.RecordBatch]]]]:
+    def _discovery(self, reader: FileReader) -> Iterator[Iterator[Callable[[], Iterator[RowItem]]]]:
         """Finds the files, in a thread of its own."""
         try:
             with closing(self._readers(reader)) as readers:
@@ -223,16 +232,35 @@ class RowScan:
         finally:
             self._run.close()
 
-    def _readers(self, reader: FileReader) -> Generator[Callable[[], Iterator[pa.RecordBatch]], None, None]:
+    def _readers(self, reader: FileReader) -> Generator[Callable[[], Iterator[RowItem]], None, None]:
+        """Makes a reader of each file, and one of some small files where the store is near."""
         limit, rows = self._query.limit, 0
+        is_near = isinstance(self._access.store, LocalStore)
         with closing(self._run.batches(self._file_schema())) as found:
             for batch in found:
+                near: list[SmallFile] = []
                 for file in delta_files(batch):
                     self._files_found += 1
                     if limit is not None and self._counts_rows:
                         rows += _rows_left(file)
                         self._is_enough = rows >= limit
-                    yield partial(self._read, reader, file)
+                    is_small = file.size <= _SMALL_FILE and file.deletion_vector is None
+                    if is_near and is_small and not is_absolute(file.path):
+                        near.append((file, None))
+                        # More and more, so that the first ones are not waited for.
+                        if len(near) >= min(_MOST_IN_LINE, self._files_found // 2) or self._is_enough:
+                            yield partial(iter, (near,))
+                            near = []
+                        continue
+                    if near:
+                        yield partial(iter, (near,))
+                        near = []
+                    yield partial(self._fetch if is_small else self._read, reader, file)
+                if near:
+                    yield partial(iter, (near,))
+
+    def _fetch(self, reader: FileReader, file: DeltaFile) -> Iterator[Sequence[SmallFile]]:
+        yield [(file, reader.read_whole(file))]
 
     def _read(self, reader: FileReader, file: DeltaFile) -> Iterator[pa.RecordBatch]:
         is_dry = True
@@ -250,9 +278,10 @@ class RowScan:
         Where those that were found have rows enough by their statistics, others are looked for only when all of them
         are read and have too few.
         """
-        if self._is_enough:
+        if self._is_enough or self._together is None:
             return 1
-        return min(self._options.file_parallelism, _FIRST_FILES + self._batches // 2 + self._dry)
+        taken = self._together.given // 2 + self._together.dry
+        return min(self._options.file_parallelism, _FIRST_FILES + taken + self._dry)
 
     @property
     def _counts_rows(self) -> bool:
@@ -305,6 +334,11 @@ class RowScan:
         if self._progress is not None:
             with suppress(Exception) if error is not None else nullcontext():
                 self._report(self._progress)
+
+
+def _weight(item: RowItem) -> int:
+    """The bytes of what waits to be taken."""
+    return int(item.nbytes) if isinstance(item, pa.RecordBatch) else sum(len(data or b"") for _, data in item)
 
 
 def _rows_left(file: DeltaFile) -> int:

@@ -10,7 +10,7 @@ back-quote in it stands in back-quotes, with the back-quotes inside doubled: `a.
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -124,8 +124,8 @@ class SidecarSchema(Struct, frozen=True, dict=True):
     def _partition_fields(self) -> list[pa.Field]:
         return [pa.field(f"partition.{column_name((name,))}", pa.string()) for name in self.partitions]
 
-    def _time_fields(self) -> list[pa.Field]:
-        return [] if self.time is None else _fields(self.time, self.statistics[self.time])
+    def _time_fields(self) -> tuple[pa.Field, ...]:
+        return () if self.time is None else _fields(self.time, self.statistics[self.time])
 
 
 def column_name(path: ColumnPath) -> str:
@@ -253,10 +253,11 @@ def _type_name(kind: pa.DataType) -> str | None:
     return _NAMES.get(kind)
 
 
-def _fields(path: ColumnPath, kind: pa.DataType | None) -> list[pa.Field]:
+@lru_cache(maxsize=4096)
+def _fields(path: ColumnPath, kind: pa.DataType | None) -> tuple[pa.Field, ...]:
     name = column_name(path)
     bounds = [] if kind is None else [pa.field(f"min.{name}", kind), pa.field(f"max.{name}", kind)]
-    return [*bounds, pa.field(f"null_count.{name}", pa.int64())]
+    return (*bounds, pa.field(f"null_count.{name}", pa.int64()))
 
 
 def _leaves(

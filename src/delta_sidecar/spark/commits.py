@@ -1,4 +1,4 @@
-"""Commits of pipelines: the mark that each carries, and what the commit of a write added.
+"""Commits of pipelines: the mark that each carries, what the commit of a write added, and which batches came before.
 
 The mark is in the commit's `userMetadata`:
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from delta_sidecar.errors import ObjectNotFoundError
-from delta_sidecar.log.names import commit_path
+from delta_sidecar.log.names import checksum_path, commit_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,18 @@ T = TypeVar("T")
 
 # Delta writes `commitInfo` first.
 _HEAD_BYTES = 64 << 10
+# Delta writes up to 100 transactions, and small tables' files with them.
+_CHECKSUM_BYTES = 4 << 20
+# Properties and features by which transactions expire, or the commits of a path are not in its log.
+_DEMANDING = (
+    "delta.setTransactionRetentionDuration",
+    "delta.coordinatedCommits",
+    "delta.redirect",
+    "catalogManaged",
+    "catalogOwned",
+    "coordinatedCommits",
+    "redirect",
+)
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -77,6 +89,31 @@ def is_batch_there(store: Store, newest: int, app_id: str, batch: int) -> bool |
     return False
 
 
+def transactions_at(store: Store, version: int) -> dict[str, int] | None:
+    """Reads the last batch of each application at a version, from the version's checksum file.
+
+    Returns:
+        None where the file cannot be relied on, and the log has to be replayed: it is missing, torn, without
+        transactions or not of the same write as the commit, the two differ in a transaction, or the table has a
+        property or feature by which transactions expire or commits are kept elsewhere.
+    """
+    try:
+        head = _head(store, version).data
+        found = store.get(checksum_path(version), max_bytes=_CHECKSUM_BYTES)
+    except ObjectNotFoundError:
+        return None
+    # One that is cut off is no JSON.
+    checksum = _decoded(bytes(found.data), _Checksum)
+    if checksum is None or checksum.txn_id is None or not checksum.is_enough:
+        return None
+    lines = tuple(_lines(head))
+    if not any(line.commit_info.txn_id == checksum.txn_id for line in lines if line.commit_info):
+        return None
+    last = {txn.app_id: txn.version for txn in checksum.set_transactions or ()}
+    is_same = all(last.get(line.txn.app_id) == line.txn.version for line in lines if line.txn)
+    return last if is_same and len(last) == len(checksum.set_transactions or ()) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The files that a commit added, in figures; by default there is no commit."""
@@ -105,6 +142,7 @@ def find_commit(store: Store, after: int, mark: str, bucket: str) -> Committed |
 
 class _CommitInfo(msgspec.Struct, rename="camel"):
     user_metadata: str | None = None
+    txn_id: str | None = None
 
 
 class _Add(msgspec.Struct, rename="camel"):
@@ -113,9 +151,36 @@ class _Add(msgspec.Struct, rename="camel"):
     stats: str | None = None
 
 
+class _Transaction(msgspec.Struct, rename="camel"):
+    app_id: str
+    version: int
+
+
 class _Line(msgspec.Struct, rename="camel"):
     commit_info: _CommitInfo | None = None
     add: _Add | None = None
+    txn: _Transaction | None = None
+
+
+class _Metadata(msgspec.Struct):
+    configuration: dict[str, str | None]
+
+
+class _Protocol(msgspec.Struct, rename="camel"):
+    writer_features: list[str] | None = None
+
+
+class _Checksum(msgspec.Struct, rename="camel"):
+    metadata: _Metadata
+    protocol: _Protocol
+    txn_id: str | None = None
+    set_transactions: list[_Transaction] | None = None
+
+    @property
+    def is_enough(self) -> bool:
+        """True if the file alone says which transactions count, and the log itself which commits there are."""
+        names = (*self.metadata.configuration, *(self.protocol.writer_features or ()))
+        return self.set_transactions is not None and not any(name.startswith(_DEMANDING) for name in names)
 
 
 class _UserMetadata(msgspec.Struct, rename="camel"):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from py4j.clientserver import ClientServer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 ACTIONS = ADD_SCHEMA
 """The fields of live files: those of an `add` that a replay reads."""
 
+# Versions of Delta whose inner classes `append` uses.
+_APPENDING = "4.4."
+
 
 def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> None:
     """Lets Delta write a checkpoint of a version, as it is configured to; of the newest for None."""
@@ -35,16 +39,14 @@ def checkpoint(spark: SparkSession, url: str, version: int | None = None) -> Non
         snapshot.release()
 
 
-def last_transaction(spark: SparkSession, url: str, app_id: str) -> int | None:
-    """The version of the last transaction that an application has committed; None where it has committed none.
+def may_append(spark: SparkSession) -> bool:
+    """True if `DeltaSnapshot.append` can be used: it needs the classes of this Delta, and one thread of Java's a call.
 
-    Delta replays the log for it, and does not do so again when it writes the next batch: a checksum file has it too,
-    but Delta does not look there.
+    A transaction is that of a thread, and PySpark keeps to one only where its threads are pinned, as by default.
     """
-    snapshot = open_snapshot(spark, url).state
-    with _replaying(spark, snapshot):
-        found = snapshot.transactions().get(app_id)
-    return int(found.get()) if found.isDefined() else None
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public way
+    is_pinned = isinstance(spark.sparkContext._gateway, ClientServer)  # noqa: SLF001 - as above
+    return is_pinned and str(jvm.io.delta.package.VERSION()).startswith(_APPENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,11 @@ class DeltaSnapshot:
     log: Any  # Delta's object for the table's log
     state: Any  # Delta's object for the snapshot
 
+    @property
+    def version(self) -> int:
+        """The version that it is of."""
+        return int(self.state.version())
+
     def checksum_files(self) -> int | None:
         """The number of live files by the version's checksum file; None where there is none."""
         checksum = self.state.checksumOpt()
@@ -63,6 +70,51 @@ class DeltaSnapshot:
     def num_files(self) -> int:
         """The number of live files. Delta replays the log for it, on the executors, and keeps what it found."""
         return int(self.state.numOfFiles())
+
+    def last_transaction(self, app_id: str) -> int | None:
+        """The version of the last transaction that an application has committed; None where it has committed none.
+
+        Delta replays the log for it, and does not do so again when it writes at this version: a checksum file has it
+        too, but Delta does not look there.
+        """
+        with _replaying(self.spark, self.state):
+            found = self.state.transactions().get(app_id)
+        return int(found.get()) if found.isDefined() else None
+
+    def append(self, rows: DataFrame, app_id: str, options: Mapping[str, str]) -> None:
+        """Appends rows by Delta's own writer, in a transaction on this version and without a replay of the log.
+
+        It is for a caller that knows the application's last transaction at this version: the writer does not look
+        whether that of the `options` (`txnAppId`, `txnVersion`) was made before. Where the application has committed
+        another one since this version, Delta raises ConcurrentTransactionException, as if it had looked.
+        """
+        jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - there is no public way
+        delta, scala = jvm.org.apache.spark.sql.delta, jvm.PythonUtils
+        none, some = jvm.scala.Option.empty(), jvm.scala.Some
+        # Scala's companion object, which keeps the transaction of each thread.
+        active = getattr(getattr(delta, "OptimisticTransaction$"), "MODULE$")
+        mode, nothing, no = jvm.org.apache.spark.sql.SaveMode.Append, scala.toSeq([]), False
+        with _active(rows.sparkSession, {}) as session:
+            spark = session._jsparkSession  # noqa: SLF001 - as above
+            settings = delta.DeltaOptions(scala.toScalaMap(dict(options)), spark.sessionState().conf())
+            adds_columns = some(True) if settings.canMergeSchema() else none  # noqa: FBT003 - of Java
+            write = (mode, some(nothing), none, settings.userMetadata(), none, none, adds_columns, none, none)
+            operation = delta.DeltaOperations.Write(*write)
+            frame = rows._jdf  # noqa: SLF001 - as above
+            writer = delta.commands.WriteIntoDelta(
+                self.log, mode, settings, nothing, scala.toScalaMap({}), frame, none, none, no
+            )
+            transaction = self.log.startTransaction(none, some(self.state))
+            # Delta looks for it in the commits that came in between.
+            transaction.readTxn().append(app_id)
+            active.setActive(transaction)
+            try:
+                written = writer.writeAndReturnCommitData(transaction, spark, none, no)
+                transaction.commitIfNeeded(written.actions(), operation, written.stringTags())
+            finally:
+                active.clearActive()
+        # As Spark does after a write: what is kept of the table is out of date.
+        rows.sparkSession.catalog.refreshByPath(self.log.dataPath().toString())
 
     def files(self) -> DataFrame:
         """The live files, with the fields of `ACTIONS` and the paths that the log has."""

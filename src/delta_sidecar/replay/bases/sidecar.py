@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 
     from delta_sidecar.log.segment import CheckpointFiles, ListedFile, ListedSidecar, LogSegment
     from delta_sidecar.plan import Flow, Place
+    from delta_sidecar.predicate import BoundPredicate
     from delta_sidecar.replay.request import ScanRequest
     from delta_sidecar.replay.seen.seen import SeenSet
     from delta_sidecar.sidecar.groups import Run
@@ -94,6 +95,8 @@ class SidecarBase(Base):
     proof_files: ProofFiles = field(repr=False)  # the files of the log that prove its version
     is_one_file: bool = False  # whether it is read by its footer, for want of a manifest
     layout: SidecarLayout | None = field(default=None, repr=False)  # what is where in it; None before it is trusted
+    # What may match the predicate that it was asked for last: asked for ahead, and once more by the scan.
+    _matched: list[tuple[BoundPredicate | None, Sequence[Run]]] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def of(cls, segment: LogSegment, found: ListedSidecar) -> SidecarBase:
@@ -141,14 +144,14 @@ class SidecarBase(Base):
         """The pieces that match, where they are few and their places are known."""
         if request is None or self.layout is None or _fault(self.layout) is not None:
             return NOTHING_AHEAD
-        manifest = self.layout.manifest
-        columns = read_columns(self.layout.schema, request.pruning, request.columns.columns)
-        found = [run for run in matching(self.layout, manifest.runs, request.pruning) if isinstance(run, RowGroup)]
-        if len(found) > request.sidecar_groups_at_once:
+        found = [run for run in self._matching(request.pruning) if isinstance(run, RowGroup)]
+        if not found or len(found) > request.sidecar_groups_at_once:
             return NOTHING_AHEAD
-        groups = (_pieces_of(manifest, group, columns) for group in found)
-        pieces = (piece for group in groups for piece in group.pieces if piece.length <= WHOLE_PIECE_BYTES)
-        return Ahead(pieces=tuple(pieces))
+        plan = self._pieces(_ordered(self.layout, found, request), 0, request)
+        groups = tuple(
+            group for group in plan.groups if all(piece.length <= WHOLE_PIECE_BYTES for piece in group.pieces)
+        )
+        return Ahead(row_groups=msgspec.structs.replace(plan, groups=groups))
 
     def trust(self, *, with_table: bool, ahead: tuple[FileRef, ...] = ()) -> Flow[SidecarBase]:
         """Reads its manifest and what proves its version, unless that was done; checks the row groups in it."""
@@ -237,7 +240,7 @@ class SidecarBase(Base):
         layout = self.trusted_layout
         manifest = layout.manifest
         columns = read_columns(layout.schema, request.pruning, request.columns.columns)
-        runs = matching(layout, manifest.runs, request.pruning)
+        runs = self._matching(request.pruning)
         segments = [run for run in runs if isinstance(run, Segment)]
         groups = [_pieces_of(manifest, run, columns).pieces for run in runs if isinstance(run, RowGroup)]
         return BaseSummary(
@@ -258,7 +261,15 @@ class SidecarBase(Base):
 
     def _runs(self, request: ScanRequest) -> tuple[Run, ...]:
         """The row groups and segments of the manifest that may hold a file that matches, in the order of reading."""
-        return _in_order(self.trusted_layout, self.trusted_layout.manifest.runs, request)
+        layout = self.trusted_layout
+        runs = self._matching(request.pruning) if request.skipping else layout.manifest.runs
+        return _ordered(layout, runs, request)
+
+    def _matching(self, asked: BoundPredicate | None) -> Sequence[Run]:
+        if not self._matched or self._matched[0][0] is not asked:
+            layout = self.trusted_layout
+            self._matched[:] = [(asked, matching(layout, layout.manifest.runs, asked))]
+        return self._matched[0][1]
 
     def _row_groups(self, runs: Sequence[Run], request: ScanRequest) -> Flow[tuple[RowGroup, ...]]:
         """The row groups that may match, in the order of reading, out of runs of which segments are read."""
@@ -319,7 +330,7 @@ class SidecarBase(Base):
         for batch in (yield Consume(plan)):
             seen.insert(file_keys(row_keys(batch)))
 
-    def _plan(self, groups: Sequence[RowGroup], skipped: int, request: ScanRequest, seen: SeenSet) -> Plan:
+    def _pieces(self, groups: Sequence[RowGroup], skipped: int, request: ScanRequest) -> ScanPieces:
         layout = self.trusted_layout
         newest = layout.newest_rows if request.recent else None
         columns = read_columns(layout.schema, request.pruning, request.columns.columns, newest)
@@ -328,7 +339,7 @@ class SidecarBase(Base):
         # Row groups with statistics of many columns are large.
         at_once = max(1, min(request.sidecar_groups_at_once, _MOST_BYTES // max(1, largest)))
         at_first = len(groups) if request.enough is None else _enough(groups, request.enough)
-        pieces = ScanPieces(
+        return ScanPieces(
             read,
             columns,
             (layout.schema.index, layout.schema.statistics_schema)[: len(columns)],
@@ -337,25 +348,31 @@ class SidecarBase(Base):
             directory=read_piece_footer,
             skipped=skipped,
         )
+
+    def _plan(self, groups: Sequence[RowGroup], skipped: int, request: ScanRequest, seen: SeenSet) -> Plan:
+        layout = self.trusted_layout
         rows = SidecarRows(
             seen,
             request.columns,
             request.pruning,
             layout.schema,
             layout.manifest.stats_format,
-            newest,
+            layout.newest_rows if request.recent else None,
             request.limit,
             request.progress,
         )
-        return Filter(pieces, rows)
+        return Filter(self._pieces(groups, skipped, request), rows)
 
 
 def _in_order(layout: SidecarLayout, runs: Sequence[R], request: ScanRequest) -> tuple[R, ...]:
     """The row groups, or segments, that may hold a file that matches, in the order in which they are read."""
-    found = matching(layout, runs, request.pruning if request.skipping else None)
+    return _ordered(layout, matching(layout, runs, request.pruning if request.skipping else None), request)
+
+
+def _ordered(layout: SidecarLayout, runs: Sequence[R], request: ScanRequest) -> tuple[R, ...]:
     if request.recent:
-        return newest_first(found, layout.order)
-    return tuple(found if request.forward else found[::-1])
+        return newest_first(runs, layout.order)
+    return tuple(runs if request.forward else runs[::-1])
 
 
 def _together(runs: Sequence[Run], request: ScanRequest) -> Iterator[list[Run]]:

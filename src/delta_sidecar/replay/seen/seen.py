@@ -33,7 +33,7 @@ _FEW_RUNS = 6
 
 _FEW_KEYS = 10_000
 _KEY_BYTES = 150
-"""Bytes that a key takes in a plain set, besides its own."""
+"""Bytes that a key takes in a plain set, besides its own; those are in an array too."""
 
 
 class SeenSet:
@@ -77,7 +77,7 @@ class SeenSet:
     def freeze(self) -> SeenSet:
         """Lays it out for lookups, from several threads too; nothing may be inserted any more."""
         self._seen.merge()
-        self._frozen = None if self._few is None else binaries(list(self._few.seen))
+        self._frozen = None if self._few is None else self._few.array()
         return self
 
     @property
@@ -96,7 +96,7 @@ class SeenSet:
         if not len(self) or not len(keys):
             return np.zeros(len(keys), dtype=np.bool_)
         if self._few is not None:
-            whole = binaries(list(self._few.seen)) if self._frozen is None else self._frozen
+            whole = self._few.array() if self._frozen is None else self._frozen
             return to_numpy(pc.is_in(keys, value_set=whole))
         batch = KeyBatch.of(keys, self._hashes)
         return batch.in_first_order(self._seen.find(batch))
@@ -170,6 +170,9 @@ class _FewKeys:
         self.seen: set[bytes] = set()
         self.later: set[bytes] = set()
         self.nbytes = 0
+        # As they came, some perhaps twice: sooner looked up by Arrow than an array that is made of a set.
+        self._seen: list[pa.BinaryArray] = []
+        self._later: list[pa.BinaryArray] = []
 
     @property
     def count(self) -> int:
@@ -181,20 +184,30 @@ class _FewKeys:
         for key in keys.to_pylist():
             new.append(key not in seen)
             seen.add(key)
+        self._seen.append(keys)
         self.nbytes += _weight(keys)
         return np.array(new, dtype=np.bool_)
 
     def hold_back(self, keys: pa.BinaryArray) -> None:
-        self.later.update(keys.to_pylist())
-        self.nbytes += _weight(keys)
+        if len(keys):
+            self.later.update(keys.to_pylist())
+            self._later.append(keys)
+            self.nbytes += _weight(keys)
 
     def release(self) -> None:
         self.seen |= self.later
+        self._seen += self._later
         self.later.clear()
+        self._later.clear()
+
+    def array(self) -> pa.BinaryArray:
+        """Those that are seen."""
+        self._seen = [pa.concat_arrays(self._seen) if self._seen else pa.nulls(0, pa.binary())]
+        return self._seen[0]
 
 
 def _weight(keys: pa.BinaryArray) -> int:
-    return int(keys.nbytes) + _KEY_BYTES * len(keys)
+    return 2 * int(keys.nbytes) + _KEY_BYTES * len(keys)
 
 
 class _Layer:

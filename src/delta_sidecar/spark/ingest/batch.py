@@ -7,7 +7,7 @@ import math
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,10 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from pyspark.sql import types as T  # noqa: N812 - as above
 
 from delta_sidecar.errors import BadTimestampsError, CommitFailedError, IngestError, SchemaMismatchError
+from delta_sidecar.options import INGEST_OPTIONS, resolve
 from delta_sidecar.scan.config import LazyScanConfig
 from delta_sidecar.scan.scanner import LazyDeltaScanner
 from delta_sidecar.spark import delta_log
-from delta_sidecar.spark.commits import find_commit, is_batch_there, pipeline_mark
+from delta_sidecar.spark.commits import find_commit, is_batch_there, pipeline_mark, transactions_at
 from delta_sidecar.spark.ingest.tables import (
     check_table,
     column_named,
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("delta_sidecar.spark")
 
+BatchCheck = Literal["checksum", "replay"]
+"""How it was found out whether a batch was written before: by a checksum file, or by Delta's replay of the log."""
+
 # Every try meets a change that another made in the meantime.
 _TRIES = 10
 # Above any number of rows.
@@ -61,6 +65,16 @@ class Written:
     committed: Committed | None = None
     skipped: bool = False  # it was written before
     seen: int = 0  # the newest version that is known to be there; the commit's own where there is one
+    batch_check: BatchCheck | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _LastBatch:
+    """The last batch of an application at a version of the table."""
+
+    snapshot: delta_log.DeltaSnapshot
+    batch_id: int | None  # None where it has written none
+    check: BatchCheck
 
 
 class BatchWriter:
@@ -105,17 +119,22 @@ class BatchWriter:
         """
         if transform is not None:
             newest = None if batch_id is None else read_table(self._store)
-            if newest is not None and self._last(app_id) == batch_id:
-                return Written(skipped=True, seen=newest.version)
+            if newest is not None:
+                known = self._last(app_id, newest)
+                if known.batch_id == batch_id:
+                    return Written(skipped=True, seen=newest.version, batch_check=known.check)
             df = transform(df)
         batch = Batch(df, self._settings, self._store.url)
         for _ in range(_TRIES):
             snapshot = self.prepare(df.schema, batch)
-            if batch_id is not None and self._is_written(batch, app_id, batch_id):
-                return Written(skipped=True, seen=snapshot.version)
+            last = None
+            if batch_id is not None:
+                last = self._last(app_id, snapshot)
+                if self._is_written(batch, app_id, batch_id, last):
+                    return Written(skipped=True, seen=snapshot.version, batch_check=last.check)
             batch.check(columns_of(snapshot))
             try:
-                return self._appended(batch, snapshot, app_id, batch_id)
+                return self._appended(batch, snapshot, app_id, batch_id, last)
             except CONFLICTS as error:
                 conflict = error
             except SPARK_ERRORS as error:
@@ -157,28 +176,32 @@ class BatchWriter:
         with self._failures():
             return contents_of(batch.rows, batch.bucket, _NO_LIMIT)
 
-    def _appended(self, batch: Batch, snapshot: Snapshot, app_id: str, batch_id: int | None) -> Written:
+    def _appended(
+        self, batch: Batch, snapshot: Snapshot, app_id: str, batch_id: int | None, last: _LastBatch | None
+    ) -> Written:
+        check = None if last is None else last.check
         rows_per_file = self._rows_per_file(batch.rows)
         contents = contents_of(batch.rows, batch.bucket, rows_per_file)
         batch.check_timestamps(contents.bad)
         if not contents.rows:
-            return Written(seen=snapshot.version)
+            return Written(seen=snapshot.version, batch_check=check)
         interval = self._settings.checkpoint_interval if self._settings.sidecars else 0
         mark = pipeline_mark(app_id, interval, write=uuid.uuid4().hex, batch=batch_id)
         failure = None
         try:
             rows = spread(batch.guarded(), batch.bucket, contents, rows_per_file)
-            self._append(rows, mark, None if batch_id is None else (app_id, batch_id), rows_per_file)
+            self._append(rows, mark, None if batch_id is None else (app_id, batch_id), rows_per_file, last)
         except SPARK_ERRORS as error:
             failure = error
         # After a failure too: what Delta does after a commit may fail, and the batch is in the table then.
         committed = self._find(snapshot, mark, contents)
         if committed is not None:
-            return Written(committed, seen=committed.version or 0)
-        is_conflict = failure is None or isinstance(failure, CONFLICTS)
-        if is_conflict and batch_id is not None and self._is_written(batch, app_id, batch_id):
-            # Another wrote it at the same time.
-            return Written(skipped=True, seen=snapshot.version)
+            return Written(committed, seen=committed.version or 0, batch_check=check)
+        if batch_id is not None and (failure is None or isinstance(failure, CONFLICTS)):
+            last = self._last(app_id, snapshot)
+            if self._is_written(batch, app_id, batch_id, last):
+                # Another wrote it at the same time.
+                return Written(skipped=True, seen=snapshot.version, batch_check=last.check)
         if failure is None:
             msg = (
                 f"{self._store.url}: Delta reports no error, and no commit has the mark of the batch, so that it is "
@@ -188,7 +211,9 @@ class BatchWriter:
             raise CommitFailedError(msg)
         raise failure
 
-    def _append(self, df: DataFrame, mark: str, batch: tuple[str, int] | None, rows_per_file: int) -> None:
+    def _append(
+        self, df: DataFrame, mark: str, batch: tuple[str, int] | None, rows_per_file: int, last: _LastBatch | None
+    ) -> None:
         # Each is said, so that no setting of the session decides.
         options = {
             "userMetadata": mark,
@@ -198,27 +223,41 @@ class BatchWriter:
         }
         if batch is not None:
             options |= {"txnAppId": batch[0], "txnVersion": str(batch[1])}
+            if last is not None and last.check == "checksum":
+                last.snapshot.append(df, batch[0], options)
+                return
         df.write.format("delta").mode("append").options(**options).save(self._url)
 
-    def _is_written(self, batch: Batch, app_id: str, batch_id: int) -> bool:
+    def _is_written(self, batch: Batch, app_id: str, batch_id: int, last: _LastBatch) -> bool:
         # Delta keeps the highest id alone; one below it is looked for in the log.
-        last = self._last(app_id)
-        if last is None or last <= batch_id:
-            return last == batch_id
+        if last.batch_id is None or last.batch_id <= batch_id:
+            return last.batch_id == batch_id
         snapshot = read_table(self._store)
         found = None if snapshot is None else is_batch_there(self._store, snapshot.version, app_id, batch_id)
         if not found and self._contents(batch).rows:
             doubt = "was not written" if found is False else "is older than what is left of the log"
             msg = (
-                f"{self._store.url}: batch {batch_id} {doubt}, and batch {last} of {app_id} was written: ids have to "
-                "grow. Where it is not in the table, write it under a higher id or another app id"
+                f"{self._store.url}: batch {batch_id} {doubt}, and batch {last.batch_id} of {app_id} was written: "
+                "ids have to grow. Where it is not in the table, write it under a higher id or another app id"
             )
             raise IngestError(msg)
         return True
 
-    def _last(self, app_id: str) -> int | None:
+    def _last(self, app_id: str, table: Snapshot) -> _LastBatch:
         with self._failures():
-            return delta_log.last_transaction(self._spark, self._url, app_id)
+            snapshot = delta_log.open_snapshot(self._spark, self._url)
+            if self._uses_checksums(table) and delta_log.may_append(self._spark):
+                transactions = transactions_at(self._store, snapshot.version)
+                if transactions is not None:
+                    return _LastBatch(snapshot, transactions.get(app_id), "checksum")
+            return _LastBatch(snapshot, snapshot.last_transaction(app_id), "replay")
+
+    def _uses_checksums(self, table: Snapshot) -> bool:
+        def ignored(name: str, why: str) -> None:
+            logger.warning("%s: the table property %s is ignored: %s", self._store.url, name, why)
+
+        call = {"checksum_transactions": self._settings.checksum_transactions}
+        return bool(resolve(INGEST_OPTIONS, call, table.metadata.configuration, ignored)["checksum_transactions"])
 
     def _find(self, snapshot: Snapshot, mark: str, contents: Contents) -> Committed | None:
         column = self._settings.bucket.column.lower()

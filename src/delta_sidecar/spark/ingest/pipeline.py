@@ -15,7 +15,7 @@ from delta_sidecar.errors import IngestError, OptionError
 from delta_sidecar.events import BatchWritten, Events
 from delta_sidecar.spark.access import grant, grant_path, hadoop_url, spark_path
 from delta_sidecar.spark.commits import Committed
-from delta_sidecar.spark.ingest.batch import BatchWriter, Written
+from delta_sidecar.spark.ingest.batch import BatchCheck, BatchWriter, Written
 from delta_sidecar.spark.ingest.buckets import TimeBucket
 from delta_sidecar.spark.ingest.tables import BadTimestamps, IngestSettings
 from delta_sidecar.spark.session import check_session
@@ -72,6 +72,7 @@ class IngestPipeline:
         change_data_feed: bool = False,
         deletion_vectors: bool = False,
         sidecars: bool = True,
+        checksum_transactions: bool | None = None,
         storage_options: Mapping[str, str] | None = None,
         listeners: Iterable[Listener] = (),
         properties: Mapping[str, str] | None = None,
@@ -92,6 +93,9 @@ class IngestPipeline:
             change_data_feed: Whether a table that is made has a change data feed.
             deletion_vectors: Whether a table that is made has deletion vectors.
             sidecars: Whether metadata sidecars are made; without them Delta makes its checkpoints by itself.
+            checksum_transactions: Whether a checksum file is asked if a batch was written before, where it can be
+                relied on, rather than have Delta replay the log. None for what the table's property
+                `deltaSidecar.ingest.checksum_transactions` says, or the environment; by default it is.
             storage_options: Credentials and settings of the store, for Spark and for this library.
             listeners: Each is called with the events of `delta_sidecar.events`.
             properties: More properties for a table that is made, and the last word on the others.
@@ -114,6 +118,7 @@ class IngestPipeline:
             change_data_feed=change_data_feed,
             deletion_vectors=deletion_vectors,
             sidecars=sidecars,
+            checksum_transactions=checksum_transactions,
             properties=dict(properties or {}),
         )
         self._app_id = app_id
@@ -256,6 +261,7 @@ class IngestPipeline:
             batch_id=batch_id,
             **asdict(written.committed or Committed()),
             skipped=written.skipped,
+            batch_check=written.batch_check,
             sidecar=sidecar,
             seconds=round(time.monotonic() - began, 3),
         )
@@ -285,6 +291,7 @@ class IngestPipeline:
                 milliseconds=round((time.monotonic() - began) * 1000, 3),
                 app_id=app_id,
                 batch_id=batch_id,
+                batch_check=written.batch_check,
                 **asdict(written.committed or Committed()),
             )
         )
@@ -322,6 +329,8 @@ class WriteSummary:
         buckets: Time buckets that the rows are in; rows without one count as one more.
         null_bucket_rows: Rows that are in no time bucket.
         skipped: Whether nothing was written, for the batch id was written before.
+        batch_check: How that was found out: by a `checksum` file, or by Delta's `replay` of the log; None where the
+            batch has no id, or there was no table.
         sidecar: What the checkpoint trigger did after the commit; None where nothing was due.
         seconds: How long it took, the checkpoint trigger included.
     """
@@ -335,6 +344,7 @@ class WriteSummary:
     buckets: int
     null_bucket_rows: int
     skipped: bool
+    batch_check: BatchCheck | None
     sidecar: TriggerOutcome | None
     seconds: float
 

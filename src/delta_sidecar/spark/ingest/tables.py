@@ -196,6 +196,7 @@ class IngestSettings:
     change_data_feed: bool
     deletion_vectors: bool
     sidecars: bool
+    checksum_transactions: bool | None  # None where the pipeline does not say
     properties: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -208,6 +209,8 @@ class IngestSettings:
             "deletion_vectors": flag,
             "sidecars": flag,
         }
+        if self.checksum_transactions is not None:
+            reads["checksum_transactions"] = flag
         for name, read in reads.items():
             object.__setattr__(self, name, checked(name, getattr(self, name), read))
         if not self.target_file_size:
