@@ -1,9 +1,11 @@
-"""Start-up: the CPU time of cold processes, beside the imports that none of them can do without.
+"""Start-up: the CPU time of cold processes, beside the import that none of them can do without.
 
     python -m bench.startup
 
-The budget is a ratio: the first file of a table with a metadata sidecar, by the command, beside
-`import pyarrow.parquet`.
+Whole processes, from their start to their end: user and system time, so that waiting for a busy machine does not count.
+Every round runs each process once, in turn. The first round does not count: it warms the disk, and writes the bytecode
+of what is imported; with `--without-bytecode` every module is compiled anew in every process instead, as where nobody
+may write.
 """
 
 from __future__ import annotations
@@ -11,110 +13,153 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import report
-from bench.tables import CACHE
+from bench.results import Run, measurement
+from bench.shapes import CACHE
+from bench.words import duration, size
 from delta_sidecar import build_sidecar
 from delta_sidecar.synth import TelemetryLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 FILES = 100_000
-PEER = "import pyarrow.parquet"
-COMMAND = "delta-sidecar files --limit 1"
-BUDGET = 1.5
-"""The most that `COMMAND` may take, in times of `PEER`."""
-
-CAVEATS = (
-    "CPU time, user and system, of whole processes: a process of several threads takes less by the clock. Every round "
-    "runs each process once, and the first round does not count: it warms the disk and writes the bytecode."
-)
+OURS, PEER = "delta-sidecar", "pyarrow"
 
 
-def processes(path: Path, hour: str) -> dict[str, list[str]]:
-    """The processes that are measured, by name.
+class Process(NamedTuple):
+    """A process that is measured.
+
+    Attributes:
+        reader: Whose it is.
+        question: What it does.
+        variant: What of this library it takes; the command's first file, which has a budget, has none.
+        arguments: Those of Python.
+    """
+
+    reader: str
+    question: str
+    variant: str
+    arguments: tuple[str, ...]
+
+
+def processes(path: Path, hour: str) -> list[Process]:
+    """The processes that read a table, and the import that they are compared with.
 
     Args:
         path: A table with a metadata sidecar.
         hour: Its newest time bucket.
     """
     where = f"_event_hour = '{hour}'"
-    command = [sys.executable, "-m", "delta_sidecar.cli"]
-    ours = f"from delta_sidecar import DeltaTable, LazyDeltaScanner, LazyScanConfig; place = {str(path)!r}; "
-    scanner = f"LazyDeltaScanner(place, LazyScanConfig(predicate={where!r}, limit=1))"
-    return {
-        "python": [sys.executable, "-c", ""],
-        PEER: [sys.executable, "-c", PEER],
-        "import deltalake": [sys.executable, "-c", "import deltalake"],
-        "delta-sidecar --help": [*command, "--help"],
-        COMMAND: [*command, "files", str(path), "--where", where, "--limit", "1"],
-        "LazyDeltaScanner, first file": [sys.executable, "-c", f"{ours}next(iter({scanner}.scan_files()))"],
-        "DeltaTable, version": [sys.executable, "-c", f"{ours}DeltaTable(place).version()"],
-    }
-
-
-def measurements(path: Path, hour: str, rounds: int = 10, *, compiled: bool = True) -> list[dict[str, Any]]:
-    """Measures the processes of `processes`, interleaved.
-
-    Args:
-        path: A table with a metadata sidecar.
-        hour: Its newest time bucket.
-        rounds: How often each is run.
-        compiled: Whether modules are there as bytecode, as they are after the first run on most machines; else every
-            module is compiled anew, as where nobody may write bytecode.
-
-    Returns:
-        For each its name, the CPU seconds of all runs, their median, least and most, and the median in times of `PEER`.
-
-    Raises:
-        RuntimeError: A process failed; what it said is on stderr.
-    """
-    commands = processes(path, hour)
-    found: dict[str, list[float]] = {name: [] for name in commands}
-    with _environment(compiled=compiled) as environment:
-        for number in range(rounds + 1):
-            for name, command in commands.items():
-                seconds = cpu_seconds(command, environment)
-                if number:
-                    found[name].append(seconds)
-    peer = median(found[PEER])
+    command = ("-m", "delta_sidecar.cli")
+    scanner = f"delta_sidecar.LazyDeltaScanner({str(path)!r}, delta_sidecar.LazyScanConfig({where!r}, limit=1))"
     return [
-        {
-            "name": name,
-            "compiled": compiled,
-            "runs": runs,
-            "seconds": median(runs),
-            "least": min(runs),
-            "most": max(runs),
-            "ratio": median(runs) / peer,
-        }
-        for name, runs in found.items()
+        Process(PEER, "import pyarrow.parquet", "", ("-c", "import pyarrow.parquet")),
+        Process(OURS, "files, limit 1", "", (*command, "files", str(path), "--where", where, "--limit", "1")),
+        Process(OURS, "help", "--help", (*command, "--help")),
+        Process(OURS, "first file", "Python", ("-c", f"import delta_sidecar; next(iter({scanner}.scan_files()))")),
+        Process(
+            OURS,
+            "version",
+            "DeltaTable",
+            ("-c", f"import delta_sidecar; delta_sidecar.DeltaTable({str(path)!r}).version()"),
+        ),
     ]
 
 
-def cpu_seconds(command: list[str], environment: Mapping[str, str]) -> float:
-    """The CPU time of a process and its children, user and system.
+NEIGHBOURS = (
+    Process("Python", "nothing", "", ("-c", "")),
+    Process("deltalake", "import deltalake", "", ("-c", "import deltalake")),
+)
+"""What is of interest beside them, and no reader of a table."""
+
+
+def measurements(
+    progress: Callable[[str], object],
+    *,
+    files: int = FILES,
+    rounds: int = 10,
+    cache: Path = CACHE,
+    neighbours: bool = False,
+    compiled: bool = True,
+) -> Iterator[dict[str, Any]]:
+    """Measures the processes in turn, all of them in each round.
+
+    Args:
+        progress: Is told what goes on.
+        files: Size of the table.
+        rounds: How often each is run.
+        cache: Where the table is kept.
+        neighbours: Whether `NEIGHBOURS` are measured too.
+        compiled: Whether modules are there as bytecode.
 
     Raises:
-        RuntimeError: It failed.
+        RuntimeError: A process failed.
     """
-    nowhere = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-    process = os.posix_spawn(command[0], command, environment, file_actions=nowhere)
-    _, status, usage = os.wait4(process, 0)
-    if status:
-        msg = f"it failed: {' '.join(command)}"
+    progress(f"start-up, {files:,} files: the table")
+    path, hour = made_table(cache, files)
+    measured = [*processes(path, hour), *(NEIGHBOURS if neighbours else ())]
+    runs: list[list[Run]] = [[] for _ in measured]
+    with _environment(compiled=compiled) as environment:
+        for number in range(rounds + 1):
+            progress(f"start-up, {files:,} files: round {number} of {rounds}")
+            for process, found in zip(measured, runs, strict=True):
+                run = spent(process.arguments, environment)
+                if number:
+                    found.append(run)
+    for process, found in zip(measured, runs, strict=True):
+        is_ours = process.reader == OURS
+        yield msgspec.to_builtins(
+            measurement(
+                found,
+                suite="startup",
+                shape=f"{files:,} files",
+                files=files if is_ours else 0,
+                base="sidecar" if is_ours else "",
+                question=process.question,
+                reader=process.reader,
+                variant=process.variant,
+                extra={"bytecode": compiled},
+            )
+        )
+
+
+# Starts a process and prints what it took. It is smaller than what it starts: the most memory that a process has had
+# counts what the one that started it had.
+_STARTER = """
+import os, sys
+out = os.open(os.devnull, os.O_WRONLY)
+process = os.posix_spawn(sys.executable, [sys.executable, *sys.argv[1:]], os.environ,
+    file_actions=[(os.POSIX_SPAWN_DUP2, out, 1)])
+_, status, usage = os.wait4(process, 0)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+sys.exit(status != 0)
+"""
+
+
+def spent(arguments: tuple[str, ...], environment: Mapping[str, str]) -> Run:
+    """The CPU time of a process of Python, and the most memory that it had; its time is its CPU time.
+
+    Raises:
+        RuntimeError: It failed; what it said is on stderr.
+    """
+    command = [sys.executable, "-I", "-S", "-c", _STARTER, *arguments]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, env=dict(environment), text=True)
+    if done.returncode:
+        msg = f"it failed: python {' '.join(arguments)}"
         raise RuntimeError(msg)
-    return usage.ru_utime + usage.ru_stime
+    seconds, kilobytes = done.stdout.split()
+    return Run(seconds=float(seconds), cpu_seconds=float(seconds), peak_bytes=int(kilobytes) * 1024)
 
 
 @contextmanager
@@ -127,13 +172,14 @@ def _environment(*, compiled: bool) -> Iterator[dict[str, str]]:
             yield environment | {"PYTHONPYCACHEPREFIX": empty, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def made_table(cache: Path = CACHE, files: int = FILES) -> tuple[Path, str]:
-    """A table with a metadata sidecar and its newest time bucket; made where it is not there yet."""
+def made_table(cache: Path, files: int) -> tuple[Path, str]:
+    """A table with a metadata sidecar at its newest version, and its newest hour; made where it is not there yet."""
     path = cache / f"startup-{files}"
     notes = path / "summary.json"
     if not notes.exists():
         written = TelemetryLog(files=files).write(path)
         build_sidecar(str(path))
+        # The notes come last: a table without them was not finished.
         notes.write_text(json.dumps({"hour": written.newest_hour}), encoding="utf-8")
     return path, json.loads(notes.read_text(encoding="utf-8"))["hour"]
 
@@ -141,30 +187,34 @@ def made_table(cache: Path = CACHE, files: int = FILES) -> tuple[Path, str]:
 def main() -> None:
     """Makes the table, measures, and prints."""
     parser = argparse.ArgumentParser("python -m bench.startup", description="CPU time of cold processes.")
+    parser.add_argument("--files", type=int, default=FILES, help="files of the table (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=10, help="runs of each process (default: %(default)s)")
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="PATH", help="where the table is kept")
-    parser.add_argument("--without-bytecode", action="store_true", help="compile every module anew in every process")
+    parser.add_argument("--without-bytecode", action="store_true", help="compile every module in every process")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    arguments = parser.parse_args()
+    of = parser.parse_args()
     console = Console(highlight=False)
-    console.print("[bold]Before you read the figures[/]")
-    console.print(CAVEATS)
-    console.print(f"{FILES:,} files; {report.machine()}\n", style="dim")
-    path, hour = made_table(arguments.cache)
-    found = measurements(path, hour, arguments.rounds, compiled=not arguments.without_bytecode)
-    table = Table(title="without bytecode" if arguments.without_bytecode else None)
+    with console.status("") as status:
+        compiled = not of.without_bytecode
+        found = list(
+            measurements(
+                status.update, files=of.files, rounds=of.rounds, cache=of.cache, neighbours=True, compiled=compiled
+            )
+        )
+    peer = next(each["median"]["seconds"] for each in found if each["reader"] == PEER)
+    table = Table(caption="CPU time of whole processes; bytecode " + ("is there" if compiled else "is not there"))
     table.add_column("process")
-    for title in ("CPU, median", "least", "most", f"in times of {PEER}"):
+    for title in ("median", "least", "most", f"x {PEER}", "memory"):
         table.add_column(title, justify="right")
     for each in found:
-        times = (f"{each[name] * 1000:.0f} ms" for name in ("seconds", "least", "most"))
-        table.add_row(each["name"], *times, f"{each['ratio']:.2f}")
+        seconds = each["median"]["seconds"]
+        times = map(duration, (seconds, *each["spread"]["seconds"]))
+        memory = size(each["median"]["peak_bytes"])
+        table.add_row(f"{each['reader']}: {each['question']}", *times, f"{seconds / peer:.2f}", memory)
     console.print(table)
-    ratio = next(each["ratio"] for each in found if each["name"] == COMMAND)
-    console.print(f"Budget of {COMMAND}: {BUDGET} times {PEER}: {'met' if ratio <= BUDGET else 'not met'}")
     console.print("\n[bold]To reproduce[/]: .venv/bin/python -m bench.startup")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    if of.json:
+        of.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
