@@ -267,6 +267,10 @@ def test_growth_has_its_powers_and_says_what_is_not_measured(
     assert ["a day a year ago", "1", "33"] in billion
     assert "| simulated |" in text.partition("## Last hour")[2].partition("\n## ")[0]
     measured = only(sample, "growth")
+    measured["measurements"] = [each for each in measured["measurements"] if each["files"] <= 1_000_000]
+    write(measured, tmp_path)
+    assert cells(text_of(tmp_path, "growth.md").partition("## A billion files")[2]) == [], "two sizes lead nowhere"
+    measured = only(sample, "growth")
     for each in measured["measurements"]:
         each.update(extra={}, variant="")
     write(measured, tmp_path)
