@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.measure import ROOT, Measurement, measured_by
+from bench.measure import ROOT, Measurement, limit_memory, measured_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,8 @@ def readers() -> list[Reader]:
 
 def listed(path: str, ask: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     """Lists files; arguments as for an answer."""
+    # It takes gigabytes for a million files.
+    limit_memory()
     import duckdb
     import duckdb_extension_delta  # type: ignore[import-not-found]  # it is where this runs
 
