@@ -440,7 +440,7 @@ def writing(found: Results, folder: Path) -> str:
             drawn += bars(
                 asked,
                 took,
-                name=lambda each: who(each, ""),
+                name=who,
                 group=f"{asked[0].question}, {count(asked[0].files)} files",
             )
         first = by(measured, lambda each: (each.question, table_key(each)))[0]
@@ -455,7 +455,7 @@ def _sizes(measured: Sequence[Measurement]) -> str:
     """Every size that a suite has taken beside its costs."""
     names = sorted({name for each in measured for name in each.extra if name.endswith("_bytes")})
     rows = [
-        [f"{each.question}, {who(each, '')}", *(size(each.extra[name]) if name in each.extra else "" for name in names)]
+        [f"{each.question}, {who(each)}", *(size(each.extra[name]) if name in each.extra else "" for name in names)]
         for each in measured
         if any(name in each.extra for name in names)
     ]
