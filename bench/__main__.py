@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from rich.console import Console
 
 from bench import budgets, results, run, suites, terminal, workloads
-from bench.readers import kernel
+from bench.readers import duckdb_delta, kernel
 from bench.shapes import CACHE, table
 
 if TYPE_CHECKING:
@@ -45,27 +45,32 @@ def main(words: Sequence[str] | None = None) -> None:
 
         def note(text: str) -> None:
             notes.append(text)
-            console.print(f"[yellow]note[/] {text}")
+            console.print(f"[yellow]note[/] {text}", soft_wrap=True)
+
+        def made() -> Results:
+            peers = {kernel.NAME: kernel.VERSION, duckdb_delta.NAME: duckdb_delta.version()}
+            there = {each.reader for each in found}
+            return results.Results(
+                made=results.now(),
+                machine=here,
+                versions=versions | {name: version for name, version in peers.items() if name in there},
+                suites=list(dict.fromkeys(each.suite for each in found)),
+                notes=list(dict.fromkeys(notes)),
+                measurements=found,
+                budgets=budgets.judged(found),
+            )
 
         for each in _measurements(arguments, say, note):
             found.append(each)
             console.print(terminal.line(each), style="dim", soft_wrap=True)
-    if any(each.reader == kernel.NAME for each in found):
-        versions[kernel.NAME] = kernel.VERSION
-    made = results.Results(
-        made=results.now(),
-        machine=here,
-        versions=versions,
-        suites=list(dict.fromkeys(each.suite for each in found)),
-        notes=list(dict.fromkeys(notes)),
-        measurements=found,
-        budgets=budgets.judged(found),
-    )
-    _print(console, made)
-    made.save(arguments.json)
+            # A run may take hours: what it has found is there when it breaks off.
+            made().save(arguments.json)
+    whole = made()
+    _print(console, whole)
+    whole.save(arguments.json)
     console.print(f"\nfigures: {arguments.json}")
     if arguments.report:
-        importlib.import_module("bench.report").write(made.as_dict(), arguments.report)
+        importlib.import_module("bench.report").write(whole.as_dict(), arguments.report)
         console.print(f"report: {arguments.report}")
 
 

@@ -82,6 +82,19 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def limit_memory(share: float = 0.6) -> int:
+    """Ends this process rather than the machine: it gets no more than a share of the memory that there is.
+
+    Returns:
+        The limit in bytes.
+    """
+    import resource
+
+    limit = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * share)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    return limit
+
+
 def _main(name: str, arguments: str) -> None:
     module, _, function = name.partition(":")
     work = getattr(importlib.import_module(module), function)(**json.loads(arguments))

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from bench.results import Measurement, Results
 
 BILLION = 1_000_000_000
+_ENOUGH = 3
+"""Sizes of tables out of which one goes on to another size."""
 _LAST = len(LEVELS) - 1
 
 _BILLION = """\
@@ -308,7 +310,9 @@ def _quantities(measured: Sequence[Measurement]) -> list[_Quantity]:
 def _asked(series: Sequence[Sequence[Measurement]], quantity: _Quantity) -> list[tuple[str, Sequence[Measurement]]]:
     """Whose quantity it is, with a measurement for each size."""
     if quantity.of_table:
-        known = {each.files: each for measured in series for each in measured if quantity.of(each)}
+        # What is measured goes before what is simulated.
+        found = sorted((each for measured in series for each in measured if quantity.of(each)), key=_simulated)
+        known = {each.files: each for each in reversed(found)}
         return [("the table", list(known.values()))]
     return [(_growing(each), each) for each in series if _points(each, quantity)]
 
@@ -362,15 +366,16 @@ def _billion(series: Sequence[Sequence[Measurement]], quantities: Sequence[_Quan
             at, how = value * (BILLION / most) ** power, "by its power"
             if there is not None and (known := quantity.of(there)):
                 at, how = known, "simulated" if _simulated(there) else "measured"
+            elif len(measured) < _ENOUGH:
+                continue
             say = plots.WORDS[quantity.unit]
             cells = [name, quantity.words, f"{say(value)} of {count(most)}", say(at), times(at / value), how]
             rows.append((at / value, cells))
-    if not rows:
-        return MISSING
     rows.sort(key=lambda row: -row[0])
     header = ["of", "figure", "of the most files that were measured", "of a billion", "grows", "how it is known"]
+    text = f"{_BILLION}\n{table(header, [cells for _, cells in rows], left=2)}" if rows else MISSING
     notes = dict.fromkeys(note for each in series for one in each if (note := one.extra.get("note")))
-    text = "\n".join([_BILLION, table(header, [cells for _, cells in rows], left=2), *(f"- {note}" for note in notes)])
+    text += "".join(f"\n- {note}" for note in notes)
     largest = max((one for each in series for one in each if "limits" in one.extra), key=_files, default=None)
     return text if largest is None else f"{text}\n{_limits(largest)}"
 
@@ -435,7 +440,7 @@ def writing(found: Results, folder: Path) -> str:
             drawn += bars(
                 asked,
                 took,
-                name=lambda each: who(each, ""),
+                name=who,
                 group=f"{asked[0].question}, {count(asked[0].files)} files",
             )
         first = by(measured, lambda each: (each.question, table_key(each)))[0]
@@ -450,7 +455,7 @@ def _sizes(measured: Sequence[Measurement]) -> str:
     """Every size that a suite has taken beside its costs."""
     names = sorted({name for each in measured for name in each.extra if name.endswith("_bytes")})
     rows = [
-        [f"{each.question}, {who(each, '')}", *(size(each.extra[name]) if name in each.extra else "" for name in names)]
+        [f"{each.question}, {who(each)}", *(size(each.extra[name]) if name in each.extra else "" for name in names)]
         for each in measured
         if any(name in each.extra for name in names)
     ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from bench import pages, plots
 from bench.findings import (
@@ -19,6 +20,7 @@ from bench.findings import (
     KERNEL,
     SUBJECTS,
     by,
+    finding,
     is_ours,
     label,
     loses,
@@ -108,7 +110,7 @@ def write(results: dict[str, Any], folder: Path) -> None:
     Raises:
         msgspec.ValidationError: They are not the results of a benchmark.
     """
-    found = msgspec.convert(results, Results)
+    found = _read(results)
     folder.mkdir(parents=True, exist_ok=True)
     for old in (old for theme in plots.THEMES for kind in ("svg", "png") for old in folder.glob(f"*-{theme}.{kind}")):
         old.unlink()  # that of a suite which is not in these results
@@ -123,8 +125,15 @@ def publish(results: dict[str, Any], readme: Path | None = None) -> None:
     """Puts the figures into the README."""
     readme = readme or README
     before, start, rest = readme.read_text(encoding="utf-8").partition(START)
-    text = summary(msgspec.convert(results, Results))
+    text = summary(_read(results))
     readme.write_text(before + start + text + END + rest.partition(END)[2], encoding="utf-8")
+
+
+def _read(results: dict[str, Any]) -> Results:
+    found = msgspec.convert(results, Results)
+    # What is written has no base to be read from.
+    measured = [replace(each, base="") if each.suite in {"build", "ingestion"} else each for each in found.measurements]
+    return replace(found, measurements=measured)
 
 
 def main() -> None:
@@ -274,14 +283,25 @@ def _times(other: Measurement, ours: Measurement) -> str:
 
 
 def _starting_up(found: Results, folder: Path) -> str:
-    measured = suite(found, "startup")
-    if not measured:
+    measured = sorted(suite(found, "startup"), key=took)
+    ours = reference(measured)
+    if ours is None:
         return MISSING
-    text = "Processes, from their start to their end, imports and all.\n\n"
-    if reference(measured):
-        drawn = bars(measured, took, name=lambda each: f"{each.reader}, {each.question}")
-        text += chart(folder, "startup", title(measured), [plots.Panel("time of a whole process", "seconds", drawn)])
-    return text + comparison(measured)
+    beside = peers(measured)
+    peer = next((each for each in beside if each.reader == "pyarrow"), beside[0] if beside else None)
+    said = finding(f"A cold process, {ours.question}", ours, [peer] if peer else [])
+    drawn = bars(measured, took, name=_process)
+    text = "The processor's time of whole processes, from start to end, with their imports.\n\n"
+    text += chart(folder, "startup", said, [plots.Panel("the processor's time", "seconds", drawn)])
+    rows = [
+        [_process(each), duration(took(each)), times(took(each) / took(peer)) if peer else "", size(peak(each))]
+        for each in measured
+    ]
+    return text + table(["process", "time", f"beside {who(peer)}" if peer else "", "memory"], rows)
+
+
+def _process(each: Measurement) -> str:
+    return f"{each.reader}: {', '.join(part for part in (each.question, each.variant) if part)}"
 
 
 def _where_others_are_ahead(found: Results) -> str:

@@ -28,6 +28,8 @@ CAVEATS = """\
 - delta-kernel-rs is a program in Rust that lists and adds up: nothing of it is
   handed to Python, while what is measured of this library is its Python API.
   deltalake and Spark hold a table for many questions; here they are asked one.
+  DuckDB's extension shows its files by a function that makes the whole list,
+  whatever is asked of it: a query of rows does not have to (suite "rows").
 """
 
 

@@ -12,7 +12,7 @@ def duration(seconds: float) -> str:
 
 def size(count: float) -> str:
     """An amount of bytes: `726 kB`, `7.5 GB`."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= 0.9995 * factor:
             return f"{short(count / factor)} {unit}"
     return f"{short(count)} bytes"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bench.measure import Measurement, measured
+from bench.measure import Measurement, limit_memory, measured
 from bench.questions import (
     ALL_FILES,
     FIRST_100,
@@ -95,6 +96,17 @@ def test_a_process_of_its_own(made: BenchTable) -> None:
     assert found.seconds > 0
     assert found.cpu_seconds > 0
     assert 1_000_000 < found.peak_bytes < 500_000_000
+
+
+def greedy(share: float) -> Callable[[], dict[str, Any]]:
+    limit = limit_memory(share)
+    return lambda: {"bytes": len(bytearray(limit + 1))}
+
+
+def test_a_reader_cannot_take_all_memory(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        measured(greedy, share=0.05)
+    assert "MemoryError" in capfd.readouterr().err
 
 
 def test_truth_knows_what_was_removed(made: BenchTable) -> None:

@@ -221,6 +221,21 @@ def test_titles_say_it_when_others_are_quicker(written: Path, sample: dict[str, 
     assert alt(tmp_path, "memory") == memory
 
 
+def test_processes_are_beside_the_import_that_none_does_without(written: Path) -> None:
+    title = "A cold process, files, limit 1: 810 ms, 1.33 times as long as pyarrow takes"
+    assert alt(written, "startup") == title
+    rows = cells(text_of(written, "index.md").partition("## Starting up")[2])
+    assert ["delta-sidecar: files, limit 1", "810 ms", "1.3x", "90 MB"] in rows
+    assert ["pyarrow: import pyarrow.parquet", "610 ms", "1x", "90 MB"] in rows
+
+
+def test_what_writing_costs(written: Path) -> None:
+    rows = cells(text_of(written, "writing.md"))
+    assert ["DuckDB, ORDER BY", "51 s", "one run", "1/1.2", "3 GB"] in rows
+    assert ["**delta-sidecar**", "**61 s**", "one run", "1x", "1.9 GB"] in rows
+    assert ["incremental build, delta-sidecar", "", "", "611 kB"] in rows
+
+
 def test_the_ladder_is_beside_the_design(written: Path) -> None:
     rows = cells(text_of(written, "ladder.md"))
     assert [
@@ -266,6 +281,10 @@ def test_growth_has_its_powers_and_says_what_is_not_measured(
     assert ["segments in the manifest", "40 kB", "100 kB", "2.5 billion", "budget"] in billion
     assert ["a day a year ago", "1", "33"] in billion
     assert "| simulated |" in text.partition("## Last hour")[2].partition("\n## ")[0]
+    measured = only(sample, "growth")
+    measured["measurements"] = [each for each in measured["measurements"] if each["files"] <= 1_000_000]
+    write(measured, tmp_path)
+    assert "by its power" not in text_of(tmp_path, "growth.md"), "two sizes lead nowhere"
     measured = only(sample, "growth")
     for each in measured["measurements"]:
         each.update(extra={}, variant="")
