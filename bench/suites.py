@@ -16,7 +16,7 @@ MODULES = {
     "startup": ("bench.startup",),
     "rows": ("bench.row_readers",),
     "build": ("bench.duckdb_sort", "bench.spark_build"),
-    "ingestion": ("bench.ingestion",),
+    "ingestion": ("bench.ingestion", "bench.upkeep"),
     "cloud": ("bench.cloud",),
     "growth": ("bench.growth",),
 }

@@ -1,13 +1,15 @@
-"""The benchmark of builds and of ingestion runs, and counts no time of a wrong answer."""
+"""The benchmark of builds and of ingestion runs on Spark, and counts no time of a wrong answer."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from bench.measure import Measurement
 from bench.questions import WrongAnswerError
+from bench.results import from_dicts
+
+from bench import shapes, spark_build, upkeep
 
 from bench import writers, writing
 
@@ -20,52 +22,40 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def measured_here(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures in this process, on the session that runs; processes of their own are tested in test_bench."""
+    """Measures in this process, on the session that runs; processes of their own are tested in tests/bench."""
     assert spark is not None
 
     def measured(work: Callable[..., Callable[[], Any]], **arguments: Any) -> Measurement:  # noqa: ANN401 - any
-        return Measurement(work(**arguments)(), 1.5, 3_000_000)
+        return Measurement(work(**arguments)(), 1.5, 1.0, 3_000_000)
 
-    monkeypatch.setattr(writing, "measured", measured)
-    monkeypatch.setattr(writers, "_WARMING", 1)
-
-
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dict[str, Any]:
-    """A small run: its figures."""
-    figures = tmp_path / "figures.json"
-    command = ["bench.writing", *arguments, "--cache", str(tmp_path), "--json", str(figures)]
-    monkeypatch.setattr("sys.argv", command)
-    writing.main()
-    found: dict[str, Any] = json.loads(figures.read_text())
-    return found
+    for module in (shapes, spark_build, upkeep):
+        monkeypatch.setattr(module, "measured", measured)
+    monkeypatch.setattr(upkeep, "_WARMING", 1)
 
 
-def test_builds_are_measured_side_by_side(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = run(tmp_path, monkeypatch, "--files", "3000", "--commits", "0")
-    local, distributed = found["builds"]
-    assert (local["engine"], local["jvm_bytes"]) == ("local", None)
-    assert distributed["engine"] == "spark"
-    assert distributed["jvm_bytes"] > 0
-    assert local["files"] == distributed["files"] == 3000
-    assert local["sidecar_bytes"] > 3000
-    assert distributed["sidecar_bytes"] == pytest.approx(local["sidecar_bytes"], rel=0.2)
-    assert found["ingestion"] == []
-    assert "3,000 files, spark" in capsys.readouterr().out
+def test_builds_are_measured_side_by_side(tmp_path: Path) -> None:
+    said: list[str] = []
+    found = from_dicts(spark_build.measurements(said.append, files=[3000], master="local[2]", cache=tmp_path))
+    local, distributed = found
+    assert [local.variant, distributed.variant] == ["local", "on Spark"]
+    assert local.files == distributed.files == 3000
+    assert (local.suite, local.question) == (distributed.suite, distributed.question) == ("build", "full build")
+    assert "driver_bytes" not in local.extra
+    assert distributed.extra["driver_bytes"] > 0
+    assert local.extra["sidecar_bytes"] > 3000
+    assert distributed.extra["sidecar_bytes"] == pytest.approx(local.extra["sidecar_bytes"], rel=0.2)
+    assert len(said) == 2
 
 
 @pytest.mark.full
-def test_writers_are_measured_side_by_side(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = run(tmp_path, monkeypatch, "--files", "--commits", "2", "--rows", "300", "--interval", "2")
-    assert [each["writer"] for each in found["ingestion"]] == ["delta", "pipeline", "pipeline with sidecars"]
-    assert all(each["mean_seconds"] > 0 for each in found["ingestion"])
-    assert "2 commits of 300 rows, a checkpoint every 2" in capsys.readouterr().out
+def test_writers_are_measured_side_by_side() -> None:
+    found = list(from_dicts(upkeep.measurements(lambda _: None, commits=2, rows=300, interval=2)))
+    assert [each.variant for each in found] == ["", "pipeline", "pipeline with sidecars"]
+    assert all(len(each.runs) == 2 and each.median.seconds > 0 for each in found)
+    assert found[0].shape == "a new table, 2 commits of 300 rows, a checkpoint every 2"
 
 
-def test_a_wrong_answer_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "_write", lambda *_: None)
+def test_a_wrong_answer_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_write", lambda *_: None)
     with pytest.raises(WrongAnswerError, match="delta wrote -300 rows"):
-        run(tmp_path, monkeypatch, "--files", "--commits", "2", "--rows", "300")
+        list(upkeep.measurements(lambda _: None, commits=2, rows=300))
