@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from bench.check import COUNTED, PAIRS, Found, Ratio, bytecodes, judged, load, made_tables, scan_of, stored
+from bench.check import (
+    COUNTED,
+    PAIRS,
+    UNDER_VALGRIND,
+    Found,
+    Ratio,
+    bytecodes,
+    judged,
+    load,
+    made_tables,
+    scan_of,
+    stored,
+)
 
 from delta_sidecar.execute import json as commits
 
@@ -73,6 +85,7 @@ def test_a_ratio_may_vary_as_much_as_it_did() -> None:
 def test_what_is_stored_can_be_read() -> None:
     found = load()
     assert set(found.bytecodes) == set(COUNTED)
+    assert set(found.instructions) == set(UNDER_VALGRIND)
     assert {name.partition(" / ")[0] for name in found.ratios} > set(PAIRS)
 
 
