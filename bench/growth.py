@@ -271,7 +271,9 @@ def limits(table: Table) -> dict[str, Any]:
     own = decode_manifest(_manifest(table.model).read_bytes())
     checkpoint = sum(path.stat().st_size for path in (table.model / LOG_FOLDER).glob("*.checkpoint.parquet"))
     factor = manifest.num_files / own.num_files
-    footer = own.sidecar_size_bytes - sum(group.byte_length + group.stats_length for group in _all_groups(table.model))
+    pieces = sum(group.byte_length + group.stats_length for group in _all_groups(table.model))
+    # The footer holds the manifest, whose size is no multiple of the number of files.
+    footer = own.sidecar_size_bytes - pieces - _manifest(table.model).stat().st_size
     segments = memoryview(manifest.listed_segments).nbytes if manifest.segments else 0
     reached = [
         ("segments in the manifest", segments, MANIFEST_BUDGET, "budget"),

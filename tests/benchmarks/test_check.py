@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from bench.check import COUNTED, PAIRS, Found, Ratio, bytecodes, judged, load, made_tables, scan_of, stored
+from bench.check import (
+    COUNTED,
+    PAIRS,
+    UNDER_VALGRIND,
+    Found,
+    Ratio,
+    bytecodes,
+    judged,
+    load,
+    made_tables,
+    scan_of,
+    stored,
+)
 
 from delta_sidecar.execute import json as commits
 
@@ -30,12 +42,12 @@ def lost(**found: object) -> list[str]:
 
 def test_what_is_as_it_was_is_no_loss() -> None:
     assert not lost()
-    assert not lost(ratios={"a / b": [2.4]}, bytecodes={"scan": 10_100}, instructions={"scan": 1_060_000})
+    assert not lost(ratios={"a / b": [2.5]}, bytecodes={"scan": 10_100}, instructions={"scan": 1_060_000})
     assert not lost(ratios={"a / b": [0.1]}, bytecodes={"scan": 1}, instructions={"scan": 1})
 
 
 def test_a_loss_is_named() -> None:
-    assert lost(ratios={"a / b": [2.41]}) == ["LOSS    a / b: 2.410 (stored 2.000, at most 2.400)"]
+    assert lost(ratios={"a / b": [2.51]}) == ["LOSS    a / b: 2.510 (stored 2.000, at most 2.500)"]
     said = "LOSS    scan: 10,101 bytecode instructions (stored 10,000, at most 1% more)"
     assert lost(bytecodes={"scan": 10_101}) == [said]
     said = "LOSS    scan: 1,060,001 instructions (stored 1,000,000, at most 6% more)"
@@ -44,7 +56,7 @@ def test_a_loss_is_named() -> None:
 
 def test_the_middle_of_several_rounds_is_judged() -> None:
     assert not lost(ratios={"a / b": [9.0, 2.0, 2.1]})
-    assert lost(ratios={"a / b": [9.0, 2.0, 2.5]})
+    assert lost(ratios={"a / b": [9.0, 2.0, 2.6]})
 
 
 def test_what_is_not_stored_is_no_pass() -> None:
@@ -67,12 +79,13 @@ def test_instructions_of_another_processor_are_not_judged() -> None:
 
 def test_a_ratio_may_vary_as_much_as_it_did() -> None:
     steady = msgspec.structs.replace(FOUND, ratios={"steady": [2.0, 2.02, 2.01], "not": [2.0, 2.4, 2.2]})
-    assert stored(steady).ratios == {"steady": Ratio(2.01, 0.2), "not": Ratio(2.2, 0.55)}
+    assert stored(steady).ratios == {"steady": Ratio(2.01, 0.25), "not": Ratio(2.2, 0.36)}
 
 
 def test_what_is_stored_can_be_read() -> None:
     found = load()
     assert set(found.bytecodes) == set(COUNTED)
+    assert set(found.instructions) == set(UNDER_VALGRIND)
     assert {name.partition(" / ")[0] for name in found.ratios} > set(PAIRS)
 
 
