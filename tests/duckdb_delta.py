@@ -48,7 +48,7 @@ def rows(query: str, *parameters: str | float) -> list[tuple[Any, ...]]:
     """
     # Without `site`, no package of the tests' own environment is seen.
     command = [sys.executable, "-S", "-P", "-c", PROGRAM]
-    environment = {**os.environ, "PYTHONPATH": str(_install())}
+    environment = {**os.environ, "PYTHONPATH": str(installed())}
     asked = json.dumps({"query": query, "parameters": parameters})
     done = subprocess.run(command, input=asked, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -57,7 +57,7 @@ def rows(query: str, *parameters: str | float) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in json.loads(done.stdout)]
 
 
-def _install() -> Path:
+def installed() -> Path:
     """Installs DuckDB and its extension into the cache, unless what is locked is there already."""
     wanted = f"{sys.implementation.cache_tag}\n{LOCKED.read_text()}"
 
