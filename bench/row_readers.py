@@ -1,6 +1,7 @@
 """Readers of rows that are compared. Each function gets ready and gives what is to be measured (`bench.measure`).
 
-Every one counts the rows of one hour, adds up a column, and tells when the first row was there.
+Every one counts the rows of one hour, adds up a column, and tells when the first row was there. With a limit it takes
+so many rows of the whole table instead.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def ours(table: str, hour: str) -> Callable[[], dict[str, Any]]:
+def ours(table: str, hour: str, limit: int | None = None) -> Callable[[], dict[str, Any]]:
     """This library: `DeltaTable.scan`."""
     from delta_sidecar import DeltaTable
     from delta_sidecar.predicate import parse
 
     # Reading SQL imports a parser.
     predicate = parse(f"_event_hour = '{hour}'")
+    if limit is not None:
+        return lambda: _counted(lambda: DeltaTable(table).scan(limit=limit))
     return lambda: _counted(lambda: DeltaTable(table).scan(predicate=predicate))
 
 
-def ours_duckdb(table: str, hour: str) -> Callable[[], dict[str, Any]]:
+def ours_duckdb(table: str, hour: str, limit: int | None = None) -> Callable[[], dict[str, Any]]:
     """This library, queried by DuckDB."""
     import duckdb
 
@@ -34,21 +37,33 @@ def ours_duckdb(table: str, hour: str) -> Callable[[], dict[str, Any]]:
     def batches() -> Iterable[pa.RecordBatch]:
         with duckdb.connect() as con:
             register(con, "t", DeltaTable(table))
-            yield from con.sql(f"SELECT * FROM t WHERE _event_hour = '{hour}'").to_arrow_reader(8192)  # noqa: S608
+            yield from con.sql(_query(hour, limit)).to_arrow_reader(8192)
 
     return lambda: _counted(batches)
 
 
-def ours_polars(table: str, hour: str) -> Callable[[], dict[str, Any]]:
+def ours_polars(table: str, hour: str, limit: int | None = None) -> Callable[[], dict[str, Any]]:
     """This library, queried by Polars."""
     import polars as pl
 
     from delta_sidecar.connect.polars import scan_delta
 
-    return lambda: _framed(lambda: scan_delta(table).filter(pl.col("_event_hour") == hour).collect())
+    return lambda: _framed(lambda: _asked(scan_delta(table), pl.col("_event_hour") == hour, limit))
 
 
-def deltalake_dataset(table: str, hour: str) -> Callable[[], dict[str, Any]]:
+def ours_datafusion(table: str, hour: str, limit: int | None = None) -> Callable[[], dict[str, Any]]:
+    """This library, queried by DataFusion."""
+    from delta_sidecar.connect.datafusion import register, session_context
+
+    def batches() -> Iterable[pa.RecordBatch]:
+        context = session_context()
+        register(context, "t", table)
+        return (batch.to_pyarrow() for batch in context.sql(_query(hour, limit)).execute_stream())
+
+    return lambda: _counted(batches)
+
+
+def deltalake_dataset(table: str, hour: str, limit: int | None = None) -> Callable[[], dict[str, Any]]:
     """deltalake: its dataset of pyarrow."""
     import pyarrow.compute as pc
     import pyarrow.dataset  # noqa: F401 - an import is no part of what is measured
@@ -56,29 +71,39 @@ def deltalake_dataset(table: str, hour: str) -> Callable[[], dict[str, Any]]:
 
     def batches() -> Iterable[pa.RecordBatch]:
         dataset = DeltaTable(table).to_pyarrow_dataset()
+        if limit is not None:
+            return iter(dataset.head(limit).to_batches())
         return dataset.scanner(filter=pc.field("_event_hour") == hour).to_batches()
 
     return lambda: _counted(batches)
 
 
-def deltalake_sql(table: str, hour: str) -> Callable[[], dict[str, Any]]:
+def deltalake_sql(table: str, hour: str, limit: int | None = None) -> Callable[[], dict[str, Any]]:
     """deltalake: its QueryBuilder, which is DataFusion."""
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
 
     def batches() -> Iterable[pa.RecordBatch]:
         query = QueryBuilder().register("t", DeltaTable(table))
-        return pa.RecordBatchReader.from_stream(query.execute(f"SELECT * FROM t WHERE _event_hour = '{hour}'"))  # noqa: S608
+        return pa.RecordBatchReader.from_stream(query.execute(_query(hour, limit)))
 
     return lambda: _counted(batches)
 
 
-def polars_delta(table: str, hour: str) -> Callable[[], dict[str, Any]]:
+def polars_delta(table: str, hour: str, limit: int | None = None) -> Callable[[], dict[str, Any]]:
     """Polars: its own `scan_delta`, which asks deltalake for the files."""
     import deltalake  # noqa: F401 - an import is no part of what is measured
     import polars as pl
 
-    return lambda: _framed(lambda: pl.scan_delta(table).filter(pl.col("_event_hour") == hour).collect())
+    return lambda: _framed(lambda: _asked(pl.scan_delta(table), pl.col("_event_hour") == hour, limit))
+
+
+def _query(hour: str, limit: int | None) -> str:
+    return "SELECT * FROM t " + (f"WHERE _event_hour = '{hour}'" if limit is None else f"LIMIT {limit}")  # noqa: S608
+
+
+def _asked(frame: Any, condition: Any, limit: int | None) -> Any:  # noqa: ANN401 - Polars'
+    return (frame.filter(condition) if limit is None else frame.head(limit)).collect()
 
 
 def _counted(source: Callable[[], Iterable[pa.RecordBatch]]) -> dict[str, Any]:

@@ -289,7 +289,7 @@ ROW_OPTIONS = (
         key="delta.rows.file_parallelism",
         default=8,
         read=whole_number(1, 1000),
-        meaning="How many data files are fetched and decoded at once; fewer as long as few rows have been taken.",
+        meaning="How many data files are fetched, and large ones decoded, at once; fewer while few rows are taken.",
     ),
     Option(
         name="rows_per_batch",

@@ -261,12 +261,11 @@ def in_fed_lanes(
     try:
         log.watch(feed.give_up)
         in_thread(feed.run, "delta-sidecar-discovery")
-        while True:
-            if not feed.is_ready:
-                yield from pause
-            if (lane := feed.first()) is None:
-                return
+        while (lane := feed.first()) is not None:
             yield from lane.items(clock, pause)
+            if not feed.has_another:
+                # Before there is room for the next one, which may not be wanted any more.
+                yield from pause
             feed.done()
     finally:
         log.unwatch(feed.give_up)
@@ -306,9 +305,9 @@ class _Feed(Generic[T]):
                 self._crew.changed.notify_all()
 
     @property
-    def is_ready(self) -> bool:
-        """Whether `first` answers at once."""
-        return bool(self._lanes or self._ended or self._crew.stopped)
+    def has_another(self) -> bool:
+        """Whether there is a lane after the first one."""
+        return len(self._lanes) > 1
 
     def first(self) -> Lane[T] | None:
         """The lane to take from, once there is one; None after the last."""

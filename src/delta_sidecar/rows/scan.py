@@ -194,7 +194,7 @@ class RowScan:
         places = Places(self._access, self._requests)
         sized = replace(options, rows_per_batch=self._rows_per_batch())
         reader = FileReader(columns, self._selection, places, pool, sized, self._counts)
-        self._together = Together(reader, sized.rows_per_batch)
+        self._together = Together(reader, sized.rows_per_batch, limit)
         stream = in_fed_lanes(
             options.file_parallelism,
             TripClock(),

@@ -35,11 +35,12 @@ _MOST_BYTES = 8 << 20
 class Together:
     """Decodes small files for one consumer."""
 
-    def __init__(self, reader: FileReader, rows_per_batch: int) -> None:
+    def __init__(self, reader: FileReader, rows_per_batch: int, limit: int | None) -> None:
         self.given = 0  # small files that had rows, and batches of other files
         self.dry = 0  # small files that had none
         self._reader = reader
         self._most_rows = rows_per_batch
+        self._left = limit
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
@@ -77,7 +78,9 @@ class Together:
         self._held.append(batch)
         self._rows += batch.num_rows
         self._bytes += size
-        if len(self._held) > (self.given + self.dry) // 2:
+        # A limit opens no file that it may not need.
+        is_enough = self._left is not None and self._rows >= self._left
+        if is_enough or len(self._held) > (self.given + self.dry) // 2:
             yield from self._joined()
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
@@ -90,6 +93,7 @@ class Together:
         del held
         if rows.num_rows:
             self.given += files
+            self._left = None if self._left is None else self._left - rows.num_rows
             yield rows
         else:
             self.dry += files
