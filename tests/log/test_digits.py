@@ -66,7 +66,7 @@ def test_decimals_of_any_lengths_are_read_together(numbers: list[object]) -> Non
 @pytest.mark.parametrize(
     "text",
     ["", "-", ".", "1", "1.", ".5", "1.50", "01.5", "1.5.1", "1.5e3", "1..5", "1./", "NaN", "0.00001", "12345678.5",
-     "1.123456789", "1234567890.1234567"],
+     "1.123456789", "1234567890.1234567", "90000000000000001.5"],
 )  # fmt: skip
 def test_other_texts_are_no_decimals(text: str) -> None:
     assert ranges(["12.5", text, "0.25"]).decimals() is None
