@@ -46,4 +46,4 @@ def in_own_environment() -> dict[str, str]:
     """The environment for an interpreter that runs `duckdb_delta`, by `python -S -P`; installed at the first call."""
     from tests.duckdb_delta import install
 
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed()), str(pathlib.Path(__file__).parents[1])])}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(install()), str(pathlib.Path(__file__).parents[1])])}

@@ -206,13 +206,59 @@ def test_a_text_is_read_the_same_among_others_and_by_itself(
 def test_uniform_texts_are_read_as_others_are() -> None:
     text = PLAIN.replace(',"deep":{}', "")
     texts = pa.array([text, text.replace("9999", "1999")] * 100)
-    guess, parsed = uniform_statistics(texts, COLUMNS), read_statistics(texts, COLUMNS)
+    guess, parsed = uniform_statistics(texts, COLUMNS, STATS_FORMATS["spark"]), read_statistics(texts, COLUMNS)
     assert guess is not None
     assert guess.num_records.equals(parsed.num_records)
     for path, column in guess.columns.items():
         for side in ("lower", "upper", "null_count"):
             found, expected = getattr(column, side), getattr(parsed.columns[path], side)
             assert expected is None or expected.null_count == len(texts) if found is None else found.equals(expected)
+
+
+USUAL = (
+    '{"numRecords":13,"minValues":{"i":1,"f":11.02,"s":"abc","at":"2026-02-10T22:00:00.000Z"},'
+    '"maxValues":{"i":2,"f":11.0,"s":"é","at":"2026-02-10T22:00:00.123Z"},"nullCount":{"i":0,"f":0,"s":0,"at":0}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ('"numRecords"', '"numrecords"'),
+        ('{"i":1', '{"j":1'),
+        ("13", "-0"),
+        ("13", "03"),
+        ("13", "99999999999999999"),
+        ("11.02", "11.20"),
+        ("11.02", "011.2"),
+        ("11.02", "1.1E1"),
+        ("11.02", "-0.25"),
+        ("11.02", "0.1000000000000000055"),
+        ("abc", 'a\\"c'),
+        ("abc", "a,c"),
+        ("abc", "a\tc"),
+        ("22:00:00.000Z", "22:00:00.0000"),
+        ("22:00:00.000Z", "22:00:00.000z"),
+        ("22:00:00.000Z", "22:00:00Z"),
+        ("22:00:00.000Z", "22:00:00.000000Z"),
+        ("T22:00:00.000Z", " 22:00:00.000Z"),
+        ("T22:00:00.000Z", "T22:00:60.000Z"),
+        ('"at":0}}', '"at":0} '),
+        ('"at":0}}', '"at":0}} '),
+        ('"nullCount"', ' "nullCount"'),
+        ('"i":0,"f":0', '"f":0,"i":0'),
+    ],
+)
+def test_one_odd_text_among_many_is_found(part: str, other: str) -> None:
+    odd, row = USUAL.replace(part, other, 1), 4_500
+    assert odd != USUAL
+    column = pa.array([USUAL] * row + [odd] + [USUAL] * 9, pa.string())
+    together, kept = native_statistics(column, COLUMNS, "spark")
+    for at in (0, row, row + 1):
+        one = column.slice(at, 1)
+        alone, own = native_statistics(one, COLUMNS, "spark")
+        assert listed(together, at) == listed(alone, 0) == listed(read_statistics(one, COLUMNS), 0)
+        assert kept.slice(at, 1).to_pylist() == own.to_pylist()
 
 
 def listed(stats: FileStatistics, row: int) -> list[str]:

@@ -21,7 +21,7 @@ from delta_sidecar.log.stats import (
     struct_leaves,
     struct_statistics,
 )
-from delta_sidecar.log.values import parse_timestamps
+from delta_sidecar.log.values import JAVA, is_text_of, parse_timestamps, value_text
 
 PATIENTLY = settings(deadline=None)
 
@@ -351,3 +351,28 @@ def test_leaves_of_struct_statistics() -> None:
         ("maxValues", "a", "b"),
         ("nullCount", "a", "b"),
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (STAMP, "2026-02-10T22:00:00.123Z"),
+        (STAMP, "2026-02-10 22:00:00.123Z"),
+        (STAMP, "2026-02-10T22:00:00.1Z"),
+        (STAMP, "2026-02-10T22:00:00Z"),
+        (STAMP, "2026-02-10T22:00:00.000456Z"),
+        (pa.timestamp("us"), "2026-02-10T22:00:00.123"),
+        (pa.timestamp("us"), "2026-02-10 22:00:00.123"),
+        (pa.string(), "aé"),
+        (pa.string(), "a\\tb"),
+        (pa.date32(), "2026-02-10"),
+    ],
+)
+def test_a_value_is_known_by_the_text_that_is_written_of_it(kind: pa.DataType, text: str) -> None:
+    texts = strings("2026-02-10T22:00:00.123Z" if kind == STAMP else text, text)
+    values = texts if kind == pa.string() else parse_timestamps(texts)[0].cast(kind)
+    expected = value_text(values, JAVA).to_pylist() == [f'"{each}"' for each in texts.to_pylist()]
+    assert is_text_of(values, texts, JAVA, is_quoted=True) is expected
+    # As part of a longer column too.
+    assert is_text_of(values.slice(1), texts.slice(1), JAVA, is_quoted=True) is expected
+    assert not is_text_of(values, texts, JAVA, is_quoted=False)

@@ -18,12 +18,17 @@ import pyarrow.json as pj
 from msgspec import Struct
 
 from delta_sidecar._arrow import from_numpy, scalar, strings
-from delta_sidecar.log.values import parse_timestamps
+from delta_sidecar.log.digits import TextRanges
+from delta_sidecar.log.values import is_text_of, parse_timestamps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Self
+
+    from numpy.typing import NDArray
 
     from delta_sidecar.log.schema import ColumnPath
+    from delta_sidecar.log.values import ValueStyle
 
 
 SIDES = ("minValues", "maxValues", "nullCount")
@@ -57,37 +62,88 @@ def parse_statistics(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataT
 
 
 def uniform_statistics(
-    texts: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None]
+    texts: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None], style: ValueStyle
 ) -> FileStatistics | None:
     """Reads texts that differ in their values alone, as those of one writer mostly do, faster than as JSON.
 
-    The first text shows between which commas the values stand. The result is a guess, to be believed only where
-    `statistics_text` makes the same texts of it; None for texts that are not of one form.
+    The first text shows between which commas the values stand. Each value is just as `value_text` writes it, and the
+    rest of each text as in the first one: so `statistics_text` makes the same texts of the result if it does so of the
+    first. None for texts that are not like that.
     """
-    rows = len(texts)
-    first = texts[0].as_py() if rows and not texts.null_count else ""
+    first = texts[0].as_py() if len(texts) and not texts.null_count else ""
     pieces, paths = first.split(","), _value_paths(first)
-    places = [_LAST_VALUE.search(piece) for piece in pieces]
     kinds = {path: kind for path, kind in _kinds(columns).items() if kind is not None and _json_type(kind) is not None}
     if len(paths) != len(pieces) or not kinds.keys() >= set(paths):
         return None
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + rows + 1]
-    commas = np.flatnonzero(np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]] == _COMMA) + ends[0]
-    if len(commas) != rows * (len(pieces) - 1):
-        return None
-    borders = np.column_stack([ends[:-1] - 1, commas.reshape(rows, -1), ends[1:]]).astype(np.int32)
-    every_second = from_numpy(np.arange(0, 2 * rows, 2))
-    found = {}
-    for number, (path, piece, place) in enumerate(zip(paths, pieces, places, strict=True)):
-        start, end = (0, 0) if place is None else place.span(2)
-        before, after = len(piece[:start].encode()) + 1, len(piece[end:].encode())
-        cuts = np.column_stack([borders[:, number] + before, borders[:, number + 1] - after]).ravel()
-        if (np.diff(cuts) < 0).any():
+    members = [_Member.of(kinds[path], piece) for path, piece in zip(paths, pieces, strict=True)]
+    found: list[list[pa.Array]] = []
+    # Every value is looked for in a text by itself: so many texts stay in the processor's cache.
+    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        values = _uniform_values(texts.slice(start, _TEXTS_AT_ONCE), members, style)
+        if values is None:
             return None
-        values = pa.Array.from_buffers(pa.string(), len(cuts) - 1, [None, pa.py_buffer(cuts), data]).take(every_second)
-        found[path] = _typed(_typed(values, _json_type(kinds[path])), kinds[path])
-    return _statistics(found, columns)
+        found.append(values)
+    together = (pa.concat_arrays(each) for each in zip(*found, strict=True))
+    return _statistics(dict(zip(paths, together, strict=True)), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What is around a value in a text of statistics, up to the commas."""
+
+    kind: pa.DataType
+    before: bytes
+    after: bytes
+    is_quoted: bool
+
+    @classmethod
+    def of(cls, kind: pa.DataType, piece: str) -> Self:
+        place = _LAST_VALUE.search(piece)
+        start, end = (0, 0) if place is None else place.span(2)
+        return cls(kind, piece[:start].encode(), piece[end:].encode(), place is not None and bool(place[1]))
+
+
+def _uniform_values(texts: pa.StringArray, members: Sequence[_Member], style: ValueStyle) -> list[pa.Array] | None:
+    """The values of texts, member by member; None where a text has others, or a value is in another form."""
+    rows = len(texts)
+    _, offsets, buffer = texts.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + rows + 1].astype(np.int64)
+    data = np.frombuffer(buffer, dtype=np.uint8)
+    commas = np.flatnonzero(data[ends[0] : ends[-1]] == _COMMA) + ends[0]
+    if len(commas) != rows * (len(members) - 1):
+        return None
+    borders = np.ascontiguousarray(np.column_stack([ends[:-1] - 1, commas.reshape(rows, -1), ends[1:]]).T)
+    found = []
+    between, last = b"", ends[:-1]
+    for number, member in enumerate(members):
+        starts = borders[number] + (1 + len(member.before))
+        values = TextRanges(data, starts, borders[number + 1] - len(member.after))
+        if (starts > values.ends).any() or not TextRanges(data, last, starts).all_are(between + member.before):
+            return None
+        column = _written(values, texts, member, style)
+        if column is None:
+            return None
+        found.append(column)
+        between, last = member.after + b",", values.ends
+    return found if TextRanges(data, last, ends[1:]).all_are(between[:-1]) else None
+
+
+def _written(ranges: TextRanges, texts: pa.StringArray, member: _Member, style: ValueStyle) -> pa.Array | None:
+    """The values in ranges of texts; None where one is not written as `value_text` does."""
+    kind, is_quoted = member.kind, member.is_quoted
+    numbers: NDArray[Any] | None = None
+    if kind == pa.int64() and not is_quoted:
+        numbers = ranges.whole_numbers()
+    elif kind == pa.float64() and not is_quoted and style.numbers != "arrow":
+        numbers = ranges.decimals()
+    if numbers is not None:
+        return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+    cuts = np.empty(2 * len(texts), dtype=np.int32)
+    cuts[0::2], cuts[1::2] = ranges.starts, ranges.ends
+    between = pa.Array.from_buffers(pa.string(), len(cuts) - 1, [None, pa.py_buffer(cuts), texts.buffers()[2]])
+    raw = between.take(from_numpy(np.arange(0, len(cuts), 2)))
+    values = _typed(_typed(raw, _json_type(kind)), kind)
+    return values if is_text_of(values, raw, style, is_quoted=is_quoted) else None
 
 
 def parse_members(text: pa.StringArray, columns: Mapping[ColumnPath, pa.DataType | None]) -> pa.StructArray:
@@ -262,6 +318,7 @@ def _objects(text: pa.StringArray) -> pa.StringArray:
 
 
 _NEWLINE, _COMMA = 0x0A, 0x2C
+_TEXTS_AT_ONCE = 4096
 _LAST_VALUE = re.compile(r':("?)([^"{}]*)\1\}*$')
 
 

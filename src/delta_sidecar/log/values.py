@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 
 from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.log.identity import text_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,35 @@ def value_text(column: pa.Array, style: ValueStyle) -> pa.StringArray:
     if pa.types.is_decimal(kind):
         return column.cast(pa.string()) if style.decimals else _floats(column.cast(pa.float64()), style)
     if pa.types.is_timestamp(kind):
-        return _timestamps(column, style)
+        return _wrap('"', _timestamps(column, style), '"')
     if pa.types.is_date(kind):
         return _wrap('"', column.cast(pa.string()), '"')
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _wrap('"', _escaped(column, upper_hex=style.upper_hex), '"')
     return pa.nulls(len(column), pa.string())
+
+
+def is_text_of(column: pa.Array, texts: pa.StringArray, style: ValueStyle, *, is_quoted: bool) -> bool:
+    """Whether `value_text` writes these very texts, in quotes that they are given without, or as they are."""
+    if is_quoted and pa.types.is_string(column.type):
+        return bool(column.equals(texts) and _escaped(column, upper_hex=style.upper_hex) is column)
+    if is_quoted and pa.types.is_timestamp(column.type):
+        return _are_usual(column, texts, style) or bool(_timestamps(column, style).equals(texts))
+    return bool(value_text(column, style).equals(_wrap('"', texts, '"') if is_quoted else texts))
+
+
+_USUAL, _MARKS = b"yyyy-mm-ddThh:mm:ss.fffZ", b"--T::.Z"
+
+
+def _are_usual(column: pa.TimestampArray, texts: pa.StringArray, style: ValueStyle) -> bool:
+    """Whether texts that were read as moments can only be what is written of them again, by their form."""
+    if column.null_count or column.type.tz is None or style.fraction != "3":
+        return False
+    content = text_bytes(texts)
+    if (np.diff(_offsets(texts)) != len(_USUAL)).any():
+        return False
+    places = [place for place, letter in enumerate(_USUAL) if letter in _MARKS]
+    return content.reshape(-1, len(_USUAL))[:, places].tobytes() == _MARKS * len(texts)
 
 
 def _timestamps(column: pa.TimestampArray, style: ValueStyle) -> pa.StringArray:
@@ -61,7 +87,7 @@ def _timestamps(column: pa.TimestampArray, style: ValueStyle) -> pa.StringArray:
         text = pc.replace_substring(text, pattern=" ", replacement=between, max_replacements=1)
     if style.fraction == "3 or none":
         text = pc.replace_substring_regex(text, pattern=r"\.000$", replacement="")
-    return _wrap('"', text, 'Z"' if zoned else '"')
+    return _wrap("", text, "Z") if zoned else text
 
 
 def _floats(column: pa.Array, style: ValueStyle) -> pa.StringArray:
@@ -202,6 +228,7 @@ _FIRST, _AFTER_LAST = -62_167_219_200, 253_402_300_800
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _ZONE = r"(?:[Zz]|[+-]\d{2}:?\d{2})$"
 _MICROS = pa.timestamp("us")
+_Z = ord("Z")
 
 
 def parse_timestamps(text: pa.StringArray) -> tuple[pa.TimestampArray, pa.BooleanArray]:
@@ -213,6 +240,8 @@ def parse_timestamps(text: pa.StringArray) -> tuple[pa.TimestampArray, pa.Boolea
     Raises:
         pa.ArrowInvalid: A text is no timestamp.
     """
+    if _all_end_in_z(text):
+        return _zoned(text), from_numpy(np.zeros(len(text), dtype=np.bool_))
     zoned = pc.match_substring_regex(text, pattern=_ZONE)
     bits = to_numpy(zoned)
     if bits.all():
@@ -223,6 +252,18 @@ def parse_timestamps(text: pa.StringArray) -> tuple[pa.TimestampArray, pa.Boolea
     with_zone = _zoned(pc.if_else(zoned, text, nothing))
     without = pc.if_else(zoned, nothing, text).cast(_MICROS)
     return pc.coalesce(with_zone, without), from_numpy(~bits)
+
+
+def _all_end_in_z(text: pa.StringArray) -> bool:
+    if text.null_count or not len(text):
+        return False
+    content, offsets = text_bytes(text), _offsets(text)
+    ends = offsets[1:] - offsets[0]
+    return bool((np.diff(offsets) > 0).all() and (content[ends - 1] == _Z).all())
+
+
+def _offsets(text: pa.StringArray) -> NDArray[np.int32]:
+    return np.frombuffer(text.buffers()[1], dtype=np.int32)[text.offset : text.offset + len(text) + 1]
 
 
 def in_four_digits(moments: pa.TimestampArray) -> pa.TimestampArray:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from delta_sidecar._arrow import from_numpy, scalar, strings, to_numpy
 from delta_sidecar.log.actions import ADD_FIELDS, DELETION_VECTOR
 from delta_sidecar.log.stats import ColumnStatistics, FileStatistics, parse_statistics, uniform_statistics
-from delta_sidecar.log.stats_text import say_the_same, statistics_text
+from delta_sidecar.log.stats_text import STATS_FORMATS, say_the_same, statistics_text
 from delta_sidecar.sidecar.schema import column_name
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ def native_statistics(texts: pa.StringArray, kinds: Kinds, stats_format: str) ->
     Returns:
         The statistics, and the texts that say more than can be rebuilt from them.
     """
-    # Few texts show if it is worth while to take all of them for uniform.
-    guess = _uniform(texts.slice(0, 100), kinds, stats_format) and _uniform(texts, kinds, stats_format)
+    guess = _uniform(texts, kinds, stats_format)
     if guess is not None:
         return _filled(guess, kinds, len(texts)), pa.nulls(len(texts), pa.string())
     found = read_statistics(texts, kinds)
@@ -95,8 +94,13 @@ def native_statistics(texts: pa.StringArray, kinds: Kinds, stats_format: str) ->
 
 
 def _uniform(texts: pa.StringArray, kinds: Kinds, stats_format: str) -> FileStatistics | None:
-    guess = uniform_statistics(texts, kinds)
-    return guess if guess is not None and rebuilt_texts(guess, len(texts), stats_format).equals(texts) else None
+    """Reads texts that differ in their values alone, and that are rebuilt to the byte; None for others."""
+    # Few texts show if it is worth while to take all of them for uniform, and that the first one is rebuilt.
+    few, style = texts.slice(0, 100), STATS_FORMATS[stats_format]
+    guess = uniform_statistics(few, kinds, style)
+    if guess is None or not rebuilt_texts(guess, len(few), stats_format).equals(few):
+        return None
+    return guess if len(few) == len(texts) else uniform_statistics(texts, kinds, style)
 
 
 def read_statistics(texts: pa.StringArray, kinds: Kinds) -> FileStatistics:
