@@ -7,6 +7,7 @@ first file. Everything on the way from a log to a batch goes through these funct
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,31 @@ def scalar(value: object, type: pa.DataType) -> pa.Scalar:  # noqa: A002 - the A
 
 
 _FALSE = scalar(value=False, type=pa.bool_())
+
+
+# Memory that Arrow's allocator keeps.
+
+
+_MUCH_FREED = 4 << 20
+
+
+class _Freed(threading.local):
+    nbytes = 0
+
+
+_freed = _Freed()
+
+
+def release_soon(nbytes: int) -> None:
+    """Counts memory that a thread frees about now; once it is much, what the allocator kept of it goes to the system.
+
+    Over a long file that adds up. It is not done each time: new memory is cleared by the system first, which takes as
+    long as decoding does.
+    """
+    _freed.nbytes += nbytes
+    if _freed.nbytes >= _MUCH_FREED:
+        _freed.nbytes = 0
+        pa.default_memory_pool().release_unused()
 
 
 # Digests that find damage in a file. They are no proof against forgery.

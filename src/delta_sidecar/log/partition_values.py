@@ -22,7 +22,8 @@ _EMPTY, _NULL = scalar("", pa.string()), scalar(None, pa.string())
 class PartitionTexts(Struct, frozen=True):
     """Raw values of one partition column, a row a file."""
 
-    texts: pa.StringArray  # null for the value null, and for a value that the log does not have
+    # Null for the value null, and for a value that the log does not have.
+    texts: pa.StringArray | pa.DictionaryArray
     known: NDArray[np.bool_]  # the rows whose value the log has
 
 
@@ -84,7 +85,8 @@ def lookup(values: pa.MapArray, name: str) -> PartitionTexts:
     offsets = to_numpy(values.offsets).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     keys, items = values.keys.slice(first, last - first), values.items.slice(first, last - first)
-    entries = np.flatnonzero(to_numpy(pc.equal(keys, scalar(name, pa.string()))))
+    is_key = pc.equal(keys.dictionary if pa.types.is_dictionary(keys.type) else keys, scalar(name, pa.string()))
+    entries = np.flatnonzero(to_numpy(is_key.take(keys.indices) if pa.types.is_dictionary(keys.type) else is_key))
     if len(entries) == len(items) == len(values) and values.null_count == 0 and (np.diff(offsets) == 1).all():
         return PartitionTexts(items, np.ones(len(values), dtype=np.bool_))
     places = np.full(len(values), -1, dtype=np.int64)

@@ -111,6 +111,8 @@ def partition_texts(add: Mapping[str, pa.Array], physical: str, rows: int) -> Pa
     have as a typed column.
     """
     texts = _texts(add.get("partitionValues"), physical, rows)
+    if pa.types.is_dictionary(texts.texts.type):
+        texts = PartitionTexts(texts.texts.dictionary_decode(), texts.known)
     if texts.known.all():
         return texts
     typed = _typed_texts(add.get("partitionValues_parsed"), physical)
@@ -242,7 +244,8 @@ class Pruning(BoundPredicate, frozen=True):
         """The files that may match, by what is known without the text of statistics; `present` marks rows of files."""
         parsed = add.get("stats_parsed")
         found = None if parsed is None or not self.statistics else struct_statistics(parsed, self.statistics)
-        return present & self._may_match(add, present, found)
+        kept = self._by_distinct_value(add, present) if found is None else None
+        return present & (self._may_match(add, present, found) if kept is None else kept)
 
     def by_statistics(self, add: Mapping[str, pa.Array], rows: int) -> NDArray[np.bool_]:
         """The files that may match, by their partition values and the statistics in their text."""
@@ -253,6 +256,23 @@ class Pruning(BoundPredicate, frozen=True):
     def by_values(self, add: Mapping[str, pa.Array], rows: int, found: FileStatistics | None) -> NDArray[np.bool_]:
         """The files that may match, by their partition values and by statistics that were found for them."""
         return self._may_match(add, np.ones(rows, dtype=np.bool_), found)
+
+    def _by_distinct_value(self, add: Mapping[str, pa.Array], present: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+        """As `_may_match`, by the values of one partition column that is a dictionary, each tested once; else None."""
+        values = add.get("partitionValues")
+        if len(self.partitions) != 1 or values is None:
+            return None
+        ((name, *_),) = self.partitions
+        texts = _texts(values, name, len(present))
+        coded = texts.texts
+        if not pa.types.is_dictionary(coded.type) or len(coded.dictionary) > len(coded):
+            return None
+        if not (texts.known | ~present).all():
+            return None
+        # A null stands behind the values.
+        each = pa.concat_arrays([coded.dictionary, pa.nulls(1, coded.dictionary.type)])
+        kept = self.by_values({"partitionValues": pa.StructArray.from_arrays([each], names=[name])}, len(each), None)
+        return kept[to_numpy(pc.fill_null(coded.indices, scalar(len(coded.dictionary), coded.indices.type)))]  # type: ignore[no-any-return]
 
     def _may_match(
         self, add: Mapping[str, pa.Array], present: NDArray[np.bool_], found: FileStatistics | None

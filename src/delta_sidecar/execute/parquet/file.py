@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from delta_sidecar._arrow import release_soon
 from delta_sidecar.execute.parquet.footer import Footer, Layout, plain_batch
 from delta_sidecar.execute.parquet.pages import DICTIONARY_PAGE, PageReader, excerpt_of, first_header
 from delta_sidecar.execute.parquet.sparse import Range, SparseFile, Window
@@ -156,9 +157,16 @@ class ParquetRows:
         return sparse
 
     def batches(
-        self, group: int, columns: Sequence[str], fetched: SparseFile | None = None
+        self, group: int, columns: Sequence[str], fetched: SparseFile | None = None, *, distinct: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Reads chosen columns of a row group, out of what `fetch` gave for them or of what is fetched now."""
+        """Reads chosen columns of a row group, out of what `fetch` gave for them or of what is fetched now.
+
+        Args:
+            group: The row group.
+            columns: Dotted names.
+            fetched: What `fetch` gave.
+            distinct: Whether texts in lists and maps may come as Arrow's dictionaries, where the file has them so.
+        """
         leaves = self.leaves(columns)
         rows = self.batch_rows(group, columns)
         whole = self._footer.whole if fetched is None else None
@@ -171,13 +179,13 @@ class ParquetRows:
         second = source if again is None else partial(pa.PythonFile, again, mode="r")
         try:
             step = self._step(group, leaves, rows, source, fetched)
-            decoded = self._decoded(group, leaves, step, source, second)
+            coded = self._coded(group, leaves) if distinct and step == rows else ()
+            decoded = self._decoded(group, leaves, step, source, second, coded)
             yield from decoded if step == rows else _joined(decoded, rows, self._size.bytes)
         finally:
             for made in (own, again):
                 if made is not None:
                     made.close()
-            self._release(group)
 
     def may_be_large(self, group: int, columns: Sequence[str], fetched: SparseFile) -> bool:
         """Whether the rows of a batch may take far more memory than the footer says."""
@@ -192,23 +200,40 @@ class ParquetRows:
             return None
         return PageReader(fetched, _chunk_range(chunk), excerpt, self.num_rows(group))
 
+    def _coded(self, group: int, leaves: Sequence[int]) -> tuple[str, ...]:
+        """The columns that come as dictionaries: of texts in lists and maps, and of what Arrow reads in plain types."""
+        schema, row_group = self._footer.metadata.schema, self._group(group)
+        return tuple(
+            self.names[leaf]
+            for leaf in leaves
+            if self._layout.is_plain
+            and schema.column(leaf).max_repetition_level
+            and schema.column(leaf).physical_type == "BYTE_ARRAY"
+            and row_group.column(leaf).has_dictionary_page
+        )
+
     def _decoded(
-        self, group: int, leaves: Sequence[int], rows: int, source: Source, second: Source
+        self,
+        group: int,
+        leaves: Sequence[int],
+        rows: int,
+        source: Source,
+        second: Source,
+        coded: Sequence[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         int96 = [leaf for leaf in leaves if leaf in self._layout.int96]
         checks: Iterable[pa.RecordBatch | None] = repeat(None)
         if int96:
             checks = self._iterated(second(), group, int96, rows, metadata=self._with_raw_int96)
-        batches = self._iterated(source(), group, leaves, rows, coerce_int96_timestamp_unit="us")
+        batches = self._iterated(source(), group, leaves, rows, coerce_int96_timestamp_unit="us", read_dictionary=coded)
         found = 0
         for batch, check in zip(batches, checks, strict=False):
             found += batch.num_rows
             right = self._layout.times.check(batch, check)
             del batch, check
-            self._release(group)
+            release_soon(right.nbytes)
             yield right if self._layout.is_plain else plain_batch(right)
             del right
-            self._release(group)
         if found != self.num_rows(group):
             # A damaged page may end a column early without an error.
             msg = f"row group {group} ends after {found} of {self.num_rows(group)} rows"
@@ -276,11 +301,6 @@ class ParquetRows:
 
     def _group(self, group: int) -> pq.RowGroupMetaData:
         return self._footer.metadata.row_group(group)
-
-    def _release(self, group: int) -> None:
-        # Arrow's allocator keeps what a thread frees, in decoding and after it; over a long file that adds up.
-        if self._group(group).total_byte_size > _LARGE:
-            pa.default_memory_pool().release_unused()
 
     def _places(
         self, group: int, leaves: Sequence[int], first_rows: int, whole: Sequence[int]

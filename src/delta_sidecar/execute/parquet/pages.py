@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from delta_sidecar._arrow import from_numpy
+from delta_sidecar._arrow import from_numpy, release_soon
 from delta_sidecar._thrift import (
     BINARY,
     I32,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from delta_sidecar.execute.parquet.sparse import Range, SparseFile
+    from delta_sidecar.execute.parquet.sparse import Bytes, Range, SparseFile
 
 
 _HEADER_BYTES = 512
@@ -71,7 +71,7 @@ class PageReader:
         self._pages = _pages(sparse, place)
         self._page: tuple[PageHeader, int] | None = None
         self._first = 0
-        self._dictionary = b""
+        self._dictionary: Bytes = b""
 
     def take(self, rows: NDArray[np.int64]) -> pa.Array:
         """Reads rows, none of them before one that was read earlier.
@@ -80,7 +80,7 @@ class PageReader:
             UnusualPagesError: The pages do not add up; nothing is known then.
         """
         found: list[pa.Array] = []
-        held: list[bytes] = []
+        held: list[Bytes] = []
         spans: list[tuple[int, int]] = []
         uncompressed = 0
         while self._first <= rows[-1]:
@@ -102,7 +102,7 @@ class PageReader:
         return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
     def _decode(
-        self, pages: list[bytes], spans: list[tuple[int, int]], uncompressed: int, rows: NDArray[np.int64]
+        self, pages: list[Bytes], spans: list[tuple[int, int]], uncompressed: int, rows: NDArray[np.int64]
     ) -> pa.Array:
         values = sum(end - start for start, end in spans)
         data = self._excerpt.file(self._dictionary, pages, values, uncompressed)
@@ -118,6 +118,7 @@ class PageReader:
             low, high = np.searchsorted(rows, (start, end))
             places.append(rows[low:high] - start + before)
             before += end - start
+        release_soon(uncompressed)
         return column.take(from_numpy(np.concatenate(places)))
 
     def finish(self) -> None:
@@ -175,7 +176,7 @@ def _pages(sparse: SparseFile, place: Range) -> Iterator[tuple[PageHeader, int]]
 def _header(sparse: SparseFile, position: int, end: int) -> PageHeader:
     length = _HEADER_BYTES
     while True:
-        data = sparse.read_at(position, min(position + length, end))
+        data = bytes(sparse.read_at(position, min(position + length, end)))
         try:
             return read_page_header(data)
         except TruncatedThriftError as error:
@@ -231,11 +232,11 @@ class ColumnExcerpt(Struct, frozen=True):
     converted_type: int | None
     codec: int
 
-    def file(self, dictionary: bytes, pages: list[bytes], values: int, uncompressed: int) -> bytes:
+    def file(self, dictionary: Bytes, pages: list[Bytes], values: int, uncompressed: int) -> bytes:
         """Makes a complete Parquet file of whole pages, each with its header."""
-        body = b"PAR1" + dictionary + b"".join(pages)
-        footer = self._footer(len(dictionary), len(body) - 4, values, uncompressed)
-        return b"".join((body, footer, len(footer).to_bytes(4, "little"), b"PAR1"))
+        size = len(dictionary) + sum(map(len, pages))
+        footer = self._footer(len(dictionary), size, values, uncompressed)
+        return b"".join((b"PAR1", dictionary, *pages, footer, len(footer).to_bytes(4, "little"), b"PAR1"))
 
     def _footer(self, dictionary: int, size: int, values: int, uncompressed: int) -> bytes:
         schema: list[ThriftStruct] = [{field(4, BINARY): b"schema", field(5, I32): 1}]

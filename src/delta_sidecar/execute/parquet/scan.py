@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from delta_sidecar._arrow import from_numpy, strings
+from delta_sidecar._arrow import from_numpy, release_soon, strings
 from delta_sidecar.errors import StorageError
 from delta_sidecar.execute.fetch import Asked, Work, decoders, unreadable
 from delta_sidecar.execute.lanes import in_lanes
@@ -78,10 +78,10 @@ class ParquetScan:
             with closing(decoded):
                 for place, batch in decoded:
                     self._work.place = place
+                    nbytes = batch.nbytes
                     yield batch
                     del batch
-                    # Arrow's allocator keeps what a thread frees, and a batch is freed here.
-                    pa.default_memory_pool().release_unused()
+                    release_soon(nbytes)
 
     def footers(self, plan: ReadFooters) -> Batches:
         """Reads facts out of footers. Those that were kept cost nothing, and others are kept from now on.
@@ -200,8 +200,7 @@ class ParquetScan:
                 for function in functions:
                     kept = function(kept) if kept is not None and kept.num_rows else None
                 if kept is not None and kept.num_rows:
-                    # The filters have freed much, and the consumer may come late.
-                    pa.default_memory_pool().release_unused()
+                    release_soon(kept.nbytes)
                     yield place, kept
                 del kept
         except (pa.ArrowException, MemoryError, StorageError, OSError) as error:

@@ -65,7 +65,7 @@ class SelectedRows:
             return
         everything = fetched if self._is_first else None
         with closing(ChosenRows(self._rows, self.group, self._columns, everything)) as late:
-            tested = map(self._test, self._rows.batches(self.group, self._early, fetched))
+            tested = map(self._test, self._rows.batches(self.group, self._early, fetched, distinct=True))
             for start, keep in _strips(tested, 1 if self._is_first else _STRIP_ROWS):
                 if keep.any():
                     yield from late.take(start, keep)

@@ -79,16 +79,16 @@ class SparseFile:
             insort(self._loaded, (start, data), key=_start)
             self._longest = max(self._longest, len(data))
 
-    def read(self, length: int = -1) -> bytes:
+    def read(self, length: int = -1) -> Bytes:
         """Reads from the current position."""
         with self._lock:
             start = self._position
             end = self.size_in_bytes if length < 0 else min(start + length, self.size_in_bytes)
-            data = self._get(start, end) if end > start else b""
+            data: Bytes = self._get(start, end) if end > start else b""
             self._position = max(start, end)
             return data
 
-    def read_at(self, start: int, end: int) -> bytes:
+    def read_at(self, start: int, end: int) -> Bytes:
         """Reads a range, wherever the current position is."""
         with self._lock:
             return self._get(start, min(end, self.size_in_bytes))
@@ -123,30 +123,29 @@ class SparseFile:
             index -= 1
         return None
 
-    def _get(self, start: int, end: int) -> bytes:
+    def _get(self, start: int, end: int) -> Bytes:
         found = self._find(start, end)
         if found is not None:
-            return bytes(found)
+            return found
         for moving in self._windows:
             if moving.start <= start and end <= moving.end:
                 return self._through(moving, start, end)
         upto = min(max(end, start + _SMALLEST_READ), self.size_in_bytes)
         data = self._fetch(start, upto)
         self.keep(start, data)
-        return bytes(memoryview(data)[: end - start])
+        return memoryview(data)[: end - start]
 
     def _fetch(self, start: int, end: int) -> Bytes:
         return run_in(self._clock, lambda: self._store.get_range(self.path, start, end))
 
-    def _through(self, moving: _Window, start: int, end: int) -> bytes:
-        out = bytearray()
+    def _through(self, moving: _Window, start: int, end: int) -> Bytes:
+        pieces = []
         while start < end:
             at, data = moving.at(start, self._fetch)
-            piece = memoryview(data)[start - at : end - at]
-            out += piece
-            start += len(piece)
+            pieces.append(memoryview(data)[start - at : end - at])
+            start += len(pieces[-1])
             moving.read_on(self._pool, self._store, self.path, self._clock)
-        return bytes(out)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _start(entry: tuple[int, Bytes]) -> int:

@@ -30,7 +30,6 @@ from delta_sidecar.errors import (
     UnreadableFileError,
 )
 from delta_sidecar.log.actions import TOP_SCHEMA, Metadata, Protocol, line_action
-from delta_sidecar.log.identity import file_keys
 from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER, LogFileKind, parse_log_name
 from delta_sidecar.plan import (
     LINE,
@@ -311,9 +310,7 @@ class BaseRows(Struct, frozen=True):
         if not present.all():
             chosen = from_numpy(present)
             fields = {name: column.filter(chosen) for name, column in fields.items()}
-        live = np.ones(len(fields["path"]), dtype=np.bool_)
-        if len(self.seen):
-            live = ~self.seen.contains(file_keys(fields))
+        live = ~self.seen.hides(fields)
         count = int(np.count_nonzero(live))
         found = select(fields, live, self.columns, self.pruning) if count else None
         pruned = count - (0 if found is None else found.num_rows)

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from delta_sidecar._arrow import binaries, from_numpy, to_numpy
-from delta_sidecar.log.identity import key_paths
+from delta_sidecar.log.identity import canonical_paths, file_keys, key_paths
 from delta_sidecar.replay.seen.runs import KeyHashes, Run, SpilledRun, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Self
 
     from delta_sidecar.replay.seen.runs import Digests, Fingerprints, LookedUp, Mask, Rows
@@ -30,6 +30,9 @@ MEMORY_LIMIT = 16 << 20
 """The memory that a seen-set may take by default."""
 
 _FEW_RUNS = 6
+
+_MANY_FILES = 1_000
+"""For fewer files their keys are made sooner than the paths of a seen-set."""
 
 _FEW_KEYS = 10_000
 _KEY_BYTES = 150
@@ -100,6 +103,28 @@ class SeenSet:
             return to_numpy(pc.is_in(keys, value_set=whole))
         batch = KeyBatch.of(keys, self._hashes)
         return batch.in_first_order(self._seen.find(batch))
+
+    def hides(self, add: Mapping[str, pa.Array]) -> Mask:
+        """File by file, whether its key is in a frozen set.
+
+        Args:
+            add: The fields of `add` actions that are in keys, by name; others may be there.
+
+        Raises:
+            TemporaryFileError: It is in a temporary file that cannot be read.
+        """
+        rows = len(add["path"])
+        paths = self.paths if len(self) and rows >= _MANY_FILES else None
+        if paths is None:
+            return self.contains(file_keys(add)) if len(self) else np.zeros(rows, dtype=np.bool_)
+        # Most files have none of the paths, and need no key.
+        hidden = to_numpy(pc.is_in(canonical_paths(add["path"]), value_set=paths)).copy()
+        found = np.flatnonzero(hidden)
+        if len(found):
+            taken = from_numpy(found)
+            parts = {name: add[name].take(taken) for name in ("path", "deletionVector") if name in add}
+            hidden[found] = self.contains(file_keys(parts))
+        return hidden
 
     def insert(self, keys: pa.BinaryArray) -> Mask:
         """Puts keys into the set.
