@@ -11,8 +11,6 @@ from bench.results import from_dicts
 
 from bench import shapes, spark_build, upkeep
 
-from bench import writers, writing
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path

@@ -87,8 +87,7 @@ def uniform_statistics(
     return _statistics(dict(zip(paths, together, strict=True)), columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(Struct, frozen=True):
     """What is around a value in a text of statistics, up to the commas."""
 
     kind: pa.DataType
