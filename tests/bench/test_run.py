@@ -107,6 +107,7 @@ GOOD = [
     of(40.0, suite="build", question="full build", base="", reader="DuckDB"),
     of(0.9, suite="startup", question="files, limit 1", base=""),
     of(0.6, suite="startup", question="import pyarrow.parquet", base="", reader="pyarrow"),
+    of(0.1, suite="startup", question="nothing", base="", reader="Python"),
 ]
 SPOILED: dict[str, tuple[int, dict[str, float]]] = {
     "last hour with a sidecar, beside the kernel": (0, {"seconds": 0.0101}),
