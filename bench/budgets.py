@@ -153,7 +153,7 @@ def _beside(name: str, suite: str, figure: Literal["seconds", "memory"]) -> Meas
             return None
         if figure == "memory":
             return ours.median.peak_bytes, f"{ours.question}, {ours.shape}"
-        peers = [each for each in of if each.reader.startswith(name) and each.files in (0, ours.files)]
+        peers = [each for each in of if each.reader == name and each.files in (0, ours.files)]
         if not peers:
             return None
         peer = min(peers, key=lambda each: each.median.seconds)
@@ -203,7 +203,7 @@ _FIRST, _HOUR, _ALL = FIRST_FILE.name, LAST_HOUR_PATHS.name, ALL_FILES.name
 LIMITS = (
     _at_least("last hour with a sidecar, beside the kernel", 800, _beside_kernel(_HOUR, _BEST)),
     _at_least("first file with a sidecar, beside the kernel", 3, _beside_kernel(_FIRST, _BEST, files=_LARGE)),
-    _at_least("all files as Arrow, beside the kernel's", 15, _beside_kernel(_ALL, (BATCHES,))),
+    _at_least("all files, beside the kernel visiting them", 15, _beside_kernel(_ALL, (VISITING,))),
     _at_least(
         "last hour without a sidecar, beside the kernel",
         1.5,

@@ -1,4 +1,4 @@
-"""DuckDB's own sort of the rows of a metadata sidecar, beside which a build is measured (`bench.full_build`).
+"""DuckDB's own sort of the rows of a metadata sidecar, beside which a build is measured.
 
 "The same rows" can be read in two ways, and both are measured:
 
@@ -21,13 +21,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import readers
+import msgspec
+
+from bench.measure import measured
 from bench.questions import WrongAnswerError
+from bench.readers.ours import NAME
+from bench.results import Run, measurement
+from bench.shapes import CACHE, Shape, built, link, table, warm
+from delta_sidecar.log.names import LOG_FOLDER, SIDECAR_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     import duckdb
+
+    from bench.shapes import BenchTable
 
 MEMORY, THREADS = 1 << 30, 2
 """What a build has if nobody says otherwise."""
@@ -35,6 +43,76 @@ MEMORY, THREADS = 1 << 30, 2
 _ROW_GROUP = 10_000
 _TYPES = {"string": "VARCHAR", "timestamp": "TIMESTAMPTZ", "integer": "INTEGER", "long": "BIGINT", "double": "DOUBLE"}
 _VECTOR = ("storageType", "pathOrInlineDv", '"offset"', "sizeInBytes", "cardinality")
+
+
+def measurements(
+    progress: Callable[[str], object],
+    *,
+    shapes: Sequence[Shape] = (Shape(100_000, stats_columns=50), Shape(1_000_000), Shape(10_000_000)),
+    runs: int = 2,
+    cache: Path = CACHE,
+) -> Iterator[dict[str, Any]]:
+    """Measures builds and sorts in turns.
+
+    Args:
+        progress: Is told what goes on.
+        shapes: The tables.
+        runs: How often each is done.
+        cache: Where tables are kept; what is built here stays nowhere.
+
+    Raises:
+        WrongAnswerError: Other files were built or sorted than there are.
+    """
+    for shape in shapes:
+        made = table(shape, cache, sidecar=False)
+        warm(made)
+        with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder:
+            copy = Path(folder)
+            link(made.path, copy)
+            works = (
+                ("full build", NAME, build),
+                ("read, parse, sort and write", "DuckDB", from_checkpoint),
+                ("the sort alone", "DuckDB, sort alone", sort_alone),
+            )
+            found: dict[str, list[Run]] = {reader: [] for _, reader, _ in works}
+            sizes: dict[str, Any] = {}
+            for number in range(runs):
+                for _, reader, work in works:
+                    progress(f"build, {shape.words}: {reader}, {number + 1} of {runs}")
+                    done = measured(work, table=str(copy), version=made.log.checkpoint_version)
+                    # The checkpoint has the files without those of the commits behind it.
+                    if done.answer["files"] != made.log.files:
+                        msg = f"{reader}: {done.answer}"
+                        raise WrongAnswerError(msg)
+                    cpu = done.answer["cpu_seconds"]
+                    found[reader].append(Run(seconds=done.seconds, cpu_seconds=cpu, peak_bytes=done.peak_bytes))
+                if not sizes:
+                    sizes = _sizes(made, copy)
+            for question, reader, _ in works:
+                of = {"question": "full build", "reader": reader, "extra": sizes if reader == NAME else {}}
+                yield _measurement(shape, found[reader], of | {"variant": "" if reader == NAME else question})
+
+
+def _measurement(shape: Shape, runs: Sequence[Run], of: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(
+        measurement(
+            runs,
+            suite="build",
+            shape=shape.words,
+            files=shape.files,
+            tail=shape.tail,
+            stats_columns=shape.stats_columns,
+            base="checkpoint",
+            **of,
+        )
+    )
+    return found
+
+
+def _sizes(made: BenchTable, copy: Path) -> dict[str, int]:
+    checkpoint = sum(path.stat().st_size for path in (made.path / LOG_FOLDER).glob("*.checkpoint*"))
+    sidecar = sum(path.stat().st_size for path in (copy / SIDECAR_FOLDER).iterdir())
+    return {"checkpoint_bytes": checkpoint, "sidecar_bytes": sidecar}
 
 
 def from_checkpoint(table: str, version: int) -> Callable[[], dict[str, Any]]:
@@ -64,12 +142,12 @@ def sort_alone(table: str, version: int) -> Callable[[], dict[str, Any]]:
 
 def build(table: str, version: int) -> Callable[[], dict[str, Any]]:
     """This library: builds the metadata sidecar, with what it took of the processor."""
-    shutil.rmtree(Path(table) / "_delta_log" / "_sidecars", ignore_errors=True)
-    built = readers.build(table, version)
+    shutil.rmtree(Path(table) / SIDECAR_FOLDER, ignore_errors=True)
+    make = built(table, version)
 
     def work() -> dict[str, Any]:
         began = time.process_time()
-        return built() | {"cpu_seconds": time.process_time() - began}
+        return make() | {"cpu_seconds": time.process_time() - began}
 
     return work
 

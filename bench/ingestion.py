@@ -1,8 +1,14 @@
-"""`python -m bench.ingestion [--files N ...]`: what a commit costs on a table with so many files."""
+"""What a commit costs on a table with very many files.
+
+The log is one that this project's own generator makes, with a V1 checkpoint and without data files, and a commit that
+gives it a time bucket and no more checkpoints. Batches are small: the log is what is measured. Writers take turns, each
+on a copy of the log of its own, in one JVM. "delta" appends without a batch id; with one Delta replays the log, and so
+does the pipeline where it does not look at checksum files. Jobs and bytes are what Spark counts, the batch's own among
+them; what Delta reads of the log in the driver is not.
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
@@ -12,11 +18,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from rich.console import Console
+import msgspec
 
-from bench import report
 from bench.measure import ROOT, measured
-from bench.tables import CACHE, table, warm
+from bench.readers.ours import NAME
+from bench.readers.spark import NAME as SPARK
+from bench.results import Run, measurement
+from bench.shapes import CACHE, Shape, table, warm
 from delta_sidecar.log.names import LOG_FOLDER, checksum_path, commit_path
 
 if TYPE_CHECKING:
@@ -26,18 +34,47 @@ if TYPE_CHECKING:
 
 Writer = Literal["delta", "delta with batch ids", "pipeline, replay", "pipeline, checksum"]
 
-CAVEATS = """\
-- The log is one that this project's own generator makes, with a V1 checkpoint
-  and without data files, and a commit that gives it a time bucket and no more
-  checkpoints. Batches are small: the log is what is measured.
-- Writers take turns, each on a copy of the log of its own, in one JVM on this
-  machine. "delta" appends without a batch id; with one Delta replays the log,
-  and so does the pipeline where it does not look at checksum files.
-- Jobs and bytes are what Spark counts, the batch's own among them; what Delta
-  reads of the log in the driver is not.
-"""
 _WARMING, _WARMING_FILES = 1, 1_000
 _TXN_ID = "6b1f6f4e-0000-4000-8000-000000000000"
+
+
+def measurements(
+    progress: Callable[[str], object],
+    *,
+    files: Sequence[int] = (1_000_000, 5_000_000),
+    commits: int = 2,
+    rows: int = 10_000,
+    cache: Path = CACHE,
+) -> Iterator[dict[str, Any]]:
+    """Measures the commits of each writer on large logs; each commit is a run.
+
+    Args:
+        progress: Is told what goes on.
+        files: Sizes of tables.
+        commits: Batches of each writer.
+        rows: Of a batch.
+        cache: Where tables are kept.
+    """
+    for count in files:
+        progress(f"ingestion into a table of {count:,} files")
+        for each in measure(count, commits, rows, cache=cache):
+            runs = [Run(seconds=taken, peak_bytes=0, bytes=int(each["bytes"])) for taken in each["every_seconds"]]
+            is_ours = each["writer"].startswith("pipeline")
+            found: dict[str, Any] = msgspec.to_builtins(
+                measurement(
+                    runs,
+                    suite="ingestion",
+                    shape=Shape(count).words,
+                    files=count,
+                    tail=Shape(count).tail,
+                    base="checkpoint",
+                    question="a commit on a large log",
+                    reader=NAME if is_ours else SPARK,
+                    variant=each["writer"],
+                    extra={"jobs": each["jobs"]},
+                )
+            )
+            yield found
 
 
 def measure(
@@ -48,7 +85,7 @@ def measure(
     cache: Path = CACHE,
 ) -> Iterator[dict[str, Any]]:
     """Yields the median commit of each writer on a table of so many files: seconds, jobs of Spark, bytes they read."""
-    made, small = table("spark", files, cache), table("spark", _WARMING_FILES, cache)
+    made, small = (table(Shape(count), cache, sidecar=False) for count in (files, _WARMING_FILES))
     warm(made)
     with tempfile.TemporaryDirectory(prefix="ingestion-", dir=cache) as folder:
         run = measured(
@@ -149,36 +186,3 @@ def _spent(spark: SparkSession) -> tuple[int, int]:
     store = context.statusStore()
     executors = store.executorList(False)  # noqa: FBT003 - an argument of Spark's
     return store.jobsList(None).size(), sum(executors.apply(n).totalInputBytes() for n in range(executors.size()))
-
-
-def main() -> None:
-    """Measures, and prints."""
-    parser = argparse.ArgumentParser("python -m bench.ingestion", description="What a commit costs on a large table.")
-    parser.add_argument("--files", type=int, nargs="*", default=[1_000_000], help="files of the tables")
-    parser.add_argument("--writers", nargs="+", choices=get_args(Writer), default=get_args(Writer), help="who writes")
-    parser.add_argument("--commits", type=int, default=2, help="batches of each writer (default: %(default)s)")
-    parser.add_argument("--rows", type=int, default=10_000, help="rows of a batch (default: %(default)s)")
-    parser.add_argument("--cache", type=Path, default=CACHE, metavar="PATH", help="where tables are kept")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    arguments = parser.parse_args()
-    console = Console(highlight=False)
-    console.print(CAVEATS)
-    found = []
-    for files in arguments.files:
-        shown = report.grid(f"a commit at {files:,} files", right=("median", "ratio", "jobs", "read by them"))
-        figures = list(measure(files, arguments.commits, arguments.rows, arguments.writers, arguments.cache))
-        for each in figures:
-            ratio = f"{each['seconds'] / figures[0]['seconds']:.2f}x"
-            size = report.bytes_text(each["bytes"])
-            shown.add_row(each["writer"], report.duration(each["seconds"]), ratio, f"{each['jobs']:.0f}", size)
-        console.print(shown)
-        found += figures
-    if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    # Work that is measured is found by its module's name.
-    from bench import ingestion  # noqa: PLW0406 - this is not `bench.ingestion` yet
-
-    ingestion.main()

@@ -26,17 +26,18 @@ def duckdb_delta(table: str, hour: str, limit: int | None = None) -> Callable[[]
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     connection.execute(f"LOAD '{folder / 'delta.duckdb_extension'}'")
     where = "" if limit is not None else " WHERE _event_hour = ?"
-    query = f"SELECT value FROM delta_scan(?){where}" + (f" LIMIT {limit}" if limit is not None else "")  # noqa: S608
+    query = f"SELECT * FROM delta_scan(?){where}" + (f" LIMIT {limit}" if limit is not None else "")  # noqa: S608
 
     def work() -> dict[str, Any]:
         started = time.perf_counter()
         found = connection.execute(query, [table] if limit is not None else [table, hour])
+        at = [column[0] for column in found.description].index("value")
         first, rows, total = None, 0, 0.0
         while values := found.fetchmany(_ROWS):
             first = first or time.perf_counter() - started
             rows += len(values)
             # NaN is equal to nothing.
-            total += sum(value for (value,) in values if value == value)  # noqa: PLR0124
+            total += sum(row[at] for row in values if row[at] == row[at])  # noqa: PLR0124
         return {"rows": rows, "total": round(total, 3), "first_seconds": first}
 
     return work

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     "startup": ("bench.startup",),
-    "rows": ("bench.row_readers",),
+    "rows": ("bench.rows",),
     "build": ("bench.duckdb_sort", "bench.spark_build"),
     "ingestion": ("bench.ingestion", "bench.upkeep"),
     "cloud": ("bench.cloud",),
