@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delta_sidecar.log.identity import file_keys
 from delta_sidecar.replay.seen.runs import KeyHashes
 from delta_sidecar.replay.seen.seen import SeenSet
 
@@ -166,3 +167,28 @@ def test_nothing_is_in_an_empty_set() -> None:
     assert seen.insert(binary([])).tolist() == []
     assert seen.contains(binary([])).tolist() == []
     assert len(seen) == 0
+
+
+def test_files_that_a_set_hides_are_those_whose_keys_are_in_it() -> None:
+    vector = pa.struct([("storageType", pa.string()), ("pathOrInlineDv", pa.string()), ("offset", pa.int32())])
+    other = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+
+    def added(paths: list[str], vectors: list[object]) -> dict[str, pa.Array]:
+        return {
+            "path": pa.array(paths),
+            "deletionVector": pa.array(vectors, vector),
+            "size": pa.array([1] * len(paths)),
+        }
+
+    tail = added(["file:/a", "b%20c", "d", "e"], [None, None, other, None])
+    seen = SeenSet()
+    seen.insert(file_keys(tail))
+    seen.freeze()
+    for many in (0, 5_000):
+        names = [f"x{number}" for number in range(many)]
+        # `d` and `e` are there with another deletion vector than in the tail.
+        add = added(["/a", "b c", "d", "d", "e", "f", *names], [None, None, None, other, other, None, *[None] * many])
+        hidden = seen.hides(add)
+        assert hidden.tolist() == seen.contains(file_keys(add)).tolist()
+        assert np.flatnonzero(hidden).tolist() == [0, 1, 3]
+    assert not SeenSet().freeze().hides(tail).any()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.builder import TableBuilder, add
 from tests.scan.reading import STRATEGIES, scan
+
+from delta_sidecar.predicate import bind, parse
+from delta_sidecar.replay.files import Pruning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,3 +140,24 @@ def test_a_commit_that_does_not_tell_partition_values_keeps_its_file(tmp_path: P
         assert {file.path for file in scan(table, predicate="day = 'a'", strategy=strategy)} == {"a", "bare"}
         assert {file.path for file in scan(table, predicate="day IS NULL", strategy=strategy)} == {"bare", "null"}
         assert {file.path for file in scan(table, predicate="day = 'a' AND id = 2", strategy=strategy)} == {"a"}
+
+
+def test_values_in_dictionaries_are_tested_as_they_are_in_rows() -> None:
+    hour = pa.schema([("hour", pa.int32())])
+    pruning = Pruning(bind(parse("hour = 3 OR hour IS NULL"), hour), {("hour",): pa.int32()}, {})
+    maps = [[("hour", "4"), ("other", "3")], [("hour", "3")], [("hour", None)], [("hour", "")], [("hour", "03")], None]
+    maps = [*maps, [("day", "a"), ("hour", "3")], [("hour", "x")]]
+    plain = pa.array(maps * 3, pa.map_(pa.string(), pa.string()))
+    coded = pa.MapArray.from_arrays(plain.offsets, plain.keys.dictionary_encode(), plain.items.dictionary_encode())
+    coded = coded.filter(plain.is_valid())
+    plain = plain.drop_null()
+    expected = [False, True, True, True, True, True, True] * 3
+    for values in (plain, coded):
+        present = np.ones(len(values), dtype=np.bool_)
+        assert pruning.by_partition({"partitionValues": values}, present).tolist() == expected
+        unknown = pa.concat_arrays([values, values.slice(0, 1)]).take(pa.array([*range(len(values)), None]))
+        present = np.ones(len(unknown), dtype=np.bool_)
+        # A file whose value is not known may match, and a row that is no file does not.
+        assert pruning.by_partition({"partitionValues": unknown}, present).tolist() == [*expected, True]
+        present[-1] = False
+        assert pruning.by_partition({"partitionValues": unknown}, present).tolist() == [*expected, False]
