@@ -37,7 +37,7 @@ def duckdb_delta(table: str, hour: str, limit: int | None = None) -> Callable[[]
             first = first or time.perf_counter() - started
             rows += len(values)
             # NaN is equal to nothing.
-            total += sum(row[at] for row in values if row[at] == row[at])  # noqa: PLR0124
+            total += sum(row[at] for row in values if row[at] == row[at])
         return {"rows": rows, "total": round(total, 3), "first_seconds": first}
 
     return work

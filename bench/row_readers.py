@@ -73,7 +73,6 @@ def deltalake_dataset(table: str, hour: str, limit: int | None = None) -> Callab
     def batches() -> Iterable[pa.RecordBatch]:
         dataset = DeltaTable(table).to_pyarrow_dataset()
         if limit is not None:
-            # `head` of a dataset of so many files has ended the process.
             return (batch.slice(0, limit) for batch in islice(filter(len, dataset.to_batches()), 1))
         return dataset.scanner(filter=pc.field("_event_hour") == hour).to_batches()
 

@@ -19,6 +19,7 @@ SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 OPEN = {
     "_arrow": {"errors"},
     "_thrift": set[str](),
+    "_threads": set[str](),
     "errors": set[str](),
     "events": {"errors"},
     "options": {"errors"},
