@@ -17,7 +17,7 @@ from delta_sidecar._threads import ThreadPool, in_thread
 from delta_sidecar.store import ScanCancelledError, TripClock, run_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
@@ -129,18 +129,13 @@ class Lane(Generic[T]):
         self._done = False
         self._error: BaseException | None = None
 
-    def items(self, clock: TripClock, pause: Sequence[T] = ()) -> Iterator[T]:
-        """Items for the consumer, whose clock has the trips of those that it took, not of later ones under way.
-
-        Before each wait it gets a `pause`.
-        """
+    def items(self, clock: TripClock) -> Iterator[T]:
+        """Items for the consumer, whose clock has the trips of those that it took, not of later ones under way."""
         with self._crew.changed:
             # The consumer waits for this stream, which must not wait for room in turn.
             self._first = True
             self._crew.changed.notify_all()
         while True:
-            if not (self._items or self._done):
-                yield from pause
             with self._crew.changed:
                 self._crew.changed.wait_for(lambda: self._items or self._done)
                 if not self._items:
@@ -240,7 +235,6 @@ def in_fed_lanes(
     ahead: Callable[[], int],
     budget: int,
     weigh: Callable[[T], int],
-    pause: Sequence[T] = (),
 ) -> Generator[T, None, None]:
     """Runs streams in threads and gives their items, stream after stream, while more streams are being found.
 
@@ -254,19 +248,14 @@ def in_fed_lanes(
         ahead: How many streams may be under way or wait to be taken. It is asked again whenever something was taken.
         budget: How much may wait to be taken, over all streams. One item of the first stream always may.
         weigh: How much an item counts.
-        pause: Is given whenever the consumer would have to wait for the next item.
     """
     crew = Crew(workers, budget, weigh)
     feed = _Feed(makers, crew, TripClock(clock.depth), ahead)
     try:
         log.watch(feed.give_up)
         in_thread(feed.run, "delta-sidecar-discovery")
-        while True:
-            if not feed.is_ready:
-                yield from pause
-            if (lane := feed.first()) is None:
-                return
-            yield from lane.items(clock, pause)
+        while (lane := feed.first()) is not None:
+            yield from lane.items(clock)
             feed.done()
     finally:
         log.unwatch(feed.give_up)
@@ -304,11 +293,6 @@ class _Feed(Generic[T]):
             with self._crew.changed:
                 self._ended = True
                 self._crew.changed.notify_all()
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether `first` answers at once."""
-        return bool(self._lanes or self._ended or self._crew.stopped)
 
     def first(self) -> Lane[T] | None:
         """The lane to take from, once there is one; None after the last."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from delta_sidecar._arrow import from_numpy
 from delta_sidecar.errors import (
@@ -25,8 +24,8 @@ from delta_sidecar.errors import (
     UnsupportedFeatureError,
 )
 from delta_sidecar.execute.fetch import out_of_memory
-from delta_sidecar.execute.parquet.file import BatchSize, ParquetRows, is_small
-from delta_sidecar.execute.parquet.footer import Footer, plain_batch, read_footer
+from delta_sidecar.execute.parquet.file import BatchSize, ParquetRows
+from delta_sidecar.execute.parquet.footer import Footer, read_footer
 from delta_sidecar.log.deletion_vectors import deleted_rows, inline_bytes, stored_range
 from delta_sidecar.log.schema import COLLATIONS
 from delta_sidecar.predicate import Predicate, all_of, bind, columns, matches
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from delta_sidecar.rows.query import RowOptions, RowQuery
     from delta_sidecar.scan.files import DeltaFile
     from delta_sidecar.store import Store
-    from delta_sidecar.store.interface import Buffer
 
 
 RowFilter: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -98,67 +96,21 @@ class FileReader:
         self._known = KnownColumns(columns)
         self._zone = options.time_zone
         self._schemas = (columns.needed_schema, columns.schema)
-        self._partitions = [column.logical.name for column in columns.needed if column.is_partition]
 
-    def batches(self, file: DeltaFile, *, is_opened: bool = False) -> Iterator[pa.RecordBatch]:
-        """Streams the rows of a file that are in the table and match; one that `read_whole` took is opened already.
+    def batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
+        """Streams the rows of a file that are in the table and match.
 
         Raises:
             DeletionVectorError: The deleted rows are not known.
             UnreadableFileError: The file is not there, damaged, or not what the table's schema says.
             NotEnoughMemoryError: There is no memory for it.
         """
-        self._counts.add(files_opened=not is_opened)
+        self._counts.add(files_opened=1)
         try:
             yield from self._batches(file)
         except (pa.ArrowException, MemoryError, StorageError, OSError, UnicodeDecodeError) as error:
             raise unreadable(file.path, error) from error
         self._counts.add(files_read=1)
-
-    def read_whole(self, file: DeltaFile) -> Buffer | None:
-        """Reads a small file in one request; None where the log has its size wrong.
-
-        Raises:
-            UnreadableFileError: The file is not there, or cannot be read.
-            NotEnoughMemoryError: There is no memory for it.
-        """
-        self._counts.add(files_opened=1)
-        try:
-            store, path = self._places.find(file.path)
-            return store.get_range(path, 0, file.size)
-        except ObjectTruncatedError:
-            return None
-        except (MemoryError, StorageError, OSError) as error:
-            raise unreadable(file.path, error) from error
-
-    def decode_whole(self, file: DeltaFile, data: Buffer) -> pa.RecordBatch | None:
-        """The rows of a small file, which `chosen` has not seen; None where `batches` has to read it, or refuse it.
-
-        Raises:
-            UnreadableFileError: The file is not what the table's schema says.
-        """
-        try:
-            parquet = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-            metadata = parquet.metadata
-            found = self._known.find(metadata, file.path)
-            if not self._is_one_batch(metadata, found) or self._size_beside(file) is not self._size:
-                return None
-            held = parquet.read_row_group(0, list(found.names), use_threads=False).to_batches()
-            if len(held) != 1 or held[0].num_rows != metadata.num_rows:
-                return None
-            batch = found.layout.times.check(held[0], None)
-            batch = self._of_the_table(batch if found.layout.is_plain else plain_batch(batch), found, file, metadata)
-        except (pa.ArrowException, MemoryError, OSError, UnicodeDecodeError):
-            return None
-        self._counts.add(files_read=1, row_groups_read=1, rows_decoded=batch.num_rows)
-        return batch
-
-    def _is_one_batch(self, metadata: pq.FileMetaData, found: FileColumnsFound) -> bool:
-        """Whether what a file has of the query's columns comes to one batch of ordinary size, whatever is in it."""
-        if metadata.num_row_groups != 1 or not found.names or found.layout.int96 or not found.layout.is_flat:
-            return False
-        size = self._size
-        return 0 < metadata.num_rows <= size.most_rows and is_small(metadata.row_group(0), len(found.names), size)
 
     def _batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
         store, path = self._places.find(file.path)
@@ -178,11 +130,11 @@ class FileReader:
         for group in groups:
             first = int(first_rows[group])
             for held in parquet.batches(group, found.names):
-                batch = self._of_the_table(held, found, file, footer.metadata)
+                batch = self._of_the_table(held, found, file, footer)
                 kept = batch if deleted is None else _without(batch, deleted, first)
                 self._counts.add(rows_decoded=batch.num_rows, rows_deleted=batch.num_rows - kept.num_rows)
                 first += batch.num_rows
-                found_rows = self.chosen(kept)
+                found_rows = self._chosen(kept)
                 if found_rows.num_rows:
                     yield found_rows
                 # The next batch needs the room.
@@ -191,13 +143,14 @@ class FileReader:
 
     def _size_beside(self, file: DeltaFile) -> BatchSize:
         """The size of batches in which each row has the file's partition values too."""
-        beside = sum(len(file.partition_values.get(name) or "") for name in self._partitions)
+        names = [column.logical.name for column in self._columns.needed if column.is_partition]
+        beside = sum(len(file.partition_values.get(name) or "") for name in names)
         if beside * self._size.most_rows <= self._size.bytes:
             return self._size
         return replace(self._size, most_rows=max(1, self._size.bytes // beside))
 
     def _of_the_table(
-        self, held: pa.RecordBatch, found: FileColumnsFound, file: DeltaFile, metadata: pq.FileMetaData
+        self, held: pa.RecordBatch, found: FileColumnsFound, file: DeltaFile, footer: Footer
     ) -> pa.RecordBatch:
         try:
             return self._converted(held, found, file)
@@ -205,7 +158,7 @@ class FileReader:
             if found.matching.file == file.path:
                 raise
             # The message is about the file that was the first of its kind.
-            return self._converted(held, self._known.find_anew(metadata, file.path), file)
+            return self._converted(held, self._known.find_anew(footer.metadata, file.path), file)
 
     def _converted(self, held: pa.RecordBatch, found: FileColumnsFound, file: DeltaFile) -> pa.RecordBatch:
         arrays = []
@@ -220,7 +173,7 @@ class FileReader:
                 arrays.append(convert(held.column(name)))
         return struct_of(arrays, self._schemas[0], held.num_rows)
 
-    def chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that match, without the columns that only the filter needs."""
         keeps, count = self._selection.keeps, self._columns.selected
         kept = batch if keeps is None else keeps(batch)

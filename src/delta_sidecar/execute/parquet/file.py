@@ -51,11 +51,6 @@ class BatchSize:
     most_bytes: int = 32 << 20  # fewer rows are decoded at once where they may come to more than this
 
 
-def is_small(row_group: pq.RowGroupMetaData, columns: int, size: BatchSize) -> bool:
-    """Whether flat columns of a row group are no more than a batch, though each row had all the bytes of the group."""
-    return bool(row_group.num_rows * (row_group.total_byte_size + _WIDTH * columns) <= size.most_bytes)
-
-
 class ParquetRows:
     """Reads chosen columns of a file, row group by row group."""
 
@@ -235,7 +230,8 @@ class ParquetRows:
         """
         row_group = self._group(group)
         most = self._size.most_bytes
-        if fetched is None and self._layout.is_flat and is_small(row_group, len(leaves), self._size):
+        is_small = row_group.num_rows * (row_group.total_byte_size + _WIDTH * len(leaves)) <= most
+        if fetched is None and is_small and self._layout.is_flat:
             return rows
         step = min(rows, max(1, row_group.num_rows))
         a_row = 0.0
