@@ -12,7 +12,6 @@ from delta_sidecar.replay.request import ReplayProgress
 from delta_sidecar.sidecar.rows import other_fields, partition_values, row_keys, statistics_in
 
 if TYPE_CHECKING:
-
     import numpy as np
     from numpy.typing import NDArray
 
