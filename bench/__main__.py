@@ -101,6 +101,9 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="a reader that takes longer is asked once (default: 5, or 20 with --full)",
     )
+    parser.add_argument(
+        "--readers", nargs="+", choices=list(workloads.READERS), metavar="NAME", help="some readers only (default: all)"
+    )
     parser.add_argument("--no-kernel", action="store_true", help="leave delta-kernel-rs out, which has to be built")
     parser.add_argument("--no-peers", action="store_true", help="leave every other reader out")
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER", help="where tables are kept")
@@ -122,6 +125,7 @@ def _measurements(arguments: argparse.Namespace, say: run.Say, note: run.Say) ->
     names = dict.fromkeys(name for each in chosen for name in each.readers)
     left_out = {"kernel"} if arguments.no_kernel else set()
     left_out |= set(workloads.PEERS) if arguments.no_peers else set()
+    left_out |= set(workloads.READERS) - set(arguments.readers or workloads.READERS)
     readers, missing = workloads.prepared([name for name in names if name not in left_out], say)
     for text in missing:
         note(text)

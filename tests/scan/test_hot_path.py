@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 PACKAGE = str(Path(delta_sidecar.__file__).parent)
-# Reading from the local disk is part of it.
-MOST_MODULES, MOST_ENTRIES = 52, 70
+# Reading from the local disk is part of it, and row groups are decoded by other threads while the tail is parsed.
+MOST_MODULES, MOST_ENTRIES = 52, 81
 
 
 def test_the_newest_hour_takes_a_short_way(tmp_path: Path) -> None:
