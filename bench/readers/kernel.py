@@ -26,6 +26,7 @@ BATCHES = "batches"
 
 SOURCE = ROOT / "bench" / "kernel"
 TARGET = ROOT / ".cache" / "kernel"
+_SOURCES = (SOURCE / "Cargo.toml", SOURCE / "src" / "main.rs")
 PROGRAM = TARGET / "release" / "kernel-lister"
 _OF_WHOLE_TABLE = frozenset({"all files", "last hour, paths", "one day"})
 
@@ -47,15 +48,14 @@ def built(say: Callable[[str], None] = lambda _: None) -> None:
     Raises:
         NotHereError: There is no cargo, or the build failed.
     """
-    sources = [SOURCE / "Cargo.toml", SOURCE / "src" / "main.rs"]
-    if PROGRAM.exists() and all(each.stat().st_mtime <= PROGRAM.stat().st_mtime for each in sources):
+    if is_built():
         return
     cargo = shutil.which("cargo")
     if cargo is None:
         msg = "no cargo here: the kernel was not measured (rustup.rs has it)"
         raise NotHereError(msg)
     say("building the kernel's lister: 10 to 15 minutes where it was never built (--no-kernel leaves it out)")
-    command = [cargo, "build", "--release", "--quiet", "--manifest-path", str(sources[0])]
+    command = [cargo, "build", "--release", "--quiet", "--manifest-path", str(_SOURCES[0])]
     command = [*([nice] if (nice := shutil.which("nice")) else []), *command]
     run = subprocess.run(
         command, env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)}, capture_output=True, text=True, check=False
@@ -64,6 +64,11 @@ def built(say: Callable[[str], None] = lambda _: None) -> None:
         why = next((line for line in run.stderr.splitlines() if line.startswith("error")), "see cargo build")
         msg = f"the kernel's lister could not be built, so it was not measured: {why}"
         raise NotHereError(msg)
+
+
+def is_built() -> bool:
+    """Whether the lister is there, and no older than its source."""
+    return PROGRAM.exists() and all(each.stat().st_mtime <= PROGRAM.stat().st_mtime for each in _SOURCES)
 
 
 def _answer(path: str, ask: dict[str, Any], *, batches: bool) -> Measurement:

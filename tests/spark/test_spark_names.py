@@ -18,8 +18,8 @@ def test_the_names() -> None:
 def test_what_they_take() -> None:
     assert list(inspect.signature(IngestPipeline).parameters) == [
         *("spark", "table", "bucket", "checkpoint_interval", "target_file_size", "app_id", "bad_timestamps"),
-        *("merge_schema", "change_data_feed", "deletion_vectors", "sidecars", "storage_options", "listeners"),
-        "properties",
+        *("merge_schema", "change_data_feed", "deletion_vectors", "sidecars", "checksum_transactions"),
+        *("storage_options", "listeners", "properties"),
     ]
     assert list(inspect.signature(IngestPipeline.write).parameters) == ["self", "df", "batch_id"]
     assert list(inspect.signature(IngestPipeline.write_stream).parameters) == [

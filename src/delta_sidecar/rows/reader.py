@@ -27,7 +27,7 @@ from delta_sidecar.errors import (
 )
 from delta_sidecar.execute.fetch import out_of_memory
 from delta_sidecar.execute.parquet.file import BatchSize, ParquetRows, is_small
-from delta_sidecar.execute.parquet.footer import Footer, plain_batch, read_footer
+from delta_sidecar.execute.parquet.footer import Footer, footer_of, plain_batch, read_footer
 from delta_sidecar.log.deletion_vectors import deleted_rows, inline_bytes, stored_range
 from delta_sidecar.log.schema import COLLATIONS
 from delta_sidecar.predicate import Predicate, all_of, bind, columns, matches
@@ -101,17 +101,17 @@ class FileReader:
         self._schemas = (columns.needed_schema, columns.schema)
         self._partitions = [column.logical.name for column in columns.needed if column.is_partition]
 
-    def batches(self, file: DeltaFile, *, is_opened: bool = False) -> Iterator[pa.RecordBatch]:
-        """Streams the rows of a file that are in the table and match; one that `read_whole` took is opened already.
+    def batches(self, file: DeltaFile, whole: Buffer | None = None) -> Iterator[pa.RecordBatch]:
+        """Streams the rows of a file that are in the table and match; `whole` is what `read_whole` gave of it.
 
         Raises:
             DeletionVectorError: The deleted rows are not known.
             UnreadableFileError: The file is not there, damaged, or not what the table's schema says.
             NotEnoughMemoryError: There is no memory for it.
         """
-        self._counts.add(files_opened=not is_opened)
+        self._counts.add(files_opened=whole is None)
         try:
-            yield from self._batches(file)
+            yield from self._batches(file, whole)
         except (pa.ArrowException, MemoryError, StorageError, OSError, UnicodeDecodeError) as error:
             raise unreadable(file.path, error) from error
         self._counts.add(files_read=1)
@@ -161,9 +161,10 @@ class FileReader:
         size = self._size
         return 0 < metadata.num_rows <= size.most_rows and is_small(metadata.row_group(0), len(found.names), size)
 
-    def _batches(self, file: DeltaFile) -> Iterator[pa.RecordBatch]:
+    def _batches(self, file: DeltaFile, whole: Buffer | None) -> Iterator[pa.RecordBatch]:
         store, path = self._places.find(file.path)
-        footer = find_footer(store, path, file.size)
+        # What is no file of the size that the log has is looked for by its size in the store.
+        footer = footer_of(whole) if whole else find_footer(store, path, file.size)
         found = self._known.find(footer.metadata, file.path)
         # To read one row group that is here already takes less than to find out that it need not be read.
         is_here = footer.whole is not None and footer.size <= _SMALL and footer.metadata.num_row_groups == 1

@@ -70,7 +70,7 @@ class Together:
         if batch is None:
             yield from self._joined()
             self.given += 1
-            yield from self._reader.batches(file, is_opened=True)
+            yield from self._reader.batches(file, data)
             return
         size = batch.nbytes
         if self._rows + batch.num_rows > self._most_rows or self._bytes + size > _MOST_BYTES:

@@ -66,6 +66,15 @@ def read_footer_within(
     return Footer(pq.read_metadata(pa.BufferReader(data)), size, data if start == 0 else None)
 
 
+def footer_of(data: bytes | memoryview) -> Footer:
+    """The footer of a file that was read whole.
+
+    Raises:
+        pa.ArrowInvalid: It is not Parquet, or torn.
+    """
+    return Footer(pq.read_metadata(pa.BufferReader(data)), len(data), data)
+
+
 class Layout(Struct, frozen=True):
     """The columns of a file, and what files with the same columns and writer have in common."""
 
