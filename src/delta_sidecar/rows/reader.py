@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -163,8 +164,7 @@ class FileReader:
 
     def _batches(self, file: DeltaFile, whole: Buffer | None) -> Iterator[pa.RecordBatch]:
         store, path = self._places.find(file.path)
-        # What is no file of the size that the log has is looked for by its size in the store.
-        footer = footer_of(whole) if whole else find_footer(store, path, file.size)
+        footer = find_footer(store, path, file.size, whole)
         found = self._known.find(footer.metadata, file.path)
         # To read one row group that is here already takes less than to find out that it need not be read.
         is_here = footer.whole is not None and footer.size <= _SMALL and footer.metadata.num_row_groups == 1
@@ -245,8 +245,18 @@ def unreadable(path: str, error: Exception) -> UnreadableFileError | NotEnoughMe
     return UnreadableFileError(f"data file {path} cannot be read: {error}", path)
 
 
-def find_footer(store: Store, path: str, size: int) -> Footer:
-    """Reads the footer of a data file, by its size in the log; where that is wrong, by its size in the store."""
+def find_footer(store: Store, path: str, size: int, whole: Buffer | None = None) -> Footer:
+    """Reads the footer of a data file, by its size in the log; where that is wrong, by its size in the store.
+
+    Args:
+        store: Where it is.
+        path: Its path there.
+        size: Its size in the log.
+        whole: So many bytes of it, where they are read already.
+    """
+    if whole is not None:
+        with suppress(pa.ArrowInvalid):
+            return footer_of(whole)
     guess = size if size <= _WHOLE else _FOOTER
     try:
         return read_footer(store, path, size, guess)
