@@ -33,8 +33,7 @@ def main(words: Sequence[str] | None = None) -> None:
     console.print(terminal.CAVEATS)
     here, versions = results.machine(), results.versions()
     console.print(terminal.machine_words(here, versions) + "\n", style="dim")
-    notes: list[str] = []
-    found: list[Measurement] = []
+    notes, found = _kept(arguments)
     with console.status("") as status:
 
         def say(text: str) -> None:
@@ -74,6 +73,14 @@ def main(words: Sequence[str] | None = None) -> None:
         console.print(f"report: {arguments.report}")
 
 
+def _kept(arguments: argparse.Namespace) -> tuple[list[str], list[Measurement]]:
+    """Notes and measurements of an earlier run, of suites that this one does not measure."""
+    if not arguments.keep or not arguments.suites or not arguments.json.exists():
+        return [], []
+    earlier = results.load(arguments.json)
+    return earlier.notes, [each for each in earlier.measurements if each.suite not in arguments.suites]
+
+
 def _print(console: Console, made: Results) -> None:
     console.print()
     for figures in terminal.figures(made.measurements):
@@ -109,6 +116,9 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER", help="where tables are kept")
     parser.add_argument(
         "--json", type=Path, default=CACHE / "results.json", metavar="FILE", help="where figures go (%(default)s)"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep what that file has of suites that are not measured now"
     )
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="write pages and charts there too")
     return parser.parse_args(words)

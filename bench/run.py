@@ -9,6 +9,7 @@ from bench.questions import WrongAnswerError, asked, check, suits, truth
 from bench.readers.ours import NAME
 from bench.results import Run, measurement
 from bench.shapes import table, warm
+from bench.words import why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,7 +112,7 @@ def _asked(
                 raise
             done.add(reader)
             runs[reader] = []
-            note(f"{reader.label} is left out: {error}")
+            note(f"{reader.label} is left out: {why(error)}")
             continue
         runs[reader].append(_run(measured))
         found[reader] = measured.answer["files"]

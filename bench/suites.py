@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from bench.results import from_dicts
+from bench.words import why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,4 +43,4 @@ def measurements(
         try:
             yield from from_dicts(found(say, **options))
         except Exception as error:  # noqa: BLE001 - an hour of other figures is not lost for this one
-            note(f"{name} of suite {suite} broke off: {type(error).__name__}: {error}")
+            note(f"{name} of suite {suite} broke off: {why(error)}")

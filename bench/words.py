@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from subprocess import CalledProcessError
+
 
 def duration(seconds: float) -> str:
     """A time: `6 ms`, `9.7 s`, `12 min`."""
@@ -39,3 +41,10 @@ def short(number: float) -> str:
 def precise(number: float) -> str:
     """Three digits, for what is held against a limit."""
     return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"  # noqa: PLR2004 - from there on it has four
+
+
+def why(error: Exception) -> str:
+    """A failure for people: no path of a machine, as a command has it."""
+    if isinstance(error, CalledProcessError):
+        return f"its process ended with {error.returncode}"
+    return f"{type(error).__name__}: {error}"
