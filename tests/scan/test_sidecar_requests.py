@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +13,15 @@ from tests.builder import TableBuilder, add
 from delta_sidecar import LazyDeltaScanner, LazyScanConfig
 from delta_sidecar.build import build_sidecar
 from delta_sidecar.build.publish import Levels
+from delta_sidecar.execute import open_executor
+from delta_sidecar.plan import run_flow
+from delta_sidecar.predicate import parse
 from delta_sidecar.replay import request as requests
+from delta_sidecar.replay.bases.sidecar import SidecarBase
 from delta_sidecar.replay.files import bind_predicate
+from delta_sidecar.replay.request import Question
+from delta_sidecar.scan.run import ScanRun
+from delta_sidecar.sidecar.layout import matching
 from delta_sidecar.sidecar.manifest import decode_manifest
 from delta_sidecar.store import open_store
 from delta_sidecar.store.interface import merge
@@ -184,6 +192,26 @@ def test_a_question_is_bound_to_the_table_once(table: Telemetry, monkeypatch: py
     batches = LazyDeltaScanner(table.root, LazyScanConfig(predicate=table.last_hours())).scan_batches()
     assert batches.read_all().num_rows
     assert len(bound) == 1, "the pieces that are fetched ahead and the scan have one binding"
+
+
+class OfAnotherThread(list[Any]):
+    """Remembers something else as soon as it is told anything, as where another thread comes between."""
+
+    def __setitem__(self, at: Any, value: Any) -> None:  # noqa: ANN401 - as a list has it
+        super().__setitem__(at, [(object(), ()) for _ in value])
+
+
+def test_scans_of_one_snapshot_do_not_take_what_another_one_matched(table: Telemetry) -> None:
+    snapshot = ScanRun(open_store(table.root), LazyScanConfig()).open()
+    (base,) = [found for found in snapshot.choice.bases if isinstance(found, SidecarBase)][:1]
+    if base.layout is None:
+        base = run_flow(base.trust(with_table=False), open_executor(open_store(table.root)))
+    base = replace(base, _matched=OfAnotherThread())
+    hour, day = (Question(parse(table.last_hours(hours))).bound("t", snapshot.columns).pruning for hours in (1, 24))
+    for asked in (hour, day, hour):
+        found = base._matching(asked)
+        assert found == matching(base.trusted_layout, base.trusted_layout.manifest.runs, asked)
+        assert found
 
 
 def test_a_predicate_on_another_column_reads_the_statistics_of_matching_row_groups(table: Telemetry) -> None:

@@ -266,10 +266,14 @@ class SidecarBase(Base):
         return _ordered(layout, runs, request)
 
     def _matching(self, asked: BoundPredicate | None) -> Sequence[Run]:
-        if not self._matched or self._matched[0][0] is not asked:
-            layout = self.trusted_layout
-            self._matched[:] = [(asked, matching(layout, layout.manifest.runs, asked))]
-        return self._matched[0][1]
+        # Scans in several threads may share a snapshot, and what it remembers is of any of them.
+        for known, found in tuple(self._matched):
+            if known is asked:
+                return found
+        layout = self.trusted_layout
+        found = matching(layout, layout.manifest.runs, asked)
+        self._matched[:] = [(asked, found)]
+        return found
 
     def _row_groups(self, runs: Sequence[Run], request: ScanRequest) -> Flow[tuple[RowGroup, ...]]:
         """The row groups that may match, in the order of reading, out of runs of which segments are read."""
