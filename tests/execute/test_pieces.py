@@ -183,6 +183,20 @@ def test_nothing_more_is_asked_for_than_the_first_groups_while_they_last() -> No
     batches.close()
 
 
+def test_pieces_that_are_asked_for_ahead_again_are_fetched_once() -> None:
+    pieces = pieces_of(9)
+    plan = scan(pieces, ("n",), None)
+    executor = LocalExecutor(pieces.store)
+    for _ in range(3):
+        list(executor.execute(ListFiles("l/"), Ahead(row_groups=plan)))
+    # By other columns, they are the same pieces.
+    list(executor.execute(ListFiles("l/"), Ahead(row_groups=replace(plan, columns=(None, None)))))
+    assert [batch.num_rows for batch in executor.execute_parallel(plan)] == [4] * 9
+    asked = [attempt.start for attempt in pieces.store.attempts if (attempt.kind, attempt.path) == ("get", "f")]
+    assert sorted(asked) == sorted(piece.offset for group in pieces.groups for piece in group.pieces)
+    executor.close()
+
+
 @pytest.mark.parametrize("beside", [ListFiles("l/"), ReadFiles(("g",))], ids=lambda plan: type(plan).__name__)
 def test_pieces_that_were_asked_for_along_with_a_plan_are_not_asked_for_again(beside: Plan) -> None:
     pieces = pieces_of(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -56,10 +56,12 @@ class PieceScan:
 
     def ahead(self, plan: ScanPieces) -> None:
         """Asks for row groups that are needed soon."""
-        groups = [group for group in plan.groups if (group, plan.columns) not in self._decoded]
-        first_reads = {group: _first_reads(plan, group) for group in groups}
-        self._ahead |= self._ask([piece for pieces in first_reads.values() for piece in pieces])
-        for group in groups[: decoders()]:
+        first_reads = {group: _first_reads(plan, group) for group in plan.groups}
+        pieces = chain.from_iterable(first_reads.values())
+        self._ahead |= self._ask([piece for piece in pieces if piece not in self._ahead])
+        for group in plan.groups[: decoders()]:
+            if (group, plan.columns) in self._decoded:
+                continue
             task = _GroupTask(self._work, plan, group, {piece: self._ahead[piece] for piece in first_reads[group]})
             asked = Asked(TripClock(self._work.clock.depth), task.decoded)
             asked.future = self._decoding.submit(asked.make)
