@@ -30,6 +30,8 @@ RowItem: TypeAlias = "pa.RecordBatch | Sequence[SmallFile]"
 
 NOT_YET: Sequence[SmallFile] = ()
 _MOST_BYTES = 8 << 20
+# An engine that takes batches ahead has few files opened in vain.
+_FIRST_ALONE = 16
 
 
 class Together:
@@ -80,7 +82,7 @@ class Together:
         self._bytes += size
         # A limit opens no file that it may not need.
         is_enough = self._left is not None and self._rows >= self._left
-        if is_enough or len(self._held) > (self.given + self.dry) // 2:
+        if is_enough or len(self._held) > (self.given + self.dry - _FIRST_ALONE) // 2:
             yield from self._joined()
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
